@@ -3,7 +3,7 @@
 
 Sources: the docstrings of Python's standard library, pydoc's topics, and, where
 they are there, ``/usr/share/doc`` and ``/usr/share/common-licenses``. Only
-sentences are kept: code, tables, markup and repeated licence texts are not. The
+sentences are kept: code, tables, markup and repeated license texts are not. The
 same machine, count and seed give the same files.
 
     python bench/corpus.py FOLDER COUNT [--seed N]
@@ -103,8 +103,8 @@ def sources() -> list[Path]:
         for path in Path("/usr/share/doc").glob("*/*")
         if _DOC_NAME.match(path.name.removesuffix(".gz")) and path.is_file()
     ]
-    licences = [path for path in Path("/usr/share/common-licenses").glob("*") if path.is_file()]
-    return sorted({path.resolve() for path in (*modules, *documents, *licences)})
+    licenses = [path for path in Path("/usr/share/common-licenses").glob("*") if path.is_file()]
+    return sorted({path.resolve() for path in (*modules, *documents, *licenses)})
 
 
 def texts(chance: random.Random) -> Iterator[str]:

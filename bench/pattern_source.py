@@ -41,11 +41,11 @@ class Used(NamedTuple):
 
 
 def _hints() -> list[re.Pattern[str]]:
-    from memvault.index.text.analyzer import query_analyser
+    from memvault.index.text.analyzer import query_analyzer
     from memvault.recall.query import parse
 
     texts = ("which database do we use", "src/app.py getUserName 数据库", " ".join(_LONG_WORDS))
-    return [parse(text, query_analyser(("english",))).hint() for text in texts]
+    return [parse(text, query_analyzer(("english",))).hint() for text in texts]
 
 
 _GLOBS = ("drafts/**", "*a*a*a*a*a*a*b", "**/**/**/x", "[!a-c]*?*[]-]", "?*" * 50)

@@ -40,7 +40,7 @@ class Source(NamedTuple):
     commit: str
     include: list[str]
     exclude: list[str]
-    licence: str
+    license: str
     held_out: bool = False
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 INK = "#010203"
 """The color of text and lines, which is replaced by that of the page's text."""
-COLOURS = (
+COLORS = (
     *("#3b82c4", "#d9822b", "#2f9e69", "#d1495b", "#8e6fc9"),
     *("#8a8a8a", "#b59b1f", "#36a2a8", "#c25f9f"),
 )
@@ -141,7 +141,7 @@ def _axes(count: int, height: float) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=(8.4, height), layout="constrained")
     axes = list(figure.subplots(1, count, squeeze=False)[0])
     for each in axes:
-        each.set_prop_cycle(color=COLOURS)
+        each.set_prop_cycle(color=COLORS)
     return figure, axes
 
 

@@ -424,9 +424,9 @@ def test_cli_prints_the_same_text_to_terminal_and_pipe(
     assert "\x1b" not in plain
     assert _on_terminal(notes, *arguments.split(), NO_COLOR="1") == plain
     assert _on_terminal(notes, *arguments.split(), TERM="dumb") == plain
-    coloured = _on_terminal(notes, *arguments.split())
-    assert "\x1b[" in coloured
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+    colored = _on_terminal(notes, *arguments.split())
+    assert "\x1b[" in colored
+    assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain
 
 
 def test_cli_path_with_unknown_home_is_a_clear_error(run: Run) -> None:

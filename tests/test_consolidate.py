@@ -17,7 +17,7 @@ from memvault.call import Call
 from memvault.consolidation import rules
 from memvault.consolidation.apply import apply_proposals, load_input
 from memvault.files.lock import FileLock
-from memvault.index.text.analyzer import analyser
+from memvault.index.text.analyzer import analyzer
 from memvault.workspace import Workspace
 
 
@@ -298,7 +298,7 @@ def test_consolidate_skips_concurrently_changed_memory(folder: Path) -> None:
     workspace = Workspace(folder)
     call = Call(workspace)
     given = load_input(call.store, call.engine, 7, datetime.now(UTC))
-    proposals = rules.propose(given, analyser("english"), datetime.now(UTC))
+    proposals = rules.propose(given, analyzer("english"), datetime.now(UTC))
     edited = write(folder, "episode/kept.md", "---\nid: kept-id\n---\n\nA person's words\n")
     writing = apply_proposals(call.store, call.engine, proposals, ())
     assert [memory.mem_id for memory in writing.written.values()] == ["gone-id"]

@@ -28,11 +28,11 @@ from memvault.index.embedding.calibrate import ANCHORS
 from memvault.index.embedding.static import open_table
 from memvault.index.embedding.text_clustering import RELATED, SAME, STEP, Meaning
 from memvault.index.embedding.transformer import load_embedder
-from memvault.index.text.analyzer import analyser
+from memvault.index.text.analyzer import analyzer
 from memvault.model import Memory
 from memvault.process import run as run_command
 
-ENGLISH = analyser("english")
+ENGLISH = analyzer("english")
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 _WORDS = "cache build limit Docker is the not slow fast 12 60 old".split()

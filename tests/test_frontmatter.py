@@ -19,7 +19,7 @@ from memvault.agents.plans.schedule import latest, next_after
 from memvault.arguments import parameters
 from memvault.arguments.binding import bind
 from memvault.errors import Refused, UsageError
-from memvault.index.text.analyzer import analyser, query_analyser
+from memvault.index.text.analyzer import analyzer, query_analyzer
 from memvault.model import FileState, Memory
 from memvault.recall import dates
 from memvault.vault import decoding, document, memory_file
@@ -592,9 +592,9 @@ def test_header_error_shortens_long_keys(given: dict[str, object]) -> None:
 @pytest.mark.promise("R14")
 def test_query_keeps_contraction_like_words(languages: tuple[str, ...], text: str) -> None:
     """An English query finds its own words in a vault that also has Italian or French."""
-    words, _, _ = query_analyser(languages).query(text)
+    words, _, _ = query_analyzer(languages).query(text)
     for language in languages:
-        stems = analyser(language).terms(text).stems
+        stems = analyzer(language).terms(text).stems
         assert all(any(stem in stems for stem in word) for word in words)
 
 

@@ -23,7 +23,7 @@ from memvault.consolidation.rules import frequent_sequences
 from memvault.errors import Ambiguous, NotFound
 from memvault.index.local.file_analysis import header_problem
 from memvault.index.local.folder_diff import split_files
-from memvault.index.text.analyzer import analyser, query_analyser
+from memvault.index.text.analyzer import analyzer, query_analyzer
 from memvault.model import FileState
 from memvault.recall.query import parse
 from memvault.vault.header_patch import patch_header, patch_mapping
@@ -104,7 +104,7 @@ def test_repeated_long_action_list_is_one_sequence() -> None:
     """Two episodes with the same hundred actions share one sequence, not thousands of parts."""
     told = [f"Turn wheel {number}" for number in range(100)]
     other = ["Open the gate", *told[:3], "Shut the gate"]
-    found = frequent_sequences([told, told, other], analyser("english"), 2)
+    found = frequent_sequences([told, told, other], analyzer("english"), 2)
     assert sorted((len(steps.key), steps.episodes) for steps in found) == [
         (3, (0, 1, 2)),
         (100, (0, 1)),
@@ -230,7 +230,7 @@ def test_parsers_accept_ordinary_text() -> None:
         "second one",
         "tenth",
     )
-    english = query_analyser(("english",))
+    english = query_analyzer(("english",))
     assert parse('"the red door" opens', english).phrases == ("the red door",)
     assert parse("“red door”, «green door» „blue door“", english).phrases == (
         "red door",

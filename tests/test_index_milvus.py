@@ -21,7 +21,7 @@ from memvault.index.milvus.client import EngineClient
 from memvault.index.milvus.engine_errors import EngineAddress, EngineUnavailable
 from memvault.index.milvus.published import Publisher, PublishingBackend
 from memvault.index.protocol import Index, KeywordQuery
-from memvault.index.text.analyzer import query_analyser
+from memvault.index.text.analyzer import query_analyzer
 from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore
 from milvus_script import elsewhere
@@ -80,7 +80,7 @@ class TestMilvusIndex(IndexContract):
                     self.seen(index)
                 view = self.seen(index)
                 assert self.found(view, "black")[0] == "tea"
-                words, wholes, _ = query_analyser(view.languages()).query("black")
+                words, wholes, _ = query_analyzer(view.languages()).query("black")
                 assert view.keyword(KeywordQuery(words, wholes)).document_count == len(NOTES) + 1
         assert gone
         assert len({uid for uid in sent if uid >= 0}) == 2  # the card has none

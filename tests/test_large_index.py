@@ -126,7 +126,7 @@ def indexing(large: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def helpers(number: int) -> list[int]:
-    """Return the processes that analyse files for another."""
+    """Return the processes that analyze files for another."""
     children = Path(f"/proc/{number}/task/{number}/children").read_text("ascii").split()
     return [int(one) for one in children if WORKER in Path(f"/proc/{one}/cmdline").read_bytes()]
 

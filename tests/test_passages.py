@@ -15,7 +15,7 @@ from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import load_embedder
 from memvault.index.protocol import DISTINCTIVE_BIT
 from memvault.index.text import analyzer, passages
-from memvault.index.text.analyzer import analyser
+from memvault.index.text.analyzer import analyzer
 from memvault.index.text.sentence_blocks import (
     TERM_ID_MASK,
     TextBlock,
@@ -134,7 +134,7 @@ def test_terms_flag_numbers_and_negations() -> None:
         "cannot": DISTINCTIVE_BIT,
         "note": 0,
     }
-    english = analyser("english")
+    english = analyzer("english")
     for word, tells in texts.items():
         (block,) = encode_blocks(split_memory(memory(word, "")), english)
         assert [code & ~TERM_ID_MASK & DISTINCTIVE_BIT for code in block.term_ids] == [tells], word
@@ -186,14 +186,14 @@ languages = st.sampled_from(["english", "german", "russian", "turkish", "none", 
 @example("ﬃ ǅ ß ẞ", "german", ["french"])
 def test_query_from_text_shares_terms_with_it(text: str, language: str, others: list[str]) -> None:
     """Any word of a text, used as a query, shares terms with it, whatever the vault's languages."""
-    analyser = analyzer.Analyser(language)
-    asked = analyzer.QueryAnalyser([*others, language])
-    terms = analyser.terms(text)
+    analyzer = analyzer.Analyzer(language)
+    asked = analyzer.QueryAnalyzer([*others, language])
+    terms = analyzer.terms(text)
     for query in (text, *text.split()):
         words, wholes, _ = asked.query(query)
         assert len({word[0] for word in words}) == len(words)
         stems = {stem for word in words for stem in word}
-        own = analyser.terms(query)
+        own = analyzer.terms(query)
         if own.stems or own.wholes:
             assert stems & terms.stems.keys() or set(wholes) & terms.wholes.keys(), query
 

@@ -21,7 +21,7 @@ from memvault.index.protocol import (
     SentenceQuery,
     View,
 )
-from memvault.index.text.analyzer import Analyser, analyser, query_analyser
+from memvault.index.text.analyzer import Analyzer, analyzer, query_analyzer
 from memvault.index.text.sentence_blocks import encode_blocks, split_memory
 from memvault.index.text.sentence_features import compute
 from memvault.model import Memory
@@ -64,7 +64,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
 
 def rows(view: View, keys: list[int]) -> list[FeatureRow]:
     """Compute the features of some memories for a query."""
-    query = parse(QUERY, query_analyser(view.languages()))
+    query = parse(QUERY, query_analyzer(view.languages()))
     candidates = retrieve(view, query, RecallRequest(QUERY), None)
     return features.compute(view, query, candidates, keys)
 
@@ -113,8 +113,8 @@ def compared(
     query: str, *bodies: str, title: str = "", rarity: float = 1.0
 ) -> list[SentenceFeatures]:
     """Compare memories with a query, without vectors."""
-    words, _, identifiers = query_analyser(ENGLISH).query(query)
-    english = analyser("english")
+    words, _, identifiers = query_analyzer(ENGLISH).query(query)
+    english = analyzer("english")
     blocks = [
         encode_blocks(
             split_memory(Memory("a.md", "a", title, "context", (), "", "", {}, body, "etag")),
@@ -144,7 +144,7 @@ def test_ranking_sentence_features_match_manual_count(
     """Each feature equals the share of words and word pairs that a person would count."""
     long = " and so it went on from one day to the next, as it always had in all of these years"
     body = "\n".join(f"{' '.join(sentence)}{long}{long}." for sentence in told)
-    english = analyser("english")
+    english = analyzer("english")
     memory = Memory("a.md", "a", " ".join(title), "context", (), "", "", {}, body, "etag")
     words = [(stem_of(english, word),) for word in query]
     asked = SentenceQuery(" ".join(query), words, weights[: len(query)])
@@ -170,9 +170,9 @@ def test_ranking_sentence_features_match_manual_count(
     assert found.adjacency == pytest.approx(got / sum(rare.values()), abs=1e-5)
 
 
-def stem_of(analysing: Analyser, word: str) -> str:
+def stem_of(analyzing: Analyzer, word: str) -> str:
     """Return the stem of a word."""
-    return analysing.words(word)[0][0]
+    return analyzing.words(word)[0][0]
 
 
 @given(st.lists(st.sampled_from([*nouns, *fillers, "don't", "café", "北京烤鸭", "v2"]), min_size=1))
@@ -180,7 +180,7 @@ def test_ranking_exact_sentence_has_full_coverage(words: list[str]) -> None:
     """A query in a memory's exact words matches all of them, adjacent and in order."""
     text = " ".join(words)[:120]
     (found,) = compared(text, f"{text}\n{'Bread. ' * 90}")
-    if query_analyser(ENGLISH).query(text)[0]:
+    if query_analyzer(ENGLISH).query(text)[0]:
         assert found.coverage == found.proximity == pytest.approx(1.0)
         if len(set(text.split())) == len(text.split()):  # one that comes twice goes by its first
             assert found.adjacency is None or found.adjacency == pytest.approx(1.0)

@@ -47,7 +47,7 @@ def collection(tmp_path: Path, repository: Path) -> Path:
         "commit": git(repository, "rev-parse", "HEAD").strip(),
         "include": ["notes/**/*.md"],
         "exclude": ["notes/drafts/**"],
-        "licence": "CC0-1.0",
+        "license": "CC0-1.0",
     }
     write(folder, "source.json", json.dumps(source))
     questions = [

@@ -23,7 +23,7 @@ from memvault.index.keyword.bm25f import (
 )
 from memvault.index.keyword.keyword_index import find_terms
 from memvault.index.local.snapshot import Snapshot
-from memvault.index.text.analyzer import query_analyser
+from memvault.index.text.analyzer import query_analyzer
 from memvault.index.text.languages import detect_language
 from memvault.model import Memory
 from memvault.recall.answer import RELEVANT
@@ -501,7 +501,7 @@ def test_recall_finds_each_language_in_mixed_vault(mixed: Path, query: str, titl
 
 def test_recall_uses_stop_words_of_query_language() -> None:
     """A stop word in one language can be the only significant word in another."""
-    both = query_analyser(("english", "german"))
+    both = query_analyzer(("english", "german"))
     assert [word[0] for word in both.query("was the die cast")[0]] == ["die", "cast"]
     assert [word[0] for word in both.query("wer hat die Form gegossen")[0]] == ["form", "gegossen"]
     assert [word[0] for word in both.query("die")[0]] == ["die"]

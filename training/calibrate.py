@@ -67,7 +67,7 @@ class Measured(NamedTuple):
 
 
 def measure(folder: Path, embedder: Embedder) -> Measured:
-    """Embed the labelled pairs of a folder."""
+    """Embed the labeled pairs of a folder."""
     files = sorted(folder.glob("*.jsonl"))
     values, labels, weights, areas = [], [], [], {}
     for path in files:
@@ -144,7 +144,7 @@ def by_spread(values: Numbers, wanted: Numbers) -> Calibration:
 
 
 def routes(embedder: Embedder, builtin: Embedder) -> dict[str, Calibration]:
-    """Return every calibration that needs no labelled pairs."""
+    """Return every calibration that needs no labeled pairs."""
     assert builtin.calibration is not None
     pairs = anchors()
     same = np.array([pair.same for pair in pairs])

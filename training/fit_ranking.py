@@ -44,7 +44,7 @@ from judged import (
 )
 from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
 from memvault.index.protocol import COMPLETE, View
-from memvault.index.text.analyzer import query_analyser
+from memvault.index.text.analyzer import query_analyzer
 from memvault.recall import features
 from memvault.recall.answer import RELEVANT, STRONG, RecallRequest
 from memvault.recall.features import columns, evidence
@@ -144,7 +144,7 @@ def gather(judged: JudgedSet, others: Sequence[str], work: Path, model: str) -> 
 
 
 def _asked(view: View, text: str, ids: Mapping[str, str], grades: Mapping[str, float]) -> Asked:
-    query = parse(text, query_analyser(view.languages()))
+    query = parse(text, query_analyzer(view.languages()))
     retrieved = retrieve(view, query, RecallRequest(text), None)
     candidates = features.compute(view, query, retrieved, retrieved.pool())
     values = columns(candidates)

@@ -3,7 +3,7 @@
 
     python training/locate_weights.py [FOLDER]
 
-FOLDER holds ``model.onnx`` as ``quantise_deep_embedder.py`` makes it, by default the one in the
+FOLDER holds ``model.onnx`` as ``quantize_deep_embedder.py`` makes it, by default the one in the
 package. Writes ``weights.json`` beside it, by which ``numpy_transformer.py`` reads the weights
 without ONNX Runtime, and fails if the graph computes something else than that module does.
 """
@@ -79,7 +79,7 @@ def locate(path: Path) -> dict[str, Any]:
         "size": path.stat().st_size,
         "layers": layers,
         "heads": heads,
-        "quantisation": {
+        "quantization": {
             name: [float(values[f"{stem}_scale"]), int(values[f"{stem}_zero_point"])]
             for name, own in _embeddings()
             if (stem := own.removesuffix("_quantized")) != own

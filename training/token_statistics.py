@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compute what the quantisation of a built-in transformer's token vectors needs.
+"""Compute what the quantization of a built-in transformer's token vectors needs.
 
     PYTHONPATH=bench python training/token_statistics.py [--model NAME] [FOLDER ...]
 

@@ -6,7 +6,7 @@
         [--epochs 8] [--dimension 256] [--seed 1]
 
 TEXTS and VECTORS come from ``texts.py`` and ``embed_teacher.py``. A
-text's vector is the normalised sum of its tokens' rows. The rows begin as the
+text's vector is the normalized sum of its tokens' rows. The rows begin as the
 teacher's vectors of single tokens (``build_static_embedder.py``) in the first
 principal components of the teacher's sentence vectors, and are fitted with Adam
 so that sums point where the teacher points: the loss is 1 - cosine plus 20
@@ -127,17 +127,17 @@ class Fit:
 
     def run(self, train: npt.NDArray[np.int64], held: npt.NDArray[np.int64], epochs: int) -> None:
         """Fit for some epochs, the rate falling to zero."""
-        optimiser = torch.optim.Adam(self.bag.parameters(), lr=RATE)
+        optimizer = torch.optim.Adam(self.bag.parameters(), lr=RATE)
         steps = epochs * (len(train) // BATCH)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1.0 - step / steps)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0 - step / steps)
         print(f"before: {self.report(held)}", flush=True)
         for epoch in range(epochs):
             order, total = np.random.permutation(train), 0.0  # seeded in main
             for start in range(0, len(order) - BATCH + 1, BATCH):
                 loss = self.loss(order[start : start + BATCH])
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 loss.backward()
-                optimiser.step()
+                optimizer.step()
                 schedule.step()
                 total += float(loss.detach())
             mean = total / (len(order) // BATCH)
@@ -147,18 +147,18 @@ class Fit:
         self, train: npt.NDArray[np.int64], held: npt.NDArray[np.int64], questions: Questions
     ) -> None:
         """Fit queries to their passages, beside the teacher, for one pass over the pairs."""
-        optimiser = torch.optim.Adam(self.bag.parameters(), lr=QUESTION_RATE)
+        optimizer = torch.optim.Adam(self.bag.parameters(), lr=QUESTION_RATE)
         batches = list(questions.batches())
         schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimiser, lambda step: 1.0 - step / len(batches)
+            optimizer, lambda step: 1.0 - step / len(batches)
         )
         order, total = np.random.permutation(train), 0.0  # seeded in main
         for step, batch in enumerate(batches):
             teacher = self.loss(order.take(np.arange(BATCH) + step * BATCH, mode="wrap"))
             matched = self.matching(questions, batch)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             (teacher + QUESTION_WEIGHT * matched).backward()
-            optimiser.step()
+            optimizer.step()
             schedule.step()
             total += float(matched.detach())
         mean = total / len(batches)

@@ -6,7 +6,7 @@ import math
 from datetime import UTC, date, datetime, time
 
 from memvault import clock
-from memvault.index.text.analyzer import analyser
+from memvault.index.text.analyzer import analyzer
 from memvault.recall import dates
 from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.date_ranges import dates_in_path, parse_date_range
@@ -41,7 +41,7 @@ def check(data: bytes) -> None:
     assert moment is None or moment.tzinfo is UTC
     if found is not None:
         now = datetime.combine(today, time(12), UTC)
-        asked = dates.date_constraint(text, analyser("english"), RankingSettings(), now)
+        asked = dates.date_constraint(text, analyzer("english"), RankingSettings(), now)
         assert asked is not None
         assert asked.span == found.span
         assert math.isfinite(asked.weight)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memvault.index.text.analyzer import analyser, query_analyser
+from memvault.index.text.analyzer import analyzer, query_analyzer
 from memvault.recall.query import parse
 from targets.shapes import text_of
 
@@ -25,7 +25,7 @@ _LANGUAGES = (
 def check(data: bytes) -> None:
     """Read a query in the languages that the first byte chooses."""
     languages = _LANGUAGES[data[0] % len(_LANGUAGES)] if data else _LANGUAGES[0]
-    asking = query_analyser(languages)
+    asking = query_analyzer(languages)
     query = parse(text_of(data[1:]), asking)
     assert parse(query.text, asking) == query
     assert query.hint() is not None
@@ -33,6 +33,6 @@ def check(data: bytes) -> None:
     assert query.has_phrases(query.text)
     assert query.is_empty is not bool(query.words or query.wholes)
     for language in languages:
-        terms = analyser(language).terms(query.text)
+        terms = analyzer(language).terms(query.text)
         for word in query.words:
             assert any(stem in terms.stems for stem in word), (language, word)

@@ -54,14 +54,14 @@ def _run(argv: list[str]) -> int:
         print(f"memvault {__version__}")
         return 0
     if argv in ([], ["--help"], ["-h"], ["help"]):
-        from memvault.cli.help_pages import coloured, overview
+        from memvault.cli.help_pages import colored, overview
 
-        print(coloured(overview()), end="")
+        print(colored(overview()), end="")
         return 0
     if argv in (["help", "--all"], ["--help", "--all"]):
-        from memvault.cli.help_pages import all_commands_page, coloured
+        from memvault.cli.help_pages import all_commands_page, colored
 
-        print(coloured(all_commands_page()), end="")
+        print(colored(all_commands_page()), end="")
         return 0
     if argv[:1] == ["__complete"]:  # at every key press
         from memvault.cli.complete import main as complete

@@ -24,7 +24,7 @@ from memvault.index.protocol import (
     VectorQuery,
     View,
 )
-from memvault.index.text.analyzer import query_analyser
+from memvault.index.text.analyzer import query_analyzer
 from memvault.workspace import Workspace
 
 NOTES = {
@@ -63,7 +63,7 @@ class IndexContract:
 
     def found(self, view: View, query: str, **more: Any) -> list[str]:
         """Return the memIds of what is found by a query's words, best first."""
-        words, wholes, _ = query_analyser(view.languages()).query(query)
+        words, wholes, _ = query_analyzer(view.languages()).query(query)
         answer = view.keyword(KeywordQuery(words, wholes, **more))
         return [self.name(view, hit.key) for hit in answer.hits]
 
@@ -103,7 +103,7 @@ class IndexContract:
         """A word of one memory is rarer than one of two, whatever may be found."""
         with self.opened(notes) as index:
             view = self.seen(index)
-            words, wholes, _ = query_analyser(view.languages()).query("nginx lemon")
+            words, wholes, _ = query_analyzer(view.languages()).query("nginx lemon")
             answer = view.keyword(KeywordQuery(words, wholes, explain=True))
             assert answer.document_count == len(NOTES)
             assert answer.idf[words[1][0]] > answer.idf[words[0][0]] > 0
@@ -117,7 +117,7 @@ class IndexContract:
             write(notes, f"fact/lamp{number}.md", note(f"lamp{number}", f"Lamp {number}", "Dim."))
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
-            words, wholes, _ = query_analyser(view.languages()).query("lamp lemon")
+            words, wholes, _ = query_analyzer(view.languages()).query("lamp lemon")
             rarity = view.keyword(KeywordQuery(words, wholes, limit=2)).idf
             total = 410 + len(NOTES)
             assert rarity[words[0][0]] == pytest.approx(math.log((total + 1) / 410.5), abs=1e-4)
@@ -155,7 +155,7 @@ class IndexContract:
         with self.opened(notes) as index:
             view = self.seen(index)
             keys = self.keys(view)
-            words, _, _ = query_analyser(view.languages()).query("green tea")
+            words, _, _ = query_analyzer(view.languages()).query("green tea")
             asked = SentenceQuery("green tea", words, [1.0] * len(words))
             close = view.sentence_features(
                 asked, {keys["tea"]: MatchLocation((0,)), keys["disk"]: MatchLocation((0,))}

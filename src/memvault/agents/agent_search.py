@@ -16,7 +16,7 @@ from memvault.agents.messages.service_names import SPACE_MESSAGE, sender_label
 from memvault.agents.messages.spaces import Spaces
 from memvault.agents.plans.plan_files import plan_name
 from memvault.errors import MemvaultError, UsageError
-from memvault.index.text.analyzer import analyser, query_analyser
+from memvault.index.text.analyzer import analyzer, query_analyzer
 from memvault.index.text.passages import split_passages
 from memvault.recall import snippets
 from memvault.recall.query import Query, parse
@@ -60,7 +60,7 @@ def search_agent(
 
     The hits are sorted by score, then newest first. ``include`` are ``KINDS``.
     """
-    query = parse(text, query_analyser(tuple(languages)))
+    query = parse(text, query_analyzer(tuple(languages)))
     items: list[AgentItem] = []
     notes: list[str] = []
     for kind in dict.fromkeys(include):
@@ -82,7 +82,7 @@ def _share(query: Query, item: AgentItem, languages: Sequence[str]) -> float:
     text = f"{item.name}\n{item.text}"
     if not query.has_phrases(text):
         return 0.0
-    shares = (snippets.coverage(text, query, analyser(name)) for name in languages)
+    shares = (snippets.coverage(text, query, analyzer(name)) for name in languages)
     share = max(shares, default=0.0)
     return share if share >= _MIN_SHARE else 0.0
 
@@ -91,7 +91,7 @@ def _snippet(query: Query, item: AgentItem) -> str:
     if not item.text.strip():
         return ""
     passages = list(enumerate(split_passages(item.text)))
-    return snippets.make_snippet(item.text, passages, query, analyser(query.language), None).text
+    return snippets.make_snippet(item.text, passages, query, analyzer(query.language), None).text
 
 
 def _state(store: MemoryStore, address: Address, notes: list[str]) -> list[AgentItem]:

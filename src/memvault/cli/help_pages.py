@@ -30,8 +30,8 @@ def with_footer(text: str, examples: tuple[str, ...]) -> str:
     return f"{text.rstrip()}\n\nGlobal options: see `memvault help --all`{footer}"
 
 
-def coloured(text: str) -> str:
-    """Highlight headings, options and examples, if the output is a terminal with colours."""
+def colored(text: str) -> str:
+    """Highlight headings, options and examples, if the output is a terminal with colors."""
     if not _is_looked_at() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     text = _OPTION.sub(lambda match: f"{_CYAN}{match[0]}{_PLAIN}", text)

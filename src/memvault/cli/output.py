@@ -115,14 +115,14 @@ def json(result: Mapping[str, Any]) -> None:
         print(sanitize.as_json_lines(result), file=_standard_output())
 
 
-def is_coloured(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal with colours."""
+def is_colored(stream: TextIO | None) -> bool:
+    """Return whether a stream is a terminal with colors."""
     if stream is None or not stream.isatty():
         return False
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def styled(lines: Iterable[Any], coloured: bool, width: int = 0) -> Iterator[str]:
+def styled(lines: Iterable[Any], colored: bool, width: int = 0) -> Iterator[str]:
     """Yield styled lines as text, with line breaks and control characters escaped.
 
     With a ``width``, lines are broken between words, so that each fits that many cells.
@@ -130,7 +130,7 @@ def styled(lines: Iterable[Any], coloured: bool, width: int = 0) -> Iterator[str
     for line in lines:
         pieces = [(sanitize.escape_line(text), style) for text, style in line]
         for row in _wrapped(pieces, width) if width else [pieces]:
-            yield "".join(_styled(*piece) if coloured else piece[0] for piece in row)
+            yield "".join(_styled(*piece) if colored else piece[0] for piece in row)
 
 
 def width_of(stream: TextIO | None) -> int:
@@ -151,12 +151,12 @@ def _wrapped(line: list[tuple[str, str]], width: int) -> list[list[tuple[str, st
 
 
 def _write(lines: list[Any], stream: TextIO | None) -> None:
-    """Write styled lines, with colours if the stream is a terminal that has them."""
+    """Write styled lines, with colors if the stream is a terminal that has them."""
     if stream is None:
         return
     _end_progress()
     with map_output_errors():
-        for line in styled(lines, is_coloured(stream), width_of(stream)):
+        for line in styled(lines, is_colored(stream), width_of(stream)):
             print(line, file=stream)
 
 

@@ -92,9 +92,9 @@ def _print_human(
     if sys.stdout is None or not sys.stdout.isatty():
         output.write(render.lines(view, result))
         return
-    coloured = output.is_coloured(sys.stdout)
-    rendered = _highlighted(view, result, query) if coloured else render.lines(view, result)
-    lines = list(output.styled(rendered, coloured, output.width_of(sys.stdout)))
+    colored = output.is_colored(sys.stdout)
+    rendered = _highlighted(view, result, query) if colored else render.lines(view, result)
+    lines = list(output.styled(rendered, colored, output.width_of(sys.stdout)))
     may_page = not options.no_pager and sys.stdin is not None and sys.stdin.isatty()
     if may_page and os.environ.get("TERM") != "dumb":
         from memvault.cli import terminal

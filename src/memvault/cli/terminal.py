@@ -12,19 +12,19 @@ from rich.cells import cell_len
 
 from memvault import process, sanitize
 from memvault.errors import UsageError
-from memvault.index.text.analyzer import DEFAULT_LANGUAGE, Analyser, fold
+from memvault.index.text.analyzer import DEFAULT_LANGUAGE, Analyzer, fold
 
 if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
 
 _DEFAULT_PAGER = "less"
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def exceeds_screen(lines: Sequence[str]) -> bool:
     """Return whether lines, wrapped at the terminal's width, need more rows than it has."""
     columns, rows = shutil.get_terminal_size()
-    widths = (cell_len(_COLOURS.sub("", line)) for line in lines)
+    widths = (cell_len(_COLORS.sub("", line)) for line in lines)
     return sum(1 + max(0, width - 1) // columns for width in widths) >= rows
 
 
@@ -151,9 +151,9 @@ def highlight(line: list[Piece], query: str) -> list[Piece]:
 
 def _query_terms(query: str) -> list[str]:
     """Return the distinct, folded words of a query, without stop words unless it has no others."""
-    analyser = Analyser(DEFAULT_LANGUAGE)
+    analyzer = Analyzer(DEFAULT_LANGUAGE)
     terms = _WORD.findall(query)
-    significant = [word for word in terms if not analyser.is_stop_word(word)]
+    significant = [word for word in terms if not analyzer.is_stop_word(word)]
     return list(dict.fromkeys(map(fold, significant or terms)))
 
 

@@ -125,9 +125,9 @@ class CommandGroup(typer.core.TyperGroup):
         if self.prefix:
             super().format_help(ctx, formatter)
         else:
-            from memvault.cli.help_pages import coloured, overview
+            from memvault.cli.help_pages import colored, overview
 
-            formatter.write(coloured(overview()))
+            formatter.write(colored(overview()))
 
 
 def _plugin_tool(name: str, options: GlobalOptions) -> Tool | None:
@@ -219,7 +219,7 @@ def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any
 
         ctx.max_content_width = help_pages.width()
         text = sanitize.escape_text(original_help(ctx))  # the help of a vault's tool is untrusted
-        return help_pages.coloured(help_pages.with_footer(text, entry.examples))
+        return help_pages.colored(help_pages.with_footer(text, entry.examples))
 
     command.get_help = page
     for parameter in command.params:

@@ -96,9 +96,9 @@ def propose(
     """
     from memvault.consolidation import rules
     from memvault.index.embedding.text_clustering import open_meaning
-    from memvault.index.text.analyzer import analyser
+    from memvault.index.text.analyzer import analyzer
 
-    language = analyser(engine.languages()[0])
+    language = analyzer(engine.languages()[0])
     meaning, note = (None, "") if extra else open_meaning(store.settings, store.root)
     return rules.propose(inputs, language, clock.now(), extra, meaning), note
 

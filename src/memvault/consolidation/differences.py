@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memvault.consolidation.statements import WEEKDAYS, text_similarity
-from memvault.index.text.analyzer import Analyser
+from memvault.index.text.analyzer import Analyzer
 
 _TOKEN = re.compile(r"\d+(?:[.,:]\d+)*|[%€$£]|[^\W\d_]\w*(?:\.\w+)*|\w+")
 _POSSESSIVE = re.compile(r"['’]s\b")
@@ -110,17 +110,17 @@ class Wording(NamedTuple):
 
 
 @lru_cache(50_000)
-def wording(text: str, analyser: Analyser) -> Wording:
+def wording(text: str, analyzer: Analyzer) -> Wording:
     """Parse a statement."""
     ceased = _CEASED.search(text)
     plain = _CEASED.sub(" ", text) if ceased else text
     tokens = _TOKEN.findall(_NOT.sub(" not", _POSSESSIVE.sub("", plain)))
-    stems = [_content(token, analyser) for token in tokens]
+    stems = [_content(token, analyzer) for token in tokens]
     content = tuple(dict.fromkeys(filter(None, stems)))
     names = {
         stem
         for index, (token, stem) in enumerate(zip(tokens, stems, strict=True))
-        if stem and _is_name(token, index, analyser.language)
+        if stem and _is_name(token, index, analyzer.language)
     }
     negations = sum(token.casefold() in _NEGATIONS for token in tokens)
     return Wording(
@@ -136,13 +136,13 @@ def wording(text: str, analyser: Analyser) -> Wording:
     )
 
 
-def _content(token: str, analyser: Analyser) -> str:
+def _content(token: str, analyzer: Analyzer) -> str:
     """Return a content word's stem; empty for function words and for what is compared apart."""
     low = token.casefold()
     special = low in WEEKDAYS or low in _UNITS or low in _TENS or low in _HALVES
     if special or token[0].isdigit() or low in _NEGATIONS or low in _CHANGE_WORDS:
         return ""
-    stems = [stem for stem in analyser.sequence(token) if stem not in analyser.stop_stems]
+    stems = [stem for stem in analyzer.sequence(token) if stem not in analyzer.stop_stems]
     return " ".join(stems)
 
 

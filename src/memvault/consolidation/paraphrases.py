@@ -22,7 +22,7 @@ from memvault.index.embedding.text_clustering import (
     grouped,
     similar_pairs,
 )
-from memvault.index.text.analyzer import Analyser
+from memvault.index.text.analyzer import Analyzer
 
 REPEATED_IN_OTHER_WORDS = 3
 """The minimum number of different episodes behind what is joined by meaning only."""
@@ -66,21 +66,21 @@ class Comparison(NamedTuple):
     sources: list[StatedText]
     space: EmbeddedTexts
     pairs: list[Similar]
-    analyser: Analyser
+    analyzer: Analyzer
 
     def wording(self, index: int) -> Wording:
         """Return the words of a statement, parsed once."""
-        return wording(self.sources[index].text, self.analyser)
+        return wording(self.sources[index].text, self.analyzer)
 
 
-def compare(sources: Iterable[StatedText], meaning: Meaning, analyser: Analyser) -> Comparison:
+def compare(sources: Iterable[StatedText], meaning: Meaning, analyzer: Analyzer) -> Comparison:
     """Embed statements and find the pairs with similar meanings."""
     ordered = sorted(sources, key=lambda source: (source.time, source.text, source.ids))
     indexes = meaning.select([source.text for source in ordered])
     selected = [ordered[index] for index in indexes]
     space = meaning.space([source.text for source in selected])
     pairs = similar_pairs(space, RELATED) if len(selected) > 1 else []
-    return Comparison(selected, space, pairs, analyser)
+    return Comparison(selected, space, pairs, analyzer)
 
 
 def paraphrases(comparison: Comparison) -> list[Paraphrases]:

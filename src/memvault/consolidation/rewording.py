@@ -30,7 +30,7 @@ from memvault.experience.episodes import texts
 from memvault.experience.provenance import text_of
 from memvault.experience.search import is_archived
 from memvault.index.embedding.text_clustering import SAME, Meaning
-from memvault.index.text.analyzer import Analyser
+from memvault.index.text.analyzer import Analyzer
 from memvault.model import Memory
 
 _MAX_FACT = 300
@@ -47,7 +47,7 @@ def by_meaning(
     inputs: ConsolidationInput,
     statement_clusters: Sequence[StatementCluster],
     facts: Iterable[NewFact],
-    analyser: Analyser,
+    analyzer: Analyzer,
     meaning: Meaning,
 ) -> Rewording:
     """Join statements that say the same and find those that later ones contradict.
@@ -56,7 +56,7 @@ def by_meaning(
     contradiction whose older side is a fact of the vault, the later statement becomes a fact that
     supersedes it.
     """
-    comparison = compare(_sources(inputs, statement_clusters, analyser), meaning, analyser)
+    comparison = compare(_sources(inputs, statement_clusters, analyzer), meaning, analyzer)
     groups = paraphrases(comparison)
     joined = {_proposal(cluster) for group in groups for cluster in group.clusters}
     unjoined = [fact for fact in facts if fact.proposal not in joined]
@@ -65,7 +65,7 @@ def by_meaning(
         [*unjoined, *map(_fact, groups)], key=lambda fact: (-len(fact.episodes), fact.text)
     )
     if groups:
-        ordered = _not_stated(ordered, grouped, inputs.facts, analyser, meaning)
+        ordered = _not_stated(ordered, grouped, inputs.facts, analyzer, meaning)
     contradicted = changes(comparison)
     for contradiction, sources in contradicted:
         ordered = _with_superseding(ordered, contradiction, sources, inputs.shared)
@@ -73,14 +73,14 @@ def by_meaning(
 
 
 def _sources(
-    inputs: ConsolidationInput, statement_clusters: Sequence[StatementCluster], analyser: Analyser
+    inputs: ConsolidationInput, statement_clusters: Sequence[StatementCluster], analyzer: Analyzer
 ) -> list[StatedText]:
     """Return the statements of episodes, and the current facts of one sentence."""
     created = {episode.episode_id: episode.created for episode in inputs.episodes}
     keys = {cluster.statement.key for cluster in statement_clusters}
     outcomes = [
         cluster
-        for cluster in clusters(inputs.episodes, analyser, outcome_claims)
+        for cluster in clusters(inputs.episodes, analyzer, outcome_claims)
         if cluster.statement.key not in keys
     ]
     replaced = {
@@ -127,7 +127,7 @@ def _not_stated(
     facts: Sequence[NewFact],
     grouped: set[str],
     held: Iterable[Memory],
-    analyser: Analyser,
+    analyzer: Analyzer,
     meaning: Meaning,
 ) -> list[NewFact]:
     """Return the facts without those groups that a fact of the vault, or an earlier one, states.
@@ -141,12 +141,12 @@ def _not_stated(
     space, rows = meaning.space(spelled), {text: row for row, text in enumerate(spelled)}
     fresh = []
     for fact in facts:
-        mine = wording(fact.text, analyser)
+        mine = wording(fact.text, analyzer)
         cosines = (
             space.vectors[[rows[text] for text in known_texts]] @ space.vectors[rows[fact.text]]
         )
         stated = fact.proposal in grouped and any(
-            cosine >= space.cosine(SAME) and not are_incompatible(mine, wording(text, analyser))
+            cosine >= space.cosine(SAME) and not are_incompatible(mine, wording(text, analyzer))
             for cosine, text in zip(cosines.tolist(), known_texts, strict=True)
         )
         if not stated:

@@ -48,7 +48,7 @@ from memvault.experience.provenance import text_of
 from memvault.experience.search import is_archived
 from memvault.experience.skill_tree import found_id, key
 from memvault.index.embedding.text_clustering import Meaning
-from memvault.index.text.analyzer import Analyser
+from memvault.index.text.analyzer import Analyzer
 from memvault.model import IMPORTANCE, Memory
 from memvault.vault.names import normalize
 
@@ -66,13 +66,13 @@ class ActionSequence(NamedTuple):
     episodes: tuple[int, ...]
 
 
-def normalize_action(action: str, analyser: Analyser) -> Step:
+def normalize_action(action: str, analyzer: Analyzer) -> Step:
     """Return an action's words and signs, regardless of case, inflection and punctuation."""
-    return words(action, analyser) or (action.casefold(),), signs(action)
+    return words(action, analyzer) or (action.casefold(),), signs(action)
 
 
 def frequent_sequences(
-    episodes: Sequence[Sequence[str]], analyser: Analyser, least: int
+    episodes: Sequence[Sequence[str]], analyzer: Analyzer, least: int
 ) -> list[ActionSequence]:
     """Return the sequences of two or more actions that at least ``least`` episodes contain.
 
@@ -80,7 +80,7 @@ def frequent_sequences(
     contain. Longer sequences are built from shorter ones, because a part of a repeated sequence is
     itself repeated.
     """
-    rows, keys, wordings = _number_steps(episodes, analyser)
+    rows, keys, wordings = _number_steps(episodes, analyzer)
     sequences: list[ActionSequence] = []
     starts = [(row, start) for row, steps in enumerate(rows) for start in range(len(steps))]
     length = 1
@@ -114,7 +114,7 @@ def frequent_sequences(
 
 
 def _number_steps(
-    episodes: Sequence[Sequence[str]], analyser: Analyser
+    episodes: Sequence[Sequence[str]], analyzer: Analyzer
 ) -> tuple[list[list[int]], list[Step], list[str]]:
     """Return each episode's actions as numbers, and the step and usual wording of each number."""
     wordings: dict[Step, Counter[str]] = defaultdict(Counter)
@@ -123,7 +123,7 @@ def _number_steps(
     for actions in episodes:
         rows.append([])
         for text in actions[:_MAX_ACTIONS]:
-            key = normalize_action(text, analyser)
+            key = normalize_action(text, analyzer)
             wordings[key][" ".join(text.split())] += 1
             rows[-1].append(numbers.setdefault(key, len(numbers)))
     usual = [min(wordings[key], key=lambda text: (-wordings[key][text], text)) for key in numbers]
@@ -157,17 +157,17 @@ OpposingGroups = tuple[tuple[int, ...], ...]
 
 
 def contradictions(
-    statements: Sequence[Statement], analyser: Analyser
+    statements: Sequence[Statement], analyzer: Analyzer
 ) -> list[tuple[OpposingGroups, str]]:
     """Return the groups of statements that contradict each other, with the kind of difference.
 
     A difference in value is left out if a number or a negation already covers all statements that
     give a value.
     """
-    frames = [_frame(entry.text, analyser) for entry in statements]
+    frames = [_frame(entry.text, analyzer) for entry in statements]
     numbers = _groups(((stems, turned), numbers) for stems, turned, numbers in frames)
     negations = _groups(((stems, numbers), turned) for stems, turned, numbers in frames)
-    values = _groups(_value(entry.text, analyser) for entry in statements)
+    values = _groups(_value(entry.text, analyzer) for entry in statements)
     opposing = [(sides, "number") for sides in numbers] + [
         (sides, "negation") for sides in negations
     ]
@@ -194,18 +194,18 @@ def _groups(parts: Iterable[tuple[Hashable, Hashable] | None]) -> Iterator[Oppos
             yield tuple(map(tuple, sides.values()))
 
 
-def _frame(text: str, analyser: Analyser) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
+def _frame(text: str, analyzer: Analyzer) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
     """Return a statement's stems, whether its meaning is negated, and its numbers.
 
     The stems exclude numbers and negations, but a number in the name of the subject is kept.
     """
-    sides = _opposites(analyser)
+    sides = _opposites(analyzer)
     subject = _VERB.search(text) or _TWO_WORDS.match(text)
     start = subject.end() if subject else 0
     numbers = tuple(_NUMBER.findall(text[start:]))
     stems: list[str] = []
     turned = False
-    for stem in words(text[:start] + _NUMBER.sub(" # ", text[start:]), analyser):
+    for stem in words(text[:start] + _NUMBER.sub(" # ", text[start:]), analyzer):
         if stem == "not":
             turned = not turned
         else:
@@ -216,24 +216,24 @@ def _frame(text: str, analyser: Analyser) -> tuple[tuple[str, ...], bool, tuple[
 
 
 @cache
-def _opposites(analyser: Analyser) -> dict[str, tuple[str, bool]]:
+def _opposites(analyzer: Analyzer) -> dict[str, tuple[str, bool]]:
     """Return for each word that has an opposite its pair, and which of the two it is."""
-    if analyser.language != "english":
+    if analyzer.language != "english":
         return {}
     return {
-        analyser.sequence(word)[0]: (pair, opposite)
+        analyzer.sequence(word)[0]: (pair, opposite)
         for pair in _OPPOSITES
         for word, opposite in zip(pair.split("/"), (False, True), strict=True)
     }
 
 
-def _value(text: str, analyser: Analyser) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+def _value(text: str, analyzer: Analyzer) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Return the subject and the value that a statement assigns; None if it assigns none."""
     match = _VALUE.match(text)
     value_text = (match["value"] or match["set"]) if match else ""
     if match is None or not _LOOKS_LIKE_A_VALUE.search(value_text):
         return None
-    subject, value = words(match["subject"] or match["name"], analyser), words(value_text, analyser)
+    subject, value = words(match["subject"] or match["name"], analyzer), words(value_text, analyzer)
     return (subject, value) if subject and "not" not in value else None
 
 
@@ -250,7 +250,7 @@ _MIN_FACT_WORDS = 2
 
 def propose(
     inputs: ConsolidationInput,
-    analyser: Analyser,
+    analyzer: Analyzer,
     now: datetime,
     extracted: tuple[Iterable[NewFact], Iterable[NewProcedure]] | None = None,
     meaning: Meaning | None = None,
@@ -260,20 +260,20 @@ def propose(
     Facts and procedures that the vault already contains are left out; merges, contradictions and
     archiving are added. With ``meaning``, what repeats in other words is proposed too.
     """
-    statement_clusters = [] if extracted else clusters(inputs.episodes, analyser)
+    statement_clusters = [] if extracted else clusters(inputs.episodes, analyzer)
     facts, procedures = extracted or (
         _facts(statement_clusters),
-        _procedures(inputs.episodes, analyser),
+        _procedures(inputs.episodes, analyzer),
     )
     changes: list[Contradiction] = []
     if meaning and not extracted:
-        reworded = by_meaning(inputs, statement_clusters, facts, analyser, meaning)
+        reworded = by_meaning(inputs, statement_clusters, facts, analyzer, meaning)
         facts, changes = reworded.facts, reworded.contradictions
         procedures = [*procedures, *_reworded_procedures(inputs.episodes, meaning)]
-    fresh = _new_facts(inputs.facts, facts, analyser)
-    merged = _merges(inputs, analyser)
+    fresh = _new_facts(inputs.facts, facts, analyzer)
+    merged = _merges(inputs, analyzer)
     merged_paths = {merge.other.path for merge in merged}
-    exact = _contradictions(inputs.facts, fresh, statement_clusters, analyser)
+    exact = _contradictions(inputs.facts, fresh, statement_clusters, analyzer)
     shown = [set(entry.texts) for entry in exact]
     changes = [
         entry
@@ -282,7 +282,7 @@ def propose(
     ]
     return Proposals(
         fresh,
-        _new_procedures(inputs.procedures, procedures, analyser),
+        _new_procedures(inputs.procedures, procedures, analyzer),
         merged,
         sorted([*exact, *changes]),
         _archivable((memory for memory in inputs.unused if memory.path not in merged_paths), now),
@@ -306,7 +306,7 @@ def _facts(statement_clusters: Iterable[StatementCluster]) -> list[NewFact]:
 
 
 def _new_facts(
-    held: Iterable[Memory], facts: Iterable[NewFact], analyser: Analyser
+    held: Iterable[Memory], facts: Iterable[NewFact], analyzer: Analyzer
 ) -> list[NewFact]:
     """Return new facts that no fact of the vault, archived or not, and no earlier one states."""
     known_keys: set[Key] = set()
@@ -317,11 +317,11 @@ def _new_facts(
         text = text_of(memory)
         for sentence in (memory.title, text, *sentences(text)):
             verbatim.add(_normalized(sentence))
-            if (claim := _fact_statement(sentence, analyser)) is not None:
+            if (claim := _fact_statement(sentence, analyzer)) is not None:
                 known_keys.add(claim.key)
     fresh = []
     for new in facts:
-        claim = _fact_statement(new.text, analyser)
+        claim = _fact_statement(new.text, analyzer)
         seen = new.proposal in proposals or not verbatim.isdisjoint(
             _normalized(text) for text in (new.text, *new.wordings)
         )
@@ -334,19 +334,19 @@ def _new_facts(
     return fresh
 
 
-def _fact_statement(text: str, analyser: Analyser) -> Statement | None:
-    return statement(unmarked(text), analyser, _MIN_FACT_WORDS)
+def _fact_statement(text: str, analyzer: Analyzer) -> Statement | None:
+    return statement(unmarked(text), analyzer, _MIN_FACT_WORDS)
 
 
 def _normalized(text: str) -> str:
     return " ".join(unmarked(text).casefold().split()).rstrip(" .!")
 
 
-def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProcedure]:
+def _procedures(episodes: Sequence[Episode], analyzer: Analyzer) -> list[NewProcedure]:
     """Return the repeated sequences that mostly succeeded and are not part of a longer one."""
     candidates = []
     for steps in frequent_sequences(
-        [episode.actions for episode in episodes], analyser, MIN_EPISODES
+        [episode.actions for episode in episodes], analyzer, MIN_EPISODES
     ):
         containing = [episodes[index] for index in steps.episodes]
         rate = sum(episode.success for episode in containing) / len(containing)
@@ -420,7 +420,7 @@ def _default_name(texts: Sequence[str]) -> str:
 
 
 def _new_procedures(
-    held: Iterable[Memory], procedures: Iterable[NewProcedure], analyser: Analyser
+    held: Iterable[Memory], procedures: Iterable[NewProcedure], analyzer: Analyzer
 ) -> list[NewProcedure]:
     """Return the procedures that the vault does not contain yet, each with an unused name."""
     known_steps: set[tuple[Step, ...]] = set()
@@ -428,7 +428,7 @@ def _new_procedures(
     names, used, proposals = set(), {""}, set()
 
     def steps(texts: Iterable[str]) -> tuple[Step, ...]:
-        return tuple(normalize_action(text, analyser) for text in texts)
+        return tuple(normalize_action(text, analyzer) for text in texts)
 
     for memory in held:
         held_steps = steps(steps_of(text_of(memory)))
@@ -475,7 +475,7 @@ def _unused_name(name: str, texts: Sequence[str], taken: set[str]) -> str:
     return next(free for free in names if free.casefold() not in taken)
 
 
-def _merges(inputs: ConsolidationInput, analyser: Analyser) -> list[FactMerge]:
+def _merges(inputs: ConsolidationInput, analyzer: Analyzer) -> list[FactMerge]:
     """Return the facts that repeat a more certain fact, or an equally certain but newer one.
 
     A fact whose memId other files share is skipped, because it cannot be named unambiguously.
@@ -489,7 +489,7 @@ def _merges(inputs: ConsolidationInput, analyser: Analyser) -> list[FactMerge]:
     keepers: dict[Key, Memory] = {}
     merged = []
     for memory in ranked:
-        claim = _fact_statement(text_of(memory), analyser)
+        claim = _fact_statement(text_of(memory), analyzer)
         if claim is None:
             continue
         keeper = keepers.setdefault(claim.key, memory)
@@ -503,7 +503,7 @@ def _contradictions(
     facts: Sequence[Memory],
     fresh: Iterable[NewFact],
     statement_clusters: Iterable[StatementCluster],
-    analyser: Analyser,
+    analyzer: Analyzer,
 ) -> list[Contradiction]:
     """Return contradictions among facts, including new ones, and of these with single episodes.
 
@@ -516,12 +516,12 @@ def _contradictions(
         if not is_archived(memory.metadata) and memory.mem_id not in replaced
     ]
     fact_texts += [(new.text, new.episodes) for new in fresh]
-    sources = [(_fact_statement(text, analyser), ids) for text, ids in fact_texts]
+    sources = [(_fact_statement(text, analyzer), ids) for text, ids in fact_texts]
     made = [(claim, ids) for claim, ids in sources if claim is not None]
     keys, facts_end = {claim.key for claim, _ in made}, len(made)
     made += [(claim, ids) for claim, ids, *_ in statement_clusters if claim.key not in keys]
     out = []
-    for sides, difference in contradictions([claim for claim, _ in made], analyser):
+    for sides, difference in contradictions([claim for claim, _ in made], analyzer):
         if any(index < facts_end for side in sides for index in side):
             wordings = tuple(made[side[0]][0].text for side in sides)
             ids = ({name for index in side for name in made[index][1]} for side in sides)

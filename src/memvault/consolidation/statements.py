@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from memvault.consolidation.proposals import Quote
 from memvault.experience.episodes import Episode
-from memvault.index.text.analyzer import Analyser
+from memvault.index.text.analyzer import Analyzer
 from memvault.index.text.sentences import split_sentences
 from memvault.vault.markdown import lines_with_code
 
@@ -106,7 +106,7 @@ def unmarked(sentence: str) -> str:
     return _LABEL.sub("", _EMPHASIS.sub("", " ".join(sentence.split()))).strip()
 
 
-def statement(sentence: str, analyser: Analyser, least: int = LEAST_WORDS) -> Statement | None:
+def statement(sentence: str, analyzer: Analyzer, least: int = LEAST_WORDS) -> Statement | None:
     """Parse a sentence; None if it is too short or too long for a statement, or is a task.
 
     ``least`` is the minimum number of content words; a negation counts as one, and so does a form
@@ -114,9 +114,9 @@ def statement(sentence: str, analyser: Analyser, least: int = LEAST_WORDS) -> St
     """
     if len(sentence) > _MAX_LENGTH or _TASK.match(sentence):
         return None
-    stems = words(sentence, analyser)
-    telling = words(_ADDRESS.sub(" ", sentence), analyser)
-    count = sum(stem == "not" or stem not in analyser.stop_stems for stem in telling)
+    stems = words(sentence, analyzer)
+    telling = words(_ADDRESS.sub(" ", sentence), analyzer)
+    count = sum(stem == "not" or stem not in analyzer.stop_stems for stem in telling)
     if count + _gives_value(sentence) < least:
         return None
     return Statement(sentence, (stems, signs(sentence)))
@@ -134,20 +134,20 @@ def signs(text: str) -> tuple[str, ...]:
     return (*_NUMBER.findall(text), "", *_SIGNS.findall(text))
 
 
-def words(text: str, analyser: Analyser) -> tuple[str, ...]:
+def words(text: str, analyzer: Analyzer) -> tuple[str, ...]:
     """Return a text's stems in order.
 
     In English, filler words are left out, and negations are replaced by ``not``.
     """
-    stems = analyser.sequence(text)
-    if analyser.language != "english":
+    stems = analyzer.sequence(text)
+    if analyzer.language != "english":
         return tuple(stems)
-    meanings = _replacements(analyser)
+    meanings = _replacements(analyzer)
     return tuple(word for stem in stems for word in meanings.get(stem, (stem,)))
 
 
 @cache
-def _replacements(analyser: Analyser) -> dict[str, tuple[str, ...]]:
+def _replacements(analyzer: Analyzer) -> dict[str, tuple[str, ...]]:
     """Return the replacement for each stem that has one; filler words are replaced by nothing."""
     spelled = {
         **{word: (meant,) for word, meant in _SYNONYMS.items()},
@@ -155,7 +155,7 @@ def _replacements(analyser: Analyser) -> dict[str, tuple[str, ...]]:
         **dict.fromkeys(_FILLER_WORDS, ()),
     }
     return {
-        analyser.sequence(word)[0]: tuple(analyser.sequence(other)[0] for other in meant)
+        analyzer.sequence(word)[0]: tuple(analyzer.sequence(other)[0] for other in meant)
         for word, meant in spelled.items()
     }
 
@@ -203,7 +203,7 @@ def outcome_claims(episode: Episode) -> Iterator[str]:
 
 def clusters(
     episodes: Iterable[Episode],
-    analyser: Analyser,
+    analyzer: Analyzer,
     texts_of: Callable[[Episode], Iterable[str]] = claims,
 ) -> list[StatementCluster]:
     """Return the statements of episodes, one cluster for each stems and signs.
@@ -215,7 +215,7 @@ def clusters(
     for episode in episodes:
         for text in texts_of(episode):
             for sentence in sentences(text):
-                claim = statement(sentence, analyser)
+                claim = statement(sentence, analyzer)
                 if claim is not None:
                     episodes_by_statement[claim].add(episode.episode_id)
                     statements_by_key[claim.key].add(claim)

@@ -1,7 +1,7 @@
 """Tool profiles: which tools an MCP client is offered, and how many tokens their schemas cost.
 
 A profile is a group of the registry, ``core`` or ``all``. It saves tokens and is not a security
-boundary: ``call_tool``, in the profile ``catalogue``, runs every tool.
+boundary: ``call_tool``, in the profile ``catalog``, runs every tool.
 """
 
 from __future__ import annotations

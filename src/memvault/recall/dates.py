@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.index.protocol import MemoryRecord
-from memvault.index.text.analyzer import Analyser
+from memvault.index.text.analyzer import Analyzer
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
 from memvault.recall.answer import ScoredMemory
@@ -413,7 +413,7 @@ class DateConstraint(NamedTuple):
 
 
 def date_constraint(
-    text: str, analyser: Analyser, ranking: RankingSettings, now: datetime
+    text: str, analyzer: Analyzer, ranking: RankingSettings, now: datetime
 ) -> DateConstraint | None:
     """Return the days that a query asks for, or None if the settings give dates no weight.
 
@@ -427,8 +427,8 @@ def date_constraint(
     if mention is None:
         return None
     rest = text.replace(mention.words, " ")
-    other_stems = set(analyser.content_stems(rest)) - _GENERIC_STEMS
-    date_word_count = len(analyser.sequence(mention.words))
+    other_stems = set(analyzer.content_stems(rest)) - _GENERIC_STEMS
+    date_word_count = len(analyzer.sequence(mention.words))
     share = date_word_count / (date_word_count + len(other_stems))
     is_main_subject = share >= 0.5
     # Dividing by the default weight makes dates count as much as their share of the query.

@@ -261,10 +261,10 @@ def _keys_with(view: View, text: str) -> Set[int] | None:
 
     What is in quotes must be in the memory as it is. None if the text has no words.
     """
-    from memvault.index.text.analyzer import query_analyser
+    from memvault.index.text.analyzer import query_analyzer
     from memvault.recall.query import parse
 
-    query = parse(text, query_analyser(view.languages()))
+    query = parse(text, query_analyzer(view.languages()))
     asked = [KeywordQuery([group]) for group in query.search_groups]
     asked = asked or [KeywordQuery((), [whole]) for whole in query.wholes]
     keys: Set[int] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from memvault.index.embedding import tokenizer
-from memvault.index.text.analyzer import Analyser
+from memvault.index.text.analyzer import Analyzer
 from memvault.index.text.sentences import sentence_ends
 from memvault.model import Memory
 from memvault.recall.query import Query
@@ -22,13 +22,13 @@ _MAX_TITLE_TOKENS, _MIN_TEXT_TOKENS = 10, 4
 long."""
 
 
-def best_sentence(text: str, query: Query, analyser: Analyser) -> str:
+def best_sentence(text: str, query: Query, analyzer: Analyzer) -> str:
     """Return a snippet from the sentence that contains most of the query's words to the end."""
     query_terms = frozenset(query.term_names()) | frozenset(query.wholes)
     ends = [0, *sentence_ends(text), len(text)]
     best, max_count = 0, 0
     for start, end in pairwise(ends):
-        terms = analyser.terms(text[start:end])
+        terms = analyzer.terms(text[start:end])
         count = len(query_terms & terms.stems.keys()) + len(query_terms & terms.wholes.keys())
         if count > max_count:
             best, max_count = start, count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memvault.errors import NotFound, UsageError
-from memvault.index.text.analyzer import query_analyser
+from memvault.index.text.analyzer import query_analyzer
 from memvault.index.text.passages import split_passages
 from memvault.model import Passage
 from memvault.recall.query import parse
@@ -24,16 +24,16 @@ def passages_with(body: str, query_text: str, languages: tuple[str, ...]) -> lis
         UsageError: there are no words.
         NotFound: no passage contains any of them.
     """
-    analyser = query_analyser(languages)
-    query = parse(query_text, analyser)
+    analyzer = query_analyzer(languages)
+    query = parse(query_text, analyzer)
     if query.is_empty:
         raise UsageError("There are no words to look for", "name some that stand in the memory")
-    body_analyser = analyser.analyser_for(body)
+    body_analyzer = analyzer.analyzer_for(body)
     names = query.term_names()
     passages = split_passages(body)
     counts = []
     for passage in passages:
-        terms = body_analyser.terms(body[passage.start : passage.end])
+        terms = body_analyzer.terms(body[passage.start : passage.end])
         matched = {names[stem] for stem in names.keys() & terms.stems.keys()}
         counts.append(len(matched | (set(query.wholes) & terms.wholes.keys())))
     max_count = max(counts, default=0)

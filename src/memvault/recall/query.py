@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-from memvault.index.text.analyzer import QueryAnalyser, fold, ideographs
+from memvault.index.text.analyzer import QueryAnalyzer, fold, ideographs
 from memvault.lazy_pattern import lazy_pattern
 
 _PHRASE = lazy_pattern(r'"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»')
@@ -30,7 +30,7 @@ class Query(NamedTuple):
     A word is a group of stems, one for each form that a memory may contain; its name is the first.
     ``ideographs`` are additional search terms and do not count as words. ``language`` is the
     language of the text, chosen among those of the vault. Without ``has_content`` all words are
-    stop words. ``identifiers`` are as in ``AnalysedQuery``.
+    stop words. ``identifiers`` are as in ``AnalyzedQuery``.
     """
 
     text: str
@@ -74,17 +74,17 @@ class Query(NamedTuple):
         return all(phrase in folded for phrase in self.phrases)
 
 
-def parse(text: str, analyser: QueryAnalyser) -> Query:
+def parse(text: str, analyzer: QueryAnalyzer) -> Query:
     """Parse a query."""
     cleaned = plain(text)
-    words, wholes, identifiers = analyser.query(cleaned)
+    words, wholes, identifiers = analyzer.query(cleaned)
     quoted = [match[match.lastindex or 0] for match in _PHRASE.finditer(cleaned)]
     phrases = tuple(phrase for phrase in (normal(entry) for entry in quoted) if phrase)
     if len(cleaned.split()) > _INCIDENTAL_RATIO * sum(len(phrase.split()) for phrase in phrases):
         phrases = ()
     phrases = tuple(islice(dict.fromkeys(phrases), _MAX_PHRASES))
-    language = analyser.analyser_for(cleaned).language
-    has_content = not words or analyser.has_content(cleaned)
+    language = analyzer.analyzer_for(cleaned).language
+    has_content = not words or analyzer.has_content(cleaned)
     return Query(
         cleaned,
         language,

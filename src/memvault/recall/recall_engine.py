@@ -124,7 +124,7 @@ class RecallEngine:
             return [CURRENT for _ in entries]
 
     def languages(self) -> tuple[str, ...]:
-        """Return the languages in which a query is analysed, most frequent first."""
+        """Return the languages in which a query is analyzed, most frequent first."""
         return self.on_view(lambda view: view.languages())
 
     def resolve(self, name: str) -> Memory:

@@ -9,7 +9,7 @@ from itertools import islice
 
 from memvault import clock
 from memvault.index.protocol import StaleView, View
-from memvault.index.text.analyzer import analyser, query_analyser
+from memvault.index.text.analyzer import analyzer, query_analyzer
 from memvault.index.text.passages import split_passages
 from memvault.model import Memory, Passage, is_example
 from memvault.recall import features, ranking, snippets, validity
@@ -61,12 +61,12 @@ class Search:
         self._settings = settings if request.diverse else settings.replace(diversity=False)
         self._now = request.as_of or clock.now()
         text = plain(request.query)
-        analysers = query_analyser(view.languages())
+        analyzers = query_analyzer(view.languages())
         self._days = None
         if request.mode == "hybrid":
-            language = analysers.analyser_for(text)
+            language = analyzers.analyzer_for(text)
             self._days = date_constraint(text, language, self._settings, self._now)
-        self._query = parse(text, analysers)
+        self._query = parse(text, analyzers)
         self._span = self._days.span if self._days and self._days.is_main_subject else None
         self._candidates = retrieve(view, self._query, request, self._span)
         self._rows: dict[int, FeatureRow] = {}
@@ -138,7 +138,7 @@ class Search:
             passages, nearest = self._passages(key, memory)
             language = self._rows[key].record.language
             passage = snippets.best_passage(
-                memory.body, passages, self._query, analyser(language), nearest
+                memory.body, passages, self._query, analyzer(language), nearest
             )
             texts.append(f"{memory.title}\n{passage.text}")
         scores = rerank_scores(self._query.text, texts)
@@ -287,7 +287,7 @@ class Search:
                 memory.body,
                 passages,
                 self._query,
-                analyser(self._rows[key].record.language),
+                analyzer(self._rows[key].record.language),
                 nearest,
             )
         return self._snippets[key]
@@ -310,13 +310,13 @@ class Search:
         """Cut a snippet from a memory and collect what explains its score."""
         key = row.key
         query, candidates, record = self._query, self._candidates, row.record
-        memory_analyser = analyser(record.language)
+        memory_analyzer = analyzer(record.language)
         snippet = self._snippet(key, memory)
         line = ""
         if self._request.lines:
             from memvault.recall.one_line import best_sentence
 
-            line = best_sentence(snippet.text, query, memory_analyser)
+            line = best_sentence(snippet.text, query, memory_analyzer)
         newest = self._rows.get(newer.get(key, 0))
         coverage = row.sentences.coverage
         return RecallResult(
@@ -325,7 +325,7 @@ class Search:
             probability_of_answer,
             candidates.similarity(key),
             coverage,
-            snippets.coverage(memory.title, query, memory_analyser),
+            snippets.coverage(memory.title, query, memory_analyzer),
             snippet.text,
             snippet.heading,
             {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from memvault.index.text.analyzer import Analyser, fold
+from memvault.index.text.analyzer import Analyzer, fold
 from memvault.index.text.passages import split_passages
 from memvault.index.text.sentences import sentence_ends, split_sentences
 from memvault.lazy_pattern import lazy_pattern
@@ -139,17 +139,17 @@ def make_snippet(
     body: str,
     passages: Sequence[tuple[int, Passage]],
     query: Query,
-    analyser: Analyser,
+    analyzer: Analyzer,
     nearest: int | None,
 ) -> Snippet:
     """Return a snippet of about 240 characters, starting at the sentence with the query's words.
 
     Items of a list, rows of a table and lines of code are separate units. Errors as for
-    ``Analyser.terms``.
+    ``Analyzer.terms``.
     """
-    passage = best_passage(body, passages, query, analyser, nearest)
+    passage = best_passage(body, passages, query, analyzer, nearest)
     passage_units = units(passage.text)
-    text = _best_units(passage_units, _query_terms(query), analyser)
+    text = _best_units(passage_units, _query_terms(query), analyzer)
     if passage.is_cut and passage_units and text.startswith(passage_units[0].text[:_MIN_SENTENCE]):
         text = f"… {text}"
     return Snippet(text, passage.heading, place=_find_words(body, text, passage.place))
@@ -159,7 +159,7 @@ def best_passage(
     body: str,
     passages: Sequence[tuple[int, Passage]],
     query: Query,
-    analyser: Analyser,
+    analyzer: Analyzer,
     near: int | None,
 ) -> Snippet:
     """Return the whole text of the passage that fits a query best.
@@ -175,7 +175,7 @@ def best_passage(
     query_terms = _query_terms(query)
     best, max_weight = with_text[0], 0.0
     for passage in _preselect(body, with_text, query, nearest):
-        terms = analyser.terms(body[passage.start : passage.end])
+        terms = analyzer.terms(body[passage.start : passage.end])
         count = len(query_terms & terms.stems.keys()) + len(query_terms & terms.wholes.keys())
         weight = count + (0.5 if passage == nearest else 0.0)
         if weight > max_weight:
@@ -212,7 +212,7 @@ def _query_terms(query: Query) -> frozenset[str]:
 def _preselect(
     body: str, passages: list[Passage], query: Query, nearest: Passage | None
 ) -> list[Passage]:
-    """Preselect passages to analyse: of many, those with the most beginnings of words."""
+    """Preselect passages to analyze: of many, those with the most beginnings of words."""
     if len(passages) <= _MAX_PASSAGES:
         return passages
     hint = query.hint()
@@ -229,17 +229,17 @@ def _without_headings(body: str, passage: Passage) -> str:
     return _HEADINGS.sub("", body[passage.start : passage.end]).strip()
 
 
-def _best_units(units: Sequence[TextUnit], query_terms: frozenset[str], analyser: Analyser) -> str:
+def _best_units(units: Sequence[TextUnit], query_terms: frozenset[str], analyzer: Analyzer) -> str:
     """Return the text of the adjacent units that contain the most distinct terms.
 
     Units of nothing but links count only if no other one contains a term.
     """
     prose = [unit for unit in units if not _LINKS.fullmatch(unit.text)]
     if prose and len(prose) < len(units):
-        in_links = any(_matched_terms(unit.text, query_terms, analyser) for unit in units)
-        in_prose = any(_matched_terms(unit.text, query_terms, analyser) for unit in prose)
+        in_links = any(_matched_terms(unit.text, query_terms, analyzer) for unit in units)
+        in_prose = any(_matched_terms(unit.text, query_terms, analyzer) for unit in prose)
         units = units if in_links and not in_prose else prose
-    matched = [_matched_terms(unit.text, query_terms, analyser) for unit in units]
+    matched = [_matched_terms(unit.text, query_terms, analyzer) for unit in units]
     first, last, best = _first_sentence(units), len(units), frozenset[str]()
     for start, _ in filter(itemgetter(1), enumerate(matched)):
         covered: frozenset[str] = frozenset()
@@ -254,7 +254,7 @@ def _best_units(units: Sequence[TextUnit], query_terms: frozenset[str], analyser
     while best and frozenset().union(*matched[first + 1 : last + 1]) == best:
         first += 1
     if best and len(units[first].text) > _MAX_LENGTH:
-        return _window(units[first].text, query_terms, analyser)
+        return _window(units[first].text, query_terms, analyzer)
     return _join(units[first:], last - first)
 
 
@@ -267,8 +267,8 @@ def _first_sentence(units: Sequence[TextUnit]) -> int:
     return next((index for index, holds in enumerate(is_sentence) if holds), 0)
 
 
-def _matched_terms(text: str, query_terms: frozenset[str], analyser: Analyser) -> frozenset[str]:
-    terms = analyser.terms(text)
+def _matched_terms(text: str, query_terms: frozenset[str], analyzer: Analyzer) -> frozenset[str]:
+    terms = analyzer.terms(text)
     return query_terms & (terms.stems.keys() | terms.wholes.keys())
 
 
@@ -294,10 +294,10 @@ def _truncate(text: str) -> str:
     return f"{text[: end if end > 0 else _MAX_LENGTH]} …"
 
 
-def _window(text: str, query_terms: frozenset[str], analyser: Analyser) -> str:
+def _window(text: str, query_terms: frozenset[str], analyzer: Analyzer) -> str:
     """Cut the range with the most distinct terms out of a long sentence."""
     words = list(_WORDS.finditer(text))
-    hits = [(*word.span(), _matched_terms(word[0], query_terms, analyser)) for word in words]
+    hits = [(*word.span(), _matched_terms(word[0], query_terms, analyzer)) for word in words]
     if any(word.end() - word.start() > _MAX_LENGTH for word in words):
         hits = _find_unspaced(text, query_terms) or hits
     start, stop = _densest([hit for hit in hits if hit[2]])
@@ -344,11 +344,11 @@ def _find_unspaced(text: str, query_terms: frozenset[str]) -> list[_TermSpan]:
     return sorted(spans)
 
 
-def coverage(text: str, query: Query, analyser: Analyser) -> float:
+def coverage(text: str, query: Query, analyzer: Analyzer) -> float:
     """Return the share of a query's words that a text contains, in 0..1."""
     if not query.words:
         return 0.0
-    stems = analyser.terms(text).stems
+    stems = analyzer.terms(text).stems
     return sum(any(stem in stems for stem in word) for word in query.words) / len(query.words)
 
 

@@ -160,7 +160,7 @@ class AvailableModel(TypedDict):
     name: str
     dimension: NotRequired[int]
     sizeInGb: float
-    licence: str
+    license: str
     description: str
 
 

@@ -23,7 +23,7 @@ from memvault.vault_tools.definition import (
 if TYPE_CHECKING:
     from memvault.results import CalledTool, RegisteredTool, ToolEntry, ToolListing
 
-group = ToolGroup("catalogue", "Tools, including the vault's own", place=80)
+group = ToolGroup("catalog", "Tools, including the vault's own", place=80)
 
 
 @group.tool(

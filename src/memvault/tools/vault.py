@@ -459,14 +459,14 @@ def model_list(call: Call) -> AvailableModels:
         "name": BUILTIN,
         "dimension": read_card(FOLDERS[BUILTIN]).dimension,
         "sizeInGb": 0.02,
-        "licence": "Apache-2.0",
+        "license": "Apache-2.0",
         "description": "Built in: a transformer for English; works offline",
     }
     multilingual_entry: AvailableModel = {
         "name": MULTILINGUAL,
         "dimension": read_card(FOLDERS[MULTILINGUAL]).dimension,
         "sizeInGb": 0.03,
-        "licence": "MIT",
+        "license": "MIT",
         "description": "Built in, for 24 languages: used if more than a tenth of the memories "
         "are not English",
     }

@@ -17,7 +17,7 @@ from memvault.cli.run_command import long_text, run_tool
         """memvault call memory_recall '{"query": "database"}'""",
         "echo '{}' | memvault call memory_list -",
     ),
-    group="catalogue",
+    group="catalog",
     always_json=True,
 )
 def call(

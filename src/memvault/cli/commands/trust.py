@@ -30,7 +30,7 @@ Folder = Annotated[str, Arg("The vault", positional=True, completes="file", meta
         {name} may run here: {command}
            until {covers:each} changes
            not covered: {notCovered:each}""",
-    group="catalogue",
+    group="catalog",
 )
 def trust(
     options: GlobalOptions,
@@ -60,7 +60,7 @@ def trust(
     view="""
         {name} no longer runs here
            {wasTrusted:|it was not trusted}""",
-    group="catalogue",
+    group="catalog",
 )
 def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:
     """Revoke the permission of a registered tool to run on this machine."""

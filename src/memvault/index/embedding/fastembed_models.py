@@ -90,7 +90,7 @@ def load(kind: ModelKind, name: str, root: Path | None, download: bool) -> Loade
 
 
 def known_models(kind: ModelKind) -> list[AvailableModel]:
-    """Return fastembed's models: name, dimension, size in GB, licence and description."""
+    """Return fastembed's models: name, dimension, size in GB, license and description."""
     return [
         cast(
             "AvailableModel",
@@ -98,7 +98,7 @@ def known_models(kind: ModelKind) -> list[AvailableModel]:
                 "name": str(model["model"]),
                 **({"dimension": int(model["dim"])} if kind == EMBEDDING else {}),
                 "sizeInGb": float(model["size_in_GB"]),
-                "licence": str(model["license"]),
+                "license": str(model["license"]),
                 "description": str(model["description"]),
             },
         )

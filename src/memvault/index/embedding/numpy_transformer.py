@@ -61,7 +61,7 @@ class Product(NamedTuple):
 
 
 class Norm(NamedTuple):
-    """The factors and summands of a normalisation, shape (dimension,)."""
+    """The factors and summands of a normalization, shape (dimension,)."""
 
     weight: Matrix
     bias: Matrix
@@ -108,7 +108,7 @@ class NumpyTransformer:
                 raise ValueError(f"model.onnx does not have the size in {WEIGHTS}")
             tensors = {name: _read(data, *location) for name, location in about["tensors"].items()}
             self._embeddings = [
-                Embedding(tensors[name], *map(np.float32, about["quantisation"][name]))
+                Embedding(tensors[name], *map(np.float32, about["quantization"][name]))
                 for name in ("word", "type", "position")
             ]
             self._norm = _norm_of(tensors, "embedded")
@@ -132,12 +132,12 @@ class NumpyTransformer:
     def _run(self, token_ids: Sequence[int]) -> Matrix:
         word_rows, types, positions = self._embeddings
         summed = word_rows.rows(token_ids) + types.rows([0]) + positions.rows(slice(len(token_ids)))
-        state = _normalise(summed, self._norm)
+        state = _normalize(summed, self._norm)
         for layer in self._layers:
             attended = self._attend(_multiply(state, layer.attention))
-            middle = _normalise(_multiply(attended, layer.output) + state, layer.middle)
+            middle = _normalize(_multiply(attended, layer.output) + state, layer.middle)
             inner = _gelu(_multiply(middle, layer.inner))
-            state = _normalise(_multiply(inner, layer.outer) + middle, layer.state)
+            state = _normalize(_multiply(inner, layer.outer) + middle, layer.state)
         return state
 
     def _attend(self, projected: Matrix) -> Matrix:
@@ -238,14 +238,14 @@ def _multiply_exactly(left: Matrix, right: Integers8) -> Matrix:
     return product
 
 
-def _normalise(rows: Matrix, norm: Norm) -> Matrix:
+def _normalize(rows: Matrix, norm: Norm) -> Matrix:
     """Return rows of mean 0 and variance 1, times a norm's factors, plus its summands."""
     means = rows.mean(axis=1, keepdims=True)
     squares = (rows * rows).mean(axis=1, keepdims=True)
-    normalised: Matrix = (rows - means) / np.sqrt(squares - means * means + _EPSILON)
-    normalised *= norm.weight
-    normalised += norm.bias
-    return normalised
+    normalized: Matrix = (rows - means) / np.sqrt(squares - means * means + _EPSILON)
+    normalized *= norm.weight
+    normalized += norm.bias
+    return normalized
 
 
 def _gelu(numbers: Matrix) -> Matrix:

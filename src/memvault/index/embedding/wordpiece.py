@@ -22,7 +22,7 @@ DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
 """The folder of the static embedding table and its tokenizer."""
 VOCABULARY, CHARACTERS = "vocabulary.tsv", "characters.tsv"
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-"""The tokens that are found in a text as they are written, before it is normalised."""
+"""The tokens that are found in a text as they are written, before it is normalized."""
 _SPECIAL_PATTERN = f"({'|'.join(map(re.escape, SPECIAL))})"
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _MAX_WORD = 100
@@ -48,7 +48,7 @@ def open_wordpiece(folder: Path) -> WordPiece:
 class WordPiece:
     """A tokenizer that splits words into the longest pieces of a vocabulary.
 
-    Source: Wu et al. 2016, and Devlin et al. 2019 for the normalisation of the text.
+    Source: Wu et al. 2016, and Devlin et al. 2019 for the normalization of the text.
 
     Raises:
         EmbedderError: the vocabulary cannot be read.

@@ -165,7 +165,7 @@ def _is_python() -> bool:
 
 
 class _Process:
-    """A process that analyses files, one task at a time; raises OSError if it cannot be started."""
+    """A process that analyzes files, one task at a time; raises OSError if it cannot be started."""
 
     def __init__(self, store: MemoryStore, embeds: bool) -> None:
         from memvault import process

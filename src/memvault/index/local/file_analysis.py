@@ -12,7 +12,7 @@ from memvault.errors import MemvaultError, NotFound
 from memvault.index.keyword.bm25f import KeywordDocument, field_lengths
 from memvault.index.local.manifest import ManifestRow, columns_of
 from memvault.index.protocol import LinkEntry, MemoryRecord, StoredLink
-from memvault.index.text.analyzer import analyser, detect_each, main_language
+from memvault.index.text.analyzer import analyzer, detect_each, main_language
 from memvault.index.text.sentence_blocks import (
     EncodedBlock,
     TextBlock,
@@ -150,15 +150,15 @@ def analyze(
         if number % _REPORTED == 0:
             report(size)
         size += fresh.size
-        uid, file_analyser = task.first_uid + number, analyser(detected[number] or language)
+        uid, file_analyzer = task.first_uid + number, analyzer(detected[number] or language)
         part = parts[number]
-        counted = keyword_documents(uid, part, file_analyser)
-        record = MemoryRecord.from_memory(uid, fresh.size, memory, file_analyser.language)
+        counted = keyword_documents(uid, part, file_analyzer)
+        record = MemoryRecord.from_memory(uid, fresh.size, memory, file_analyzer.language)
         rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
         documents.extend(counted)
         passages[uid] = passage_texts(part)
         text_blocks[uid] = split_memory(part)
-        blocks[uid] = encode_blocks(text_blocks[uid], file_analyser)
+        blocks[uid] = encode_blocks(text_blocks[uid], file_analyzer)
         links[uid] = link_entry(memory)
     return Analysis(rows, documents, blocks, links, passages, text_blocks, detected, language)
 

@@ -17,7 +17,7 @@ from memvault.index.local.folder_diff import FolderDiff
 from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.snapshot import Overlay, Snapshot
 from memvault.index.protocol import MemoryRecord
-from memvault.index.text.analyzer import analyser, detect_languages
+from memvault.index.text.analyzer import analyzer, detect_languages
 from memvault.index.text.sentence_blocks import (
     encode_blocks,
     keyword_documents,
@@ -79,10 +79,10 @@ def _add_memory(
     """
     part = leading_part(memory, most)
     overlay.records[key] = MemoryRecord.from_memory(key, size, memory, language)
-    overlay.documents.extend(keyword_documents(key, part, analyser(language)))
+    overlay.documents.extend(keyword_documents(key, part, analyzer(language)))
     overlay.passages[key] = passage_texts(part)
     overlay.text_blocks[key] = split_memory(part)
-    overlay.blocks[key] = encode_blocks(overlay.text_blocks[key], analyser(language))
+    overlay.blocks[key] = encode_blocks(overlay.text_blocks[key], analyzer(language))
     overlay.links[key] = link_entry(memory)
 
 

@@ -29,7 +29,7 @@ from memvault.index.protocol import (
     VectorQuery,
     latest_of,
 )
-from memvault.index.text.analyzer import analyser, query_languages
+from memvault.index.text.analyzer import analyzer, query_languages
 from memvault.index.text.sentence_blocks import (
     EncodedBlock,
     TextBlock,
@@ -343,7 +343,7 @@ class Snapshot(NamedTuple):
                 return ()  # its text was replaced in the meantime; the next refresh leaves it out
             text_blocks = self._split(memory) if memory is not None else []
             language = record.language if record is not None else ""
-            blocks = encode_blocks(text_blocks, analyser(language)) if text_blocks else []
+            blocks = encode_blocks(text_blocks, analyzer(language)) if text_blocks else []
             self.overlay.text_blocks[key], self.overlay.blocks[key] = text_blocks, blocks
         firsts = [block.first for block in blocks]
         numbers = blocks_to_read(location, max(bisect_right(firsts, location.passage or 0) - 1, 0))

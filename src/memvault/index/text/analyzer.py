@@ -57,7 +57,7 @@ _UNIT = lazy_pattern(_UNITS, re.IGNORECASE)
 _QUANTITY = lazy_pattern(rf"([0-9]+)(?:{_UNITS})", re.IGNORECASE)
 _VERSION = lazy_pattern(r"([vV]?)([0-9]+)\.[0-9]")
 _MAX_TERM_LENGTH = 80
-_MAX_CACHED, _MAX_ANALYSED = 60_000, 10_000
+_MAX_CACHED, _MAX_ANALYZED = 60_000, 10_000
 """The maximum numbers of chunks whose terms are cached, and whose whole analysis is."""
 _LONGEST_CACHED = 100
 """The maximum length of cached strings: text without spaces is one chunk of any length."""
@@ -88,7 +88,7 @@ _SPELT_UMLAUT = lazy_pattern(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
 Value = TypeVar("Value")
 
 
-class AnalysedToken(NamedTuple):
+class AnalyzedToken(NamedTuple):
     """The words of a chunk as alternative stems, all of these stems, and its whole terms."""
 
     words: tuple[tuple[str, ...], ...]
@@ -96,7 +96,7 @@ class AnalysedToken(NamedTuple):
     wholes: tuple[str, ...]
 
 
-class AnalysedQuery(NamedTuple):
+class AnalyzedQuery(NamedTuple):
     """A query's distinct words, its whole terms, and its identifiers with digits, in order.
 
     A word is a group of stems of which a memory may contain any. An identifier, such as a version
@@ -158,12 +158,12 @@ class ChunkCache(dict[str, Value]):
         return value
 
 
-class Analyser:
+class Analyzer:
     """Analyzes text in one language, with a cache of analyzed chunks."""
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self.parts = ChunkCache(self._analyze, _MAX_ANALYSED).__getitem__
+        self.parts = ChunkCache(self._analyze, _MAX_ANALYZED).__getitem__
         self._stems = ChunkCache(lambda chunk: self.parts(chunk).stems)
         self._wholes = ChunkCache(lambda chunk: self.parts(chunk).wholes)
 
@@ -211,7 +211,7 @@ class Analyser:
         """The stems of the stop words."""
         return frozenset(self._stem(word) for word in stop_words(self.language))
 
-    def analyse_query_token(self, chunk: str) -> AnalysedToken:
+    def analyze_query_token(self, chunk: str) -> AnalyzedToken:
         """Analyze a chunk of a query, with alternative spellings and always with a whole term.
 
         A plain word of a query may be an identifier written without separators.
@@ -244,10 +244,10 @@ class Analyser:
         stems = (self._stem(way) for spelling in spellings for way in (spelling, fold(spelling)))
         return tuple(dict.fromkeys(fold(form)[:_MAX_TERM_LENGTH] for form in stems))
 
-    def _analyze(self, chunk: str, querying: bool = False) -> AnalysedToken:
+    def _analyze(self, chunk: str, querying: bool = False) -> AnalyzedToken:
         if _ONLY_ASCII_WORD.fullmatch(chunk):
             forms = self._forms(chunk, querying)
-            return AnalysedToken((forms,), forms, ())
+            return AnalyzedToken((forms,), forms, ())
         chunk = _CONTRACTION.sub("", chunk)
         groups: list[tuple[str, ...]] = []
         wholes: list[str] = []
@@ -261,7 +261,7 @@ class Analyser:
             wholes.append(_whole(chunk))
         spaced = (whole for whole in wholes if not _UNSPACED_RUN.search(whole))
         stems = tuple(chain.from_iterable(groups))
-        return AnalysedToken(tuple(groups), stems, tuple(dict.fromkeys(spaced)))
+        return AnalyzedToken(tuple(groups), stems, tuple(dict.fromkeys(spaced)))
 
     def _word_groups(
         self, word: str, wholes: list[str], querying: bool
@@ -283,29 +283,29 @@ class Analyser:
             yield self._forms(rest, querying)
 
 
-class QueryAnalyser:
+class QueryAnalyzer:
     """Analyzes queries in each language of a vault."""
 
     def __init__(self, languages: Sequence[str]) -> None:
-        self._analysers = [analyser(language) for language in languages]
+        self._analyzers = [analyzer(language) for language in languages]
         is_english_possible = DEFAULT_LANGUAGE in languages or languages[0] == "none"
-        others = [] if is_english_possible else [analyser(DEFAULT_LANGUAGE)]
-        self._possible = [*self._analysers, *others]
+        others = [] if is_english_possible else [analyzer(DEFAULT_LANGUAGE)]
+        self._possible = [*self._analyzers, *others]
 
-    def query(self, text: str) -> AnalysedQuery:
+    def query(self, text: str) -> AnalyzedQuery:
         """Analyze a query without its stop words; if it has no other words, they are kept.
 
         The first stem of a word is that of the vault's main language.
         """
         chunks = tokenize(text)
-        main = self.analyser_for(text)
+        main = self.analyzer_for(text)
         content = [main.strip_elision(chunk) for chunk in chunks if not main.is_stop_word(chunk)]
         forms_by_word: dict[str, tuple[str, ...]] = {}
         wholes: list[str] = []
         identifiers: list[list[str]] = []
         asked = content or chunks
         for previous, chunk, following in zip(["", *asked], asked, [*asked[1:], ""], strict=False):
-            analyzed = [analyser.analyse_query_token(chunk) for analyser in self._analysers]
+            analyzed = [analyzer.analyze_query_token(chunk) for analyzer in self._analyzers]
             wholes += analyzed[0].wholes
             names: list[str] = []
             for number, forms in enumerate(zip(*(parts.words for parts in analyzed), strict=True)):
@@ -317,17 +317,17 @@ class QueryAnalyser:
                 identifiers.append(names)
         positions = {name: position for position, name in enumerate(forms_by_word)}
         numbered = (tuple(positions[name] for name in names) for names in identifiers)
-        return AnalysedQuery(
+        return AnalyzedQuery(
             list(forms_by_word.values()), list(dict.fromkeys(wholes)), list(dict.fromkeys(numbered))
         )
 
     def has_content(self, text: str) -> bool:
         """Return whether a query has a word that is not a stop word."""
-        main = self.analyser_for(text)
+        main = self.analyzer_for(text)
         return not all(main.is_stop_word(chunk) for chunk in tokenize(text))
 
-    def analyser_for(self, text: str) -> Analyser:
-        """Return the analyser of the language in which a query is written.
+    def analyzer_for(self, text: str) -> Analyzer:
+        """Return the analyzer of the language in which a query is written.
 
         This is the language of which the query contains most stop words and elisions, one of the
         memories' or English; ties go to the language of most memories.
@@ -335,8 +335,8 @@ class QueryAnalyser:
         chunks = tokenize(text) if len(self._possible) > 1 else []
         return max(
             self._possible,
-            key=lambda analyser: sum(
-                analyser.is_stop_word(chunk) or analyser.strip_elision(chunk) != chunk
+            key=lambda analyzer: sum(
+                analyzer.is_stop_word(chunk) or analyzer.strip_elision(chunk) != chunk
                 for chunk in chunks
             ),
         )
@@ -378,15 +378,15 @@ def ideographs(text: str) -> list[str]:
 
 
 @cache
-def analyser(language: str) -> Analyser:
-    """Return the shared analyser of a language."""
-    return Analyser(language)
+def analyzer(language: str) -> Analyzer:
+    """Return the shared analyzer of a language."""
+    return Analyzer(language)
 
 
 @cache
-def query_analyser(languages: tuple[str, ...]) -> QueryAnalyser:
-    """Return the shared analyser of queries in some languages."""
-    return QueryAnalyser(languages)
+def query_analyzer(languages: tuple[str, ...]) -> QueryAnalyzer:
+    """Return the shared analyzer of queries in some languages."""
+    return QueryAnalyzer(languages)
 
 
 @cache

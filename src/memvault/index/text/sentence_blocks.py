@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from memvault.index.keyword.bm25f import EXACT_FIELD, KeywordDocument
 from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT
 from memvault.index.text import passages
-from memvault.index.text.analyzer import Analyser, ChunkCache, Terms, tokenize
+from memvault.index.text.analyzer import Analyzer, ChunkCache, Terms, tokenize
 from memvault.index.text.passages import (
     LONGEST_TITLE,
     MAX_EMBEDDED_TOKENS,
@@ -116,9 +116,9 @@ def split_memory(memory: Memory) -> list[TextBlock]:
     return blocks
 
 
-def encode_blocks(blocks: Sequence[TextBlock], analyser: Analyser) -> list[EncodedBlock]:
+def encode_blocks(blocks: Sequence[TextBlock], analyzer: Analyzer) -> list[EncodedBlock]:
     """Encode blocks as they are stored in the index, without subwords."""
-    codes_of = _known_codes(analyser).__getitem__
+    codes_of = _known_codes(analyzer).__getitem__
     encoded = []
     for block in blocks:
         codes: array[int] = array("I")
@@ -133,12 +133,12 @@ def encode_blocks(blocks: Sequence[TextBlock], analyser: Analyser) -> list[Encod
 
 
 @cache
-def _known_codes(analyser: Analyser) -> ChunkCache[bytes]:
+def _known_codes(analyzer: Analyzer) -> ChunkCache[bytes]:
     """Return the codes of each chunk analyzed so far, as the bytes of an array."""
-    stops = analyser.stop_stems
+    stops = analyzer.stop_stems
 
     def codes(chunk: str) -> bytes:
-        words = analyser.parts(chunk).words
+        words = analyzer.parts(chunk).words
         return array("I", (code for forms in words for code in _codes(forms, stops))).tobytes()
 
     return ChunkCache(codes)
@@ -222,7 +222,7 @@ _MAX_CONTEXT = 60
 """The maximum estimate, in tokens, of the lines above a passage that is embedded."""
 
 
-def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[KeywordDocument]:
+def keyword_documents(uid: int, memory: Memory, analyzer: Analyzer) -> list[KeywordDocument]:
     """Count a memory's terms, in one document per block; each has title and tags.
 
     The name of the memory's type is not counted, nor is the date in the name of a daily note. The
@@ -231,12 +231,12 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
     """
     marks = [(position, text[:LONGEST_TITLE]) for position, _, _, text in headings(memory.body)]
     heading_starts = [position for position, _ in marks]
-    common = _shared_terms(memory, analyser, None)
+    common = _shared_terms(memory, analyzer, None)
     documents: list[KeywordDocument] = []
     for start, end in passages.split_blocks(passages.split_passages(memory.body)):
         if len(documents) == 1:
-            common = _shared_terms(memory, analyser, _MAX_REPEATED)
-        stems, wholes = analyser.list_terms(memory.body[start:end])
+            common = _shared_terms(memory, analyzer, _MAX_REPEATED)
+        stems, wholes = analyzer.list_terms(memory.body[start:end])
         inside = marks[bisect_left(heading_starts, start) : bisect_left(heading_starts, end)]
         above = " \n".join(text for _, text in inside)
         fields = {
@@ -244,14 +244,14 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
             "tags": Counter(common["tags"]),
             "body": Counter(chain(stems, common["body"])),
             EXACT_FIELD: Counter(chain(common[EXACT_FIELD], wholes)),
-            "headings": Counter(analyser.list_terms(above).stems),
+            "headings": Counter(analyzer.list_terms(above).stems),
         }
         documents.append(KeywordDocument(uid, fields, len(documents)))
     return documents
 
 
 def _shared_terms(
-    memory: Memory, analyser: Analyser, max_length: int | None
+    memory: Memory, analyzer: Analyzer, max_length: int | None
 ) -> dict[str, list[str]]:
     """Return the terms that a memory's blocks share, cut to ``max_length`` characters per part.
 
@@ -260,11 +260,11 @@ def _shared_terms(
     """
 
     def terms(text: str) -> Terms:
-        return analyser.list_terms(_prefix(text, max_length))
+        return analyzer.list_terms(_prefix(text, max_length))
 
     title = _prefix(display_title(memory), LONGEST_TITLE if max_length else None)
     aliases = _prefix("\n".join(other_names(memory)), max_length)
-    names = analyser.list_terms(f"{title}\n{aliases}")
+    names = analyzer.list_terms(f"{title}\n{aliases}")
     tags = terms("\n".join(header_tags(memory.metadata)))
     path = terms(replace_surrogates(memory.path)).wholes
     folder, _, _ = memory.path.partition("/")
@@ -275,7 +275,7 @@ def _shared_terms(
     body: list[str] = []
     if max_length is None:
         stem = PurePosixPath(memory.path).stem
-        name = analyser.list_terms("" if note_days(memory.path) else replace_surrogates(stem))
+        name = analyzer.list_terms("" if note_days(memory.path) else replace_surrogates(stem))
         body = values.stems + name.stems
     return {
         "title": names.stems,

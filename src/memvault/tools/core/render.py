@@ -51,7 +51,7 @@ class Template(NamedTuple):
     - ``json``: JSON
     - ``day``, ``minute``, ``second``: a time in the user's time zone, cut to that
     - ``each``, ``rest``: a line for each entry of a list or line of a text, or all but the first
-    - ``diff``: a line for each line of a text, coloured by what it adds or removes
+    - ``diff``: a line for each line of a text, colored by what it adds or removes
     - ``markdown``, as the only thing in a line: the text, laid out
 
     Common indentation is removed, of which a first line that does not begin with a newline is no

@@ -65,7 +65,7 @@
 
   const canvas = $("map");
   if (!canvas && !(own && $("find"))) return;
-  const COLOURS = ["#0b57d0", "#b3261e", "#146c2e", "#8f4e00", "#6f43c0", "#00696d", "#a33b6b", "#5f6368"];
+  const COLORS = ["#0b57d0", "#b3261e", "#146c2e", "#8f4e00", "#6f43c0", "#00696d", "#a33b6b", "#5f6368"];
   const context = canvas?.getContext("2d");
   const unsearched = results?.innerHTML;
   let data = { nodes: [], edges: [] };
@@ -88,14 +88,14 @@
       canvas.clientHeight / 2 + (node[by][1] * view.scale + view.y) * half,
     ];
   };
-  const colours = () => {
+  const colors = () => {
     const types = [...new Set(data.nodes.map((node) => node.type))];
-    return (node) => COLOURS[types.indexOf(node.type) % COLOURS.length];
+    return (node) => COLORS[types.indexOf(node.type) % COLORS.length];
   };
   const draw = () => {
     if (!canvas) return;
     const style = getComputedStyle(document.body);
-    const colour = colours();
+    const color = colors();
     context.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
     const places = data.nodes.map(place);
     context.strokeStyle = style.color;
@@ -110,7 +110,7 @@
     data.nodes.forEach((node, number) => {
       const fits = !found || found.has(number);
       context.globalAlpha = fits ? 1 : 0.12;
-      context.fillStyle = colour(node);
+      context.fillStyle = color(node);
       context.beginPath();
       context.arc(...places[number], number === hovered ? radius * 1.8 : radius, 0, 7);
       context.fill();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Make the built-in deep embedder: a transformer rounded to 8-bit integers.
 
-    python training/quantise_deep_embedder.py MODEL_FOLDER [PAIRS]
+    python training/quantize_deep_embedder.py MODEL_FOLDER [PAIRS]
 
 MODEL_FOLDER holds all-MiniLM-L6-v2 as ``model.onnx`` and ``tokenizer.json``. Writes
 ``model.onnx``, ``weights.json`` and ``card.json`` to ``src/memvault/data/deep``. The
@@ -9,10 +9,10 @@ tokenizer is the static table's, byte for byte, and not written again.
 
 - Weights become integers with one scale a channel; of their eight bits seven are
   used, because processors without VNNI saturate when they add products of eight.
-- The graph is optimised here, once. ONNX Runtime then changes nothing more at
+- The graph is optimized here, once. ONNX Runtime then changes nothing more at
   whatever level it loads it, so that every door gives the same vectors, and
   loading takes a third of the time.
-- What its cosines mean is fitted to labelled pairs, as for the static table
+- What its cosines mean is fitted to labeled pairs, as for the static table
   (``calibrate.py`` beside this file describes PAIRS); without them the card keeps
   what it says.
 """
@@ -39,8 +39,8 @@ DIMENSION = 384
 TOKENS = 256
 
 
-def quantise(source: Path, target: Path) -> None:
-    """Round a model's weights and optimise its graph."""
+def quantize(source: Path, target: Path) -> None:
+    """Round a model's weights and optimize its graph."""
     logging.getLogger().setLevel(logging.ERROR)  # it asks for a preparation that changes nothing
     with tempfile.TemporaryDirectory() as scratch:
         rounded = Path(scratch, "rounded.onnx")
@@ -63,7 +63,7 @@ def main() -> None:
     if (options.folder / "tokenizer.json").read_bytes() != shipped:
         parser.error("its tokenizer is not the static table's")
     DATA.mkdir(parents=True, exist_ok=True)
-    quantise(options.folder / "model.onnx", DATA / "model.onnx")
+    quantize(options.folder / "model.onnx", DATA / "model.onnx")
     write_weights(DATA)
     about = {
         "name": NAME,
@@ -71,7 +71,7 @@ def main() -> None:
         "dimension": DIMENSION,
         "tokens": TOKENS,
         "source": "sentence-transformers/all-MiniLM-L6-v2",
-        "licence": "Apache-2.0",
+        "license": "Apache-2.0",
         "languages": ["english"],
     }
     card = DATA / "card.json"
