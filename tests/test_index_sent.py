@@ -70,7 +70,7 @@ class TestSentIndex(IndexContract):
             index.owner.index.rebuild()
             view = self.seen(index, vectors=False)
             for record in view.records():
-                memory = view.text(record.key)
+                memory = view.text(record.uid)
                 assert memory is not None
                 assert memory.title == record.title
 

@@ -143,7 +143,7 @@ def check_hits(
     """Compare hits with the scores of documents: each memory counts as its best block."""
     best: dict[int, float] = {}
     for (uid, _), terms in expected.items():
-        if query.allowed_keys is None or uid in query.allowed_keys:
+        if query.allowed_uids is None or uid in query.allowed_uids:
             best[uid] = max(best.get(uid, 0.0), sum(terms.values()))
     assert len(hits) == min(len(best), query.limit)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
@@ -215,7 +215,7 @@ def found_in(index: KeywordIndex, *terms: str) -> list[tuple[float, int]]:
     """Return all memories with any of some terms, best first."""
     query = KeywordQuery([(term,) for term in terms])
     answer = rank_documents(index.candidates(query), query, {"body": 900})
-    return [(hit.score, hit.key) for hit in answer.hits]
+    return [(hit.score, hit.uid) for hit in answer.hits]
 
 
 DAMAGES = st.one_of(

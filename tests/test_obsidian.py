@@ -354,7 +354,7 @@ NOTES = st.lists(NOTE, min_size=2, max_size=4, unique_by=lambda note: note[:2])
 
 def graph_of(records: list[MemoryRecord]) -> LinkGraph:
     """Return the graph of memories whose links are not indexed, to resolve names."""
-    by_key = {record.key: record for record in records}
+    by_key = {record.uid: record for record in records}
     entries = {key: LinkEntry(record.path, keys_of(record), ()) for key, record in by_key.items()}
     return LinkGraph(entries, by_key.get)
 

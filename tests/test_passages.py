@@ -14,8 +14,8 @@ from memvault import Vault
 from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import load_embedder
 from memvault.index.protocol import DISTINCTIVE_BIT
-from memvault.index.text import analyzer, passages
-from memvault.index.text.analyzer import analyzer
+from memvault.index.text import passages
+from memvault.index.text.analyzer import Analyzer, QueryAnalyzer, analyzer
 from memvault.index.text.sentence_blocks import (
     TERM_ID_MASK,
     TextBlock,
@@ -186,14 +186,14 @@ languages = st.sampled_from(["english", "german", "russian", "turkish", "none", 
 @example("ﬃ ǅ ß ẞ", "german", ["french"])
 def test_query_from_text_shares_terms_with_it(text: str, language: str, others: list[str]) -> None:
     """Any word of a text, used as a query, shares terms with it, whatever the vault's languages."""
-    analyzer = analyzer.Analyzer(language)
-    asked = analyzer.QueryAnalyzer([*others, language])
-    terms = analyzer.terms(text)
+    own_analyzer = Analyzer(language)
+    asked = QueryAnalyzer([*others, language])
+    terms = own_analyzer.terms(text)
     for query in (text, *text.split()):
         words, wholes, _ = asked.query(query)
         assert len({word[0] for word in words}) == len(words)
         stems = {stem for word in words for stem in word}
-        own = analyzer.terms(query)
+        own = own_analyzer.terms(query)
         if own.stems or own.wholes:
             assert stems & terms.stems.keys() or set(wholes) & terms.wholes.keys(), query
 

@@ -79,26 +79,26 @@ def numbers(row: FeatureRow) -> list[float]:
 @given(st.data())
 def test_ranking_features_do_not_depend_on_other_memories(view: View, data: st.DataObject) -> None:
     """A memory's features are the same computed alone, with some others or with all."""
-    keys = [record.key for record in view.records()]
-    complete = {row.key: row for row in rows(view, keys)}
+    keys = [record.uid for record in view.records()]
+    complete = {row.uid: row for row in rows(view, keys)}
     assert sorted(complete) == sorted(keys)
     some = data.draw(st.lists(st.sampled_from(keys), min_size=1, unique=True))
     computed = rows(view, some)
-    assert [row.key for row in computed] == some
+    assert [row.uid for row in computed] == some
     for row in computed:
-        assert numbers(row) == pytest.approx(numbers(complete[row.key]), abs=1e-6)
-        assert row.record == complete[row.key].record
+        assert numbers(row) == pytest.approx(numbers(complete[row.uid]), abs=1e-6)
+        assert row.record == complete[row.uid].record
 
 
 def test_ranking_omits_missing_memories(view: View) -> None:
     """A key missing from the view is omitted, and a repeated key counts once."""
-    known = next(view.records()).key
-    assert [row.key for row in rows(view, [10**9, known, known])] == [known]
+    known = next(view.records()).uid
+    assert [row.uid for row in rows(view, [10**9, known, known])] == [known]
 
 
 def test_ranking_keyword_score_is_relative_to_best(view: View) -> None:
     """The best keyword score is 1 relative to other hits and below 1 relative to the maximum."""
-    found = rows(view, [record.key for record in view.records()])
+    found = rows(view, [record.uid for record in view.records()])
     assert max(row.keyword for row in found) == 1
     for row in found:
         assert 0 <= row.bm25 < 1
@@ -239,7 +239,7 @@ candidates = st.lists(
         st.none() | cosines,
     ),
     max_size=12,
-).map(lambda every: [entry._replace(key=key) for key, entry in enumerate(every)])
+).map(lambda every: [entry._replace(uid=key) for key, entry in enumerate(every)])
 fitted = st.sampled_from(FITS).map(lambda name: weights_by_signal()[name])
 rankings = st.builds(
     RankingSettings, recency=shares, importance=shares, date=shares, diversity=st.booleans()
@@ -259,7 +259,7 @@ def test_ranking_keeps_every_candidate(
 ) -> None:
     """Every candidate is ranked once, scores descend within 0..1, and the parts add up to them."""
     ranked = rank(entries, fit, ranking, NOW, row_days)
-    assert sorted(entry.row.key for entry in ranked) == list(range(len(entries)))
+    assert sorted(entry.row.uid for entry in ranked) == list(range(len(entries)))
     scores = [entry.score for entry in ranked]
     assert scores == sorted(scores, reverse=True)
     for entry in ranked:
@@ -380,18 +380,18 @@ def test_ranking_prefers_newer_of_two_similar_memories(
     """Nobody is lost or falls in score; a newer one rises over the older it is nearest to."""
     before, alike = drawn
     after, newer = prefer_newer(before, alike)
-    keys = [entry.row.key for entry in after]
+    keys = [entry.row.uid for entry in after]
     assert sorted(keys) == list(range(len(before)))
     assert [entry.score for entry in after] == sorted(
         (entry.score for entry in after), reverse=True
     )
     risen = set()
     for entry in after:
-        was = before[entry.row.key]
+        was = before[entry.row.uid]
         assert entry.score == pytest.approx(sum(entry.parts.values()), abs=1e-9)
         assert entry.score >= was.score
         if entry.score > was.score:
-            risen.add(entry.row.key)
+            risen.add(entry.row.uid)
             assert entry.parts["newer"] == entry.score - was.score
         else:
             assert entry == was
@@ -429,7 +429,7 @@ def two(
         held = SentenceFeatures(0, 0, None, 0, None, None, term_ids)
         row = FeatureRow(key, record_of("a.md", 9, day, None), 0, 0, None, None, held)
         ranked.append(Ranked(row, score, {}))
-    return [entry.row.key for entry in prefer_newer(ranked, [[1, alike], [alike, 1]])[0]]
+    return [entry.row.uid for entry in prefer_newer(ranked, [[1, alike], [alike, 1]])[0]]
 
 
 @pytest.mark.parametrize(

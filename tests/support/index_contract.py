@@ -65,7 +65,7 @@ class IndexContract:
         """Return the memIds of what is found by a query's words, best first."""
         words, wholes, _ = query_analyzer(view.languages()).query(query)
         answer = view.keyword(KeywordQuery(words, wholes, **more))
-        return [self.name(view, hit.key) for hit in answer.hits]
+        return [self.name(view, hit.uid) for hit in answer.hits]
 
     @staticmethod
     def name(view: View, key: int) -> str:
@@ -77,7 +77,7 @@ class IndexContract:
     @staticmethod
     def keys(view: View) -> dict[str, int]:
         """Return every memory's key by its memId's beginning."""
-        return {record.mem_id.removesuffix("-7k2m9q"): record.key for record in view.records()}
+        return {record.mem_id.removesuffix("-7k2m9q"): record.uid for record in view.records()}
 
     def test_words_are_found_in_every_field(self, notes: Path) -> None:
         """Title, text, tags, identifiers and Chinese are found, what has more of it first."""
@@ -95,8 +95,8 @@ class IndexContract:
         with self.opened(notes) as index:
             view = self.seen(index)
             keys = self.keys(view)
-            assert self.found(view, "nginx", allowed_keys={keys["disk"]}) == ["disk"]
-            assert self.found(view, "nginx", allowed_keys=set()) == []
+            assert self.found(view, "nginx", allowed_uids={keys["disk"]}) == ["disk"]
+            assert self.found(view, "nginx", allowed_uids=set()) == []
             assert len(self.found(view, "nginx tea retries", limit=2)) == 2
 
     def test_rarity_is_that_of_all_memories(self, notes: Path) -> None:
@@ -131,15 +131,15 @@ class IndexContract:
             near = view.nearest(VectorQuery("a hot drink in the afternoon", "english", None, 1))
             assert near.has_vectors
             assert near.waiting == 0
-            assert [self.name(view, hit.key) for hit in near.hits] == ["tea"]
+            assert [self.name(view, hit.uid) for hit in near.hits] == ["tea"]
             far = view.nearest(
                 VectorQuery("a hot drink", "english", None, 1, frozenset({keys["disk"]}))
             )
-            assert {self.name(view, hit.key) for hit in far.hits} == {"tea", "disk"}
-            similar = {hit.key: hit.similarity for hit in far.hits}
+            assert {self.name(view, hit.uid) for hit in far.hits} == {"tea", "disk"}
+            similar = {hit.uid: hit.similarity for hit in far.hits}
             assert 0 <= similar[keys["disk"]] < similar[keys["tea"]] <= 1
             only = view.nearest(VectorQuery("a hot drink", "english", {keys["ports"]}, 3))
-            assert [hit.key for hit in only.hits] == [keys["ports"]]
+            assert [hit.uid for hit in only.hits] == [keys["ports"]]
 
     def test_vectors_are_added_when_they_are_needed(self, notes: Path) -> None:
         """A view without vectors finds nothing by meaning; with vectors it finds what is near."""
@@ -148,7 +148,7 @@ class IndexContract:
             view = self.seen(index, vectors=False)
             assert not view.nearest(query).has_vectors
             view = index.with_vectors(view, COMPLETE)
-            assert [self.name(view, hit.key) for hit in view.nearest(query).hits] == ["tea"]
+            assert [self.name(view, hit.uid) for hit in view.nearest(query).hits] == ["tea"]
 
     def test_sentences_are_compared(self, notes: Path) -> None:
         """A memory that holds all words together covers them; one that holds none does not."""
@@ -178,7 +178,7 @@ class IndexContract:
             hits = view.nearest(
                 VectorQuery("disk", "english", None, 9, frozenset(keys.values()))
             ).hits
-            table = view.similarity_matrix({hit.key: hit.passage for hit in hits})
+            table = view.similarity_matrix({hit.uid: hit.passage for hit in hits})
             assert len(table) == len(hits)
             for row, line in enumerate(table):
                 assert line[row] == max(line)
@@ -190,7 +190,7 @@ class IndexContract:
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
             for name in ("fact/al.md", "al-7k2m9q", "al-7", "named", "Other name"):
-                assert "al" in {self.name(view, entry.key) for entry in view.find_by_name(name)}, (
+                assert "al" in {self.name(view, entry.uid) for entry in view.find_by_name(name)}, (
                     name
                 )
 
@@ -200,7 +200,7 @@ class IndexContract:
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
             for names in (["tea-7k2m9q"], None):
-                assert [self.name(view, r.key) for r in view.superseding(names)] == ["new"]
+                assert [self.name(view, r.uid) for r in view.superseding(names)] == ["new"]
             assert view.superseding(["disk-7k2m9q"]) == []
 
     def test_records_are_the_files(self, notes: Path) -> None:
@@ -212,10 +212,10 @@ class IndexContract:
             for path, (name, title, body) in NOTES.items():
                 record = records[path]
                 assert (record.title, record.tags) == (title, (f"t-{name}",))
-                memory = view.text(record.key)
+                memory = view.text(record.uid)
                 assert memory is not None
                 assert (memory.body.strip(), memory.etag) == (body, record.etag)
-                assert view.record(record.key) == record
+                assert view.record(record.uid) == record
             assert view.record(10**9) is None
 
     @pytest.mark.parametrize("vectors", [True, False])
@@ -255,7 +255,7 @@ class IndexContract:
             view = self.seen(index)
             key = self.keys(view)["disk"]
             answer = view.nearest(VectorQuery("drinking green tea", "english", {key}, 1))
-            assert [hit.key for hit in answer.hits] == [key]
+            assert [hit.uid for hit in answer.hits] == [key]
 
     def test_remote_index_refuses_search_as_of_past(self, notes: Path) -> None:
         """A view of an earlier moment lacks what was made later."""
@@ -263,7 +263,7 @@ class IndexContract:
         with self.opened(notes) as index:
             view = self.seen(index)
             then = index.at(view, clock.now() + timedelta(days=1))
-            assert {self.name(then, r.key) for r in then.records()} == {
+            assert {self.name(then, r.uid) for r in then.records()} == {
                 "ports",
                 "tea",
                 "disk",

@@ -164,7 +164,7 @@ def inspect_vault(call: Call) -> VaultInspection:
     call.engine.invalidate()
 
     def read_index(view: View) -> tuple[list[MemoryRecord], LinkGraph]:
-        by_key = {record.key: record for record in view.records()}
+        by_key = {record.uid: record for record in view.records()}
         return latest_first(by_key.values()), LinkGraph(view.links(), by_key.get)
 
     records, links = call.engine.on_view(read_index)

@@ -128,7 +128,7 @@ class _StaticSite:
 
     def _write_memories(self, call: Call, view: View, records: list[MemoryRecord]) -> None:
         renderer = Renderer(call, view)
-        shown = {record.key: record for record in records}
+        shown = {record.uid: record for record in records}
         sources: dict[int, dict[int, MemoryRecord]] = {}
         for link in renderer.graph.indexed():
             if link.source in shown and link.target in shown:
@@ -153,7 +153,7 @@ class _StaticSite:
                 title=entry["title"],
                 entry=entry,
                 text=pages.as_html(text),
-                backlinks=[self._entry(source) for source in sources.get(record.key, {}).values()],
+                backlinks=[self._entry(source) for source in sources.get(record.uid, {}).values()],
             )
             self._linked |= to.linked
 

@@ -1,6 +1,6 @@
 """Combine the indexes of several vaults, so that one recall ranks their memories together.
 
-A memory's key encodes its vault: it is the key within the vault, multiplied by the number of
+A memory's uid encodes its vault: it is the uid within the vault, multiplied by the number of
 vaults, plus the position of the vault. Names are unique only within a vault. The rarity of words is
 computed over all vaults, so that scores are comparable between them. Vaults whose transformer
 vectors come from different models of the package are compared by calibrated cosines.
@@ -40,7 +40,7 @@ _ANY_LANGUAGE = "none"
 
 
 class VaultView(NamedTuple):
-    """A vault that is searched: its name, its index, and a view of it with the vault's own keys."""
+    """A vault that is searched: its name, its index, and a view of it with the vault's own uids."""
 
     name: str
     source: SearchIndex[Any]
@@ -59,18 +59,18 @@ class FederatedView:
         self.vaults = vaults
         self.errors = errors
 
-    def _key(self, vault_number: int, key: int) -> int:
-        """Return the key of a memory of the vault at a position."""
-        return key * len(self.vaults) + vault_number
+    def _uid(self, vault_number: int, uid: int) -> int:
+        """Return the uid of a memory of the vault at a position."""
+        return uid * len(self.vaults) + vault_number
 
-    def _own_keys(self, vault_number: int, keys: Iterable[int]) -> dict[int, int]:
-        """Return the keys of one vault's memories, by their keys in that vault."""
+    def _own_uids(self, vault_number: int, uids: Iterable[int]) -> dict[int, int]:
+        """Return the uids of one vault's memories, by their uids in that vault."""
         count = len(self.vaults)
-        return {key // count: key for key in keys if key % count == vault_number}
+        return {uid // count: uid for uid in uids if uid % count == vault_number}
 
-    def _allowed(self, vault_number: int, keys: Set[int] | None) -> Set[int] | None:
-        """Return the keys of one vault's memories in that vault; None means all."""
-        return None if keys is None else set(self._own_keys(vault_number, keys))
+    def _allowed(self, vault_number: int, uids: Set[int] | None) -> Set[int] | None:
+        """Return the uids of one vault's memories in that vault; None means all."""
+        return None if uids is None else set(self._own_uids(vault_number, uids))
 
     @property
     def missing(self) -> int:
@@ -92,12 +92,12 @@ class FederatedView:
         """Return the best memories for a query's words, scored as if they were in one vault."""
         answers = []
         for number, vault in enumerate(self.vaults):
-            allowed = self._allowed(number, query.allowed_keys)
-            answers.append(vault.view.keyword(query._replace(allowed_keys=allowed, explain=True)))
+            allowed = self._allowed(number, query.allowed_uids)
+            answers.append(vault.view.keyword(query._replace(allowed_uids=allowed, explain=True)))
         rarity = _rarity_of_all(answers)
         hits = [
             _rescale(hit, answer.idf, rarity, query.explain)._replace(
-                key=self._key(number, hit.key)
+                uid=self._uid(number, hit.uid)
             )
             for number, answer in enumerate(answers)
             for hit in answer.hits
@@ -138,7 +138,7 @@ class FederatedView:
             (answer.transformer_weight for answer in answers if answer.has_vectors), default=0.0
         )
         hits = [
-            hit._replace(key=self._key(number, hit.key))
+            hit._replace(uid=self._uid(number, hit.uid))
             for number, answer in enumerate(answers)
             for hit in answer.hits
         ]
@@ -155,7 +155,7 @@ class FederatedView:
         selected = [
             hit
             for number, hit in enumerate(hits)
-            if number < query.limit or hit.key in query.include_keys
+            if number < query.limit or hit.uid in query.include_uids
         ]
         static = _combined(
             [(answer.memories, answer.static_mean, answer.static_spread) for answer in answers]
@@ -187,10 +187,10 @@ class FederatedView:
         )
 
     def _nearest_in(self, vault_number: int, query: VectorQuery) -> VectorAnswer:
-        """Return the nearest memories of one vault, by their keys in that vault."""
+        """Return the nearest memories of one vault, by their uids in that vault."""
         vault_query = query._replace(
-            allowed_keys=self._allowed(vault_number, query.allowed_keys),
-            include_keys=frozenset(self._own_keys(vault_number, query.include_keys)),
+            allowed_uids=self._allowed(vault_number, query.allowed_uids),
+            include_uids=frozenset(self._own_uids(vault_number, query.include_uids)),
         )
         return self.vaults[vault_number].view.nearest(vault_query)
 
@@ -198,12 +198,12 @@ class FederatedView:
         """Return how well a query's tokens match memories; empty if a vault has no tokens."""
         matches: dict[int, float] = {}
         for number, vault in enumerate(self.vaults):
-            keys = self._own_keys(number, passages)
-            vault_passages = {own_key: passages[key] for own_key, key in keys.items()}
+            uids = self._own_uids(number, passages)
+            vault_passages = {own_uid: passages[uid] for own_uid, uid in uids.items()}
             vault_matches = vault.view.token_matches(text, vault_passages) if vault_passages else {}
             if vault_passages and not vault_matches:
                 return {}
-            matches |= {keys[own_key]: match for own_key, match in vault_matches.items()}
+            matches |= {uids[own_uid]: match for own_uid, match in vault_matches.items()}
         return matches
 
     def sentence_features(
@@ -212,46 +212,46 @@ class FederatedView:
         """Compute features of memories for a query."""
         features: dict[int, SentenceFeatures] = {}
         for number, vault in enumerate(self.vaults):
-            keys = self._own_keys(number, locations)
-            vault_locations = {own_key: locations[key] for own_key, key in keys.items()}
+            uids = self._own_uids(number, locations)
+            vault_locations = {own_uid: locations[uid] for own_uid, uid in uids.items()}
             vault_features = vault.view.sentence_features(asked, vault_locations)
-            features |= {keys[own_key]: values for own_key, values in vault_features.items()}
+            features |= {uids[own_uid]: values for own_uid, values in vault_features.items()}
         return features
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return the matrix of similarities; memories of different vaults count as unrelated."""
-        rows = {key: row for row, key in enumerate(passages)}
+        rows = {uid: row for row, uid in enumerate(passages)}
         table = [[0.0] * len(rows) for _ in rows]
         for number, vault in enumerate(self.vaults):
-            keys = self._own_keys(number, passages)
-            vault_passages = {own_key: passages[key] for own_key, key in keys.items()}
+            uids = self._own_uids(number, passages)
+            vault_passages = {own_uid: passages[uid] for own_uid, uid in uids.items()}
             values = vault.view.similarity_matrix(vault_passages) if vault_passages else []
             if len(values) < len(vault_passages):
                 return []
-            for key, row_values in zip(keys.values(), values, strict=True):
-                for other, value in zip(keys.values(), row_values, strict=True):
-                    table[rows[key]][rows[other]] = value
+            for uid, row_values in zip(uids.values(), values, strict=True):
+                for other, value in zip(uids.values(), row_values, strict=True):
+                    table[rows[uid]][rows[other]] = value
         return table
 
-    def passages(self, key: int, location: MatchLocation) -> list[tuple[int, Passage]]:
+    def passages(self, uid: int, location: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places."""
-        own_key, number = divmod(key, len(self.vaults))
-        return self.vaults[number].view.passages(own_key, location)
+        own_uid, number = divmod(uid, len(self.vaults))
+        return self.vaults[number].view.passages(own_uid, location)
 
-    def record(self, key: int) -> MemoryRecord | None:
+    def record(self, uid: int) -> MemoryRecord | None:
         """Return the record of a memory; None if there is no such memory."""
-        own_key, number = divmod(key, len(self.vaults))
-        record = self.vaults[number].view.record(own_key)
-        return record and record._replace(key=key, vault=self.vaults[number].name)
+        own_uid, number = divmod(uid, len(self.vaults))
+        record = self.vaults[number].view.record(own_uid)
+        return record and record._replace(uid=uid, vault=self.vaults[number].name)
 
-    def records_of(self, keys: Collection[int]) -> dict[int, MemoryRecord]:
-        """Return the records of memories, by key; missing ones are left out."""
+    def records_of(self, uids: Collection[int]) -> dict[int, MemoryRecord]:
+        """Return the records of memories, by uid; missing ones are left out."""
         records = {}
         for number, vault in enumerate(self.vaults):
-            own_keys = self._own_keys(number, keys)
-            for own_key, record in vault.view.records_of(own_keys).items():
-                key = own_keys[own_key]
-                records[key] = record._replace(key=key, vault=vault.name)
+            own_keys = self._own_uids(number, uids)
+            for own_uid, record in vault.view.records_of(own_keys).items():
+                uid = own_keys[own_uid]
+                records[uid] = record._replace(uid=uid, vault=vault.name)
         return records
 
     def records(self) -> Iterator[MemoryRecord]:
@@ -267,11 +267,11 @@ class FederatedView:
         return latest_of(self.records(), limit, offset)
 
     def links(self) -> dict[int, LinkEntry]:
-        """Return the names and links of each memory, by key, as far as the files are here."""
+        """Return the names and links of each memory, by uid, as far as the files are here."""
         return {
-            self._key(number, own_key): entry
+            self._uid(number, own_uid): entry
             for number, vault in enumerate(self.vaults)
-            for own_key, entry in vault.view.links().items()
+            for own_uid, entry in vault.view.links().items()
         }
 
     def find_by_name(self, name: str, vault: str = "") -> list[MemoryRecord]:
@@ -289,12 +289,12 @@ class FederatedView:
         for number, (name, _, view) in enumerate(self.vaults):
             if vault in ("", name):
                 for record in ask(view):
-                    yield record._replace(key=self._key(number, record.key), vault=name)
+                    yield record._replace(uid=self._uid(number, record.uid), vault=name)
 
-    def text(self, key: int, accept_changed: bool = False) -> Memory | None:
+    def text(self, uid: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory."""
-        own_key, number = divmod(key, len(self.vaults))
-        return self.vaults[number].view.text(own_key, accept_changed)
+        own_uid, number = divmod(uid, len(self.vaults))
+        return self.vaults[number].view.text(own_uid, accept_changed)
 
 
 class FederatedIndex:

@@ -1,6 +1,6 @@
 """The interface of an index, independent of its implementation and location.
 
-An index is refreshed once per call; the refresh returns a ``View``. Memories have keys, which are
+An index is refreshed once per call; the refresh returns a ``View``. Memories have uids, which are
 valid only within one view. How an index is stored and kept up to date with the folder is up to the
 implementation.
 """
@@ -82,7 +82,7 @@ class MemoryRecord(NamedTuple):
     ``is_past`` is whether the view shows an earlier text, which has changed since.
     """
 
-    key: int
+    uid: int
     path: str
     size: int
     etag: str
@@ -107,11 +107,11 @@ class MemoryRecord(NamedTuple):
         return aliases_of(self.metadata)
 
     @classmethod
-    def from_memory(cls, key: int, size: int, memory: Memory, language: str) -> MemoryRecord:
+    def from_memory(cls, uid: int, size: int, memory: Memory, language: str) -> MemoryRecord:
         """Create the record of a memory that was just read."""
-        separate = ("key", "size", "language", *cls._field_defaults)
+        separate = ("uid", "size", "language", *cls._field_defaults)
         shared = {name: getattr(memory, name) for name in cls._fields if name not in separate}
-        return cls(key=key, size=size, language=language, **shared)
+        return cls(uid=uid, size=size, language=language, **shared)
 
     def memory(self, body: str, newline: str, body_line: int = 1) -> Memory:
         """Return the memory with this record and the given text."""
@@ -166,14 +166,14 @@ class KeywordQuery(NamedTuple):
     """A keyword search: the words of a query and the limits of the answer.
 
     ``term_groups`` has a group of stems per word, of which a memory may contain any;
-    ``exact_terms`` are unstemmed words. ``allowed_keys`` are the keys of the memories that may be
+    ``exact_terms`` are unstemmed words. ``allowed_uids`` are the uids of the memories that may be
     found, None for all; ``limit`` is the maximum number of hits. With ``explain`` a hit includes
     the score of each term.
     """
 
     term_groups: Sequence[tuple[str, ...]]
     exact_terms: Sequence[str] = ()
-    allowed_keys: Set[int] | None = None
+    allowed_uids: Set[int] | None = None
     limit: int = sys.maxsize
     explain: bool = False
 
@@ -184,7 +184,7 @@ class KeywordHit(NamedTuple):
     ``blocks`` are the numbers of its best blocks.
     """
 
-    key: int
+    uid: int
     score: float
     terms: dict[str, float]
     blocks: tuple[int, ...] = (0,)
@@ -253,16 +253,16 @@ class VectorQuery(NamedTuple):
     """A vector search: the text of a query, its language and the limits of the answer.
 
     The answer contains the ``limit`` memories that are nearest by static vectors, the same number
-    by transformer vectors if those are used, and the memories of ``include_keys`` at any distance.
-    ``allowed_keys`` are the keys of the memories that may be found, None for all. With
+    by transformer vectors if those are used, and the memories of ``include_uids`` at any distance.
+    ``allowed_uids`` are the uids of the memories that may be found, None for all. With
     ``only_static``, transformer vectors are not used.
     """
 
     text: str
     language: str
-    allowed_keys: Set[int] | None
+    allowed_uids: Set[int] | None
     limit: int
-    include_keys: frozenset[int] = frozenset()
+    include_uids: frozenset[int] = frozenset()
     only_static: bool = False
 
 
@@ -277,7 +277,7 @@ class VectorHit(NamedTuple):
     is none. ``is_multilingual`` is whether the package's multilingual model computed the cosine.
     """
 
-    key: int
+    uid: int
     passage: int
     static_cosine: float
     similarity: float
@@ -348,7 +348,7 @@ class View(Protocol):
         """Return the languages in which a query is analyzed, most frequent first."""
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
-        """Return the memories nearest to a query's text, and those of ``include_keys``.
+        """Return the memories nearest to a query's text, and those of ``include_uids``.
 
         Raises:
             EmbedderError: the static embedding table cannot be loaded.
@@ -375,14 +375,14 @@ class View(Protocol):
         It is empty unless all of the memories have vectors.
         """
 
-    def passages(self, key: int, location: MatchLocation) -> list[tuple[int, Passage]]:
+    def passages(self, uid: int, location: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places, each with its number."""
 
-    def record(self, key: int) -> MemoryRecord | None:
+    def record(self, uid: int) -> MemoryRecord | None:
         """Return the record of a memory; None if there is no such memory."""
 
-    def records_of(self, keys: Collection[int]) -> Mapping[int, MemoryRecord]:
-        """Return the records of memories, by key; missing ones are left out."""
+    def records_of(self, uids: Collection[int]) -> Mapping[int, MemoryRecord]:
+        """Return the records of memories, by uid; missing ones are left out."""
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
@@ -407,9 +407,9 @@ class View(Protocol):
         """
 
     def links(self) -> Mapping[int, LinkEntry]:
-        """Return the names and links of each memory, by key, as far as the files are here."""
+        """Return the names and links of each memory, by uid, as far as the files are here."""
 
-    def text(self, key: int, accept_changed: bool = False) -> Memory | None:
+    def text(self, uid: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; return None if it cannot be read.
 
         With ``accept_changed`` a file that changed since the refresh is returned as it is now; its

@@ -30,7 +30,7 @@ def statistics(call: Call) -> VaultStatistics:
 
 
 def _statistics(call: Call, view: View) -> VaultStatistics:
-    records = {record.key: record for record in view.records() if not is_example(record.metadata)}
+    records = {record.uid: record for record in view.records() if not is_example(record.metadata)}
     links = Counter[int]()
     linked: set[int] = set()
     for link in LinkGraph(view.links(), view.record).indexed():

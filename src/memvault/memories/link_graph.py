@@ -120,7 +120,7 @@ class LinkGraph:
                 return key
         if target not in self._targets:
             keys = self._named.get(name_key(_bare(target)), ())
-            best = self.by_name(target)[0].key if len(keys) > 1 else None
+            best = self.by_name(target)[0].uid if len(keys) > 1 else None
             self._targets[target] = keys[0] if len(keys) == 1 else best
         return self._targets[target]
 

@@ -92,8 +92,8 @@ def counted(records: Iterable[MemoryRecord], by_name: bool = False) -> list[TagC
             for depth in range(1, len(parts) + 1):
                 parent = "/".join(parts[:depth])
                 spelled.setdefault(tag_key(parent), parent)
-                with_nested[tag_key(parent)].add(record.key)
-            exact[tag_key(tag)].add(record.key)
+                with_nested[tag_key(parent)].add(record.uid)
+            exact[tag_key(tag)].add(record.uid)
 
     def position(key: str) -> list[tuple[int, str]]:
         """Return a sort key: the count and the name of each level of a tag."""

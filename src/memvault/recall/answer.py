@@ -56,9 +56,9 @@ class RecallRequest(NamedTuple):
 
 
 class ScoredMemory(NamedTuple):
-    """A memory's key in the view, its score, and the parts that add up to the score."""
+    """A memory's uid in the view, its score, and the parts that add up to the score."""
 
-    key: int
+    uid: int
     score: float
     parts: dict[str, float]
 

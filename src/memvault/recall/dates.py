@@ -137,10 +137,10 @@ def note_first(
     best = max((entry.score for entry in scored), default=0.0)
     notes, others = [], []
     for entry in scored:
-        record = records.get(entry.key)
+        record = records.get(entry.uid)
         if record is not None and is_note_of(record, span):
             parts = {**entry.parts, "note": best - entry.score}
-            notes.append(ScoredMemory(entry.key, best, parts))
+            notes.append(ScoredMemory(entry.uid, best, parts))
         else:
             others.append(entry)
     return [*notes, *others]

@@ -44,7 +44,7 @@ class FeatureRow(NamedTuple):
     models of English, which compute static cosines and soft matches, apply to memory and query.
     """
 
-    key: int
+    uid: int
     record: MemoryRecord
     keyword: float
     bm25: float
@@ -58,7 +58,7 @@ class FeatureRow(NamedTuple):
 
 
 def compute(
-    view: View, query: Query, candidates: CandidateSet, keys: Iterable[int]
+    view: View, query: Query, candidates: CandidateSet, uids: Iterable[int]
 ) -> list[FeatureRow]:
     """Compute the features of the given memories, one row each; skip missing ones."""
     rarity = [candidates.idf.get(word[0], 1.0) for word in query.search_groups]
@@ -67,7 +67,7 @@ def compute(
     )
     max_bm25 = _MAX_TERM_GAIN * sum(rarity) or 1.0
     max_score = max((hit.score for hit in candidates.keyword.values()), default=0.0) or 1.0
-    locations = {key: candidates.location(key) for key in keys}
+    locations = {uid: candidates.location(uid) for uid in uids}
     sentences = view.sentence_features(sentence_query, locations)
     tokens: Mapping[int, float] = {}
     if candidates.transformer_weight:
@@ -75,25 +75,25 @@ def compute(
         tokens = _on_one_scale(tokens, candidates)
     records = view.records_of(locations)
     rows = []
-    for key in locations:
-        record = records.get(key)
-        if record is None or key not in sentences:
+    for uid in locations:
+        record = records.get(uid)
+        if record is None or uid not in sentences:
             continue
-        keyword, vector = candidates.keyword.get(key), candidates.vector.get(key)
+        keyword, vector = candidates.keyword.get(uid), candidates.vector.get(uid)
         static = vector.static_cosine if vector is not None else None
         transformer = vector.transformer_cosine if vector is not None else None
         rows.append(
             FeatureRow(
-                key,
+                uid,
                 record,
                 keyword.score / max_score if keyword is not None else 0.0,
                 keyword.score / max_bm25 if keyword is not None else 0.0,
                 static,
                 transformer,
-                sentences[key],
+                sentences[uid],
                 _deviations(static, candidates.static_cosines),
                 _deviations(transformer, candidates.transformer_cosines),
-                tokens.get(key),
+                tokens.get(uid),
                 not candidates.is_multilingual or query.language == record.language == _ENGLISH,
             )
         )
@@ -106,8 +106,8 @@ def _on_one_scale(tokens: Mapping[int, float], candidates: CandidateSet) -> Mapp
     if len({hit.is_multilingual for hit in hits.values()}) < 2:
         return tokens
     return {
-        key: _TOKEN_SLOPE * match + _TOKEN_OFFSET if hits[key].is_multilingual else match
-        for key, match in tokens.items()
+        uid: _TOKEN_SLOPE * match + _TOKEN_OFFSET if hits[uid].is_multilingual else match
+        for uid, match in tokens.items()
     }
 
 

@@ -182,18 +182,18 @@ class Filters(NamedTuple):
         """Return the same filters, with their words looked up in a view."""
         if not (self.containing or self.also or self.unless):
             return self
-        key_sets = [
-            keys for text in self.containing if (keys := _keys_with(view, text)) is not None
+        uid_sets = [
+            uids for text in self.containing if (uids := _uids_with(view, text)) is not None
         ]
         own_passes = self.passes
 
         def passes(record: MemoryRecord) -> bool:
-            is_found = all(record.key in keys for keys in key_sets)
+            is_found = all(record.uid in uids for uids in uid_sets)
             return is_found and (own_passes is None or own_passes(record))
 
         unless = (part.on(view) for part in self.unless)
         return self._replace(
-            passes=passes if key_sets else own_passes,
+            passes=passes if uid_sets else own_passes,
             containing=(),
             also=tuple(part.on(view) for part in self.also),
             unless=tuple(part for part in unless if part != Filters()),  # a word without letters
@@ -256,8 +256,8 @@ class Filters(NamedTuple):
         return filter(test, records)
 
 
-def _keys_with(view: View, text: str) -> Set[int] | None:
-    """Return the keys of the memories that contain all words of a text, in any form.
+def _uids_with(view: View, text: str) -> Set[int] | None:
+    """Return the uids of the memories that contain all words of a text, in any form.
 
     What is in quotes must be in the memory as it is. None if the text has no words.
     """
@@ -267,16 +267,16 @@ def _keys_with(view: View, text: str) -> Set[int] | None:
     query = parse(text, query_analyzer(view.languages()))
     asked = [KeywordQuery([group]) for group in query.search_groups]
     asked = asked or [KeywordQuery((), [whole]) for whole in query.wholes]
-    keys: Set[int] | None = None
+    uids: Set[int] | None = None
     for word in asked:
-        matches = view.keyword(word._replace(allowed_keys=keys))
-        keys = {hit.key for hit in matches.hits}
-    if not query.phrases or not keys:
-        return keys
-    memories = {key: view.text(key, accept_changed=True) for key in keys}
+        matches = view.keyword(word._replace(allowed_uids=uids))
+        uids = {hit.uid for hit in matches.hits}
+    if not query.phrases or not uids:
+        return uids
+    memories = {uid: view.text(uid, accept_changed=True) for uid in uids}
     return {
-        key
-        for key, memory in memories.items()
+        uid
+        for uid, memory in memories.items()
         if memory is not None and query.has_phrases(f"{memory.title}\n{memory.body}")
     }
 

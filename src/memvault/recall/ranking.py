@@ -72,21 +72,21 @@ def rerank(
 ) -> list[ScoredMemory]:
     """Reorder the memories that a cross-encoder scored; the others follow in their order.
 
-    ``rerank_scores`` maps keys to how well a memory fits the query, in 0..1. No other memory gets
+    ``rerank_scores`` maps uids to how well a memory fits the query, in 0..1. No other memory gets
     a higher score than one of these.
     """
     weight = constants().rerank_weight
     best = [
-        entry.scaled(1 - weight).plus("rerank", weight * rerank_scores[entry.key])
+        entry.scaled(1 - weight).plus("rerank", weight * rerank_scores[entry.uid])
         for entry in scored
-        if entry.key in rerank_scores
+        if entry.uid in rerank_scores
     ]
     best.sort(key=lambda entry: -entry.score)
     last = best[-1].score if best else 1.0
     return best + [
         entry.scaled(min(1 - weight, last / entry.score) if entry.score else 0.0)
         for entry in scored
-        if entry.key not in rerank_scores
+        if entry.uid not in rerank_scores
     ]
 
 
@@ -113,7 +113,7 @@ def rank(
     now: datetime,
     days: DateConstraint | None,
 ) -> list[Ranked]:
-    """Rank candidates, best first; ties are ordered by key."""
+    """Rank candidates, best first; ties are ordered by uid."""
     if not candidates:
         return []
     values = columns(candidates)
@@ -150,14 +150,14 @@ def prefer_newer(
 
     ``similarities`` is the matrix of similarities of the first candidates. Two memories are about
     the same subject if they share words and neither is more similar to another one with shared
-    words. Returns the new ranking, and a mapping from the key of each older memory to that of its
+    words. Returns the new ranking, and a mapping from the uid of each older memory to that of its
     newest replacement.
     """
     measured = constants()
     similarities = _similarities_with_shared_words(ranked, similarities)
     days = [effective_date(entry.row.record) for entry in ranked[: len(similarities)]]
     scores = [entry.score for entry in ranked]
-    newest_by_key: dict[int, int] = {}
+    newest_by_uid: dict[int, int] = {}
     for old in sorted(range(len(similarities)), key=days.__getitem__):
         newer = [
             new
@@ -172,14 +172,14 @@ def prefer_newer(
             scores[new] = max(scores[new], scores[old] + _EPSILON)
         if newer:
             newest = max(newer, key=lambda index: days[index])
-            newest_by_key[ranked[old].row.key] = ranked[newest].row.key
+            newest_by_uid[ranked[old].row.uid] = ranked[newest].row.uid
     raised = [
         entry._replace(score=score, parts={**entry.parts, "newer": score - entry.score})
         if score > entry.score
         else entry
         for entry, score in zip(ranked, scores, strict=True)
     ]
-    return sorted(raised, key=_sort_key), newest_by_key
+    return sorted(raised, key=_sort_key), newest_by_uid
 
 
 def _similarities_with_shared_words(
@@ -240,20 +240,20 @@ def append_unscored(
     None of them gets a higher score than any of the ``regular`` candidates, which were compared
     because their fused score was higher.
     """
-    undemoted = [entry.undemoted_score for entry in ranked if entry.row.key in regular]
+    undemoted = [entry.undemoted_score for entry in ranked if entry.row.uid in regular]
     max_score = min(undemoted, default=1.0)
-    compared = {entry.row.key for entry in ranked}
-    scored = [ScoredMemory(entry.row.key, entry.score, entry.parts) for entry in ranked]
-    for key, score in fused:
-        if key not in compared:
+    compared = {entry.row.uid for entry in ranked}
+    scored = [ScoredMemory(entry.row.uid, entry.score, entry.parts) for entry in ranked]
+    for uid, score in fused:
+        if uid not in compared:
             scored.append(
-                ScoredMemory(key, min(score, max_score), {"fused": min(score, max_score)})
+                ScoredMemory(uid, min(score, max_score), {"fused": min(score, max_score)})
             )
     return sorted(scored, key=lambda entry: -entry.score)
 
 
 def _sort_key(entry: Ranked) -> tuple[float, int]:
-    return -entry.score, entry.row.key
+    return -entry.score, entry.row.uid
 
 
 def _recency(memory: MemoryRecord, now: datetime) -> float:
@@ -303,7 +303,7 @@ def _demoted(entry: Ranked) -> Ranked:
 
 
 def _recency_key(entry: Ranked) -> tuple[str, float, int]:
-    return effective_date(entry.row.record), entry.score, -entry.row.key
+    return effective_date(entry.row.record), entry.score, -entry.row.uid
 
 
 def _match_quality(entry: Ranked) -> float:

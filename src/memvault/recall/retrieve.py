@@ -31,15 +31,15 @@ from memvault.vault.names import tag_key
 def fuse(
     shares: Mapping[int, float], cosines: Mapping[int, float], weight: float
 ) -> list[tuple[int, float]]:
-    """Order keyword and vector hits by a combined score in 0..1, best first; ties by key.
+    """Order keyword and vector hits by a combined score in 0..1, best first; ties by uid.
 
     ``shares`` are keyword scores in 0..1; ``weight`` is their weight in the sum.
     """
     spread = constants().cosine_spread
     scaled_cosines = dict(zip(cosines, scaled(cosines.values(), spread), strict=True))
     fused = [
-        (key, weight * shares.get(key, 0.0) + (1.0 - weight) * scaled_cosines.get(key, 0.0))
-        for key in shares.keys() | cosines.keys()
+        (uid, weight * shares.get(uid, 0.0) + (1.0 - weight) * scaled_cosines.get(uid, 0.0))
+        for uid in shares.keys() | cosines.keys()
     ]
     return sorted(fused, key=lambda entry: (-entry[1], entry[0]))
 
@@ -70,13 +70,13 @@ _MAX_DATED = 20
 
 
 class CandidateSet(NamedTuple):
-    """The hits of a search by key, best first, for each signal that was requested.
+    """The hits of a search by uid, best first, for each signal that was requested.
 
     ``fused`` are keyword and vector hits together, with a score in 0..1. ``order`` is the ranking
     in a mode with a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the
     weight of the transformer vectors, and ``is_multilingual`` is whether the package's multilingual
     model computed them. ``static_cosines`` and ``transformer_cosines`` are mean and standard
-    deviation over all memories. ``dated`` are the keys of memories of the days that the query
+    deviation over all memories. ``dated`` are the uids of memories of the days that the query
     names. ``dissimilar`` are those that only vectors find and that have a low similarity to
     the query: they are results only if they rank among the first or are likely to answer it.
     """
@@ -99,7 +99,7 @@ class CandidateSet(NamedTuple):
         """Return these vector hits combined with keyword hits."""
         shares = _shares(keyword)
         weight = constants().keyword_weight if self.has_vectors else 1.0
-        fused = fuse(shares, {key: _cosine(hit) for key, hit in self.vector.items()}, weight)
+        fused = fuse(shares, {uid: _cosine(hit) for uid, hit in self.vector.items()}, weight)
         return self._replace(keyword=keyword, fused=fused)
 
     def first(self, count: int, max_keyword: int | None) -> CandidateSet:
@@ -109,44 +109,44 @@ class CandidateSet(NamedTuple):
         """
         keyword = dict(islice(self.keyword.items(), max_keyword))
         nearest = set(islice(self.vector, count))
-        vector = {key: hit for key, hit in self.vector.items() if key in nearest or key in keyword}
+        vector = {uid: hit for uid, hit in self.vector.items() if uid in nearest or uid in keyword}
         return self._replace(vector=vector).with_keywords(keyword)
 
     def pool(self) -> list[int]:
-        """Return the keys of the hits to compare with the query sentence by sentence."""
+        """Return the uids of the hits to compare with the query sentence by sentence."""
         hits = self.vector
-        by_static = sorted(hits, key=lambda key: -hits[key].static_cosine)[:_POOL_EACH]
-        by_vector = sorted(hits, key=lambda key: -_cosine(hits[key]))[:_POOL_EACH]
-        by_fused = (key for key, _ in self.fused[:_POOL_FUSED])
+        by_static = sorted(hits, key=lambda uid: -hits[uid].static_cosine)[:_POOL_EACH]
+        by_vector = sorted(hits, key=lambda uid: -_cosine(hits[uid]))[:_POOL_EACH]
+        by_fused = (uid for uid, _ in self.fused[:_POOL_FUSED])
         by_keyword = islice(self.keyword, _POOL_EACH)
         return list(dict.fromkeys([*by_fused, *by_vector, *by_static, *by_keyword]))
 
-    def location(self, key: int) -> MatchLocation:
+    def location(self, uid: int) -> MatchLocation:
         """Return the best keyword blocks of a memory, and its nearest passage."""
-        keyword = self.keyword.get(key)
-        return MatchLocation(keyword.blocks if keyword else (), self.passage(key))
+        keyword = self.keyword.get(uid)
+        return MatchLocation(keyword.blocks if keyword else (), self.passage(uid))
 
-    def passage(self, key: int) -> int | None:
+    def passage(self, uid: int) -> int | None:
         """Return the number of a memory's nearest passage, or None if it is not a vector hit."""
-        hit = self.vector.get(key)
+        hit = self.vector.get(uid)
         return hit.passage if hit else None
 
-    def nearest_passages(self, keys: Iterable[int]) -> dict[int, list[int]]:
+    def nearest_passages(self, uids: Iterable[int]) -> dict[int, list[int]]:
         """Return the numbers of the two nearest passages of each memory that is a vector hit."""
-        hits = {key: self.vector[key] for key in keys if key in self.vector}
+        hits = {uid: self.vector[uid] for uid in uids if uid in self.vector}
         return {
-            key: [passage for passage in (hit.passage, hit.next_passage) if passage is not None]
-            for key, hit in hits.items()
+            uid: [passage for passage in (hit.passage, hit.next_passage) if passage is not None]
+            for uid, hit in hits.items()
         }
 
-    def similarity(self, key: int) -> float:
+    def similarity(self, uid: int) -> float:
         """Return a memory's similarity to the query, or 0 if it is not a vector hit."""
-        hit = self.vector.get(key)
+        hit = self.vector.get(uid)
         return hit.similarity if hit else 0.0
 
-    def raw_scores(self, key: int) -> dict[str, object]:
+    def raw_scores(self, uid: int) -> dict[str, object]:
         """Return the keyword and vector scores of a memory, before weighting."""
-        keyword, vector = self.keyword.get(key), self.vector.get(key)
+        keyword, vector = self.keyword.get(uid), self.vector.get(uid)
         raw: dict[str, object] = {}
         if keyword is not None:
             raw["bm25"] = round(keyword.score, 4)
@@ -162,9 +162,9 @@ class CandidateSet(NamedTuple):
 
 
 def _shares(keyword: Mapping[int, KeywordHit]) -> dict[int, float]:
-    """Return keyword scores as shares of the best, by key."""
+    """Return keyword scores as shares of the best, by uid."""
     best = max((hit.score for hit in keyword.values()), default=0.0) or 1.0
-    return {key: hit.score / best for key, hit in keyword.items()}
+    return {uid: hit.score / best for uid, hit in keyword.items()}
 
 
 def _cosine(hit: VectorHit) -> float:
@@ -180,7 +180,7 @@ def retrieve(
     Raises:
         EmbedderError: the mode is vector, and there are no vectors.
     """
-    allowed = _allowed_keys(view, request.filters)
+    allowed = _allowed_uids(view, request.filters)
     limit = max(CANDIDATES, request.limit)
     if request.mode == "tag":
         return CandidateSet(order=_by_tag(view, request.query, allowed))
@@ -192,10 +192,10 @@ def retrieve(
         answer = view.keyword(
             KeywordQuery(query.search_groups, query.wholes, allowed, max_hits, request.explain)
         )
-    keyword = {hit.key: hit for hit in answer.hits}
+    keyword = {hit.uid: hit for hit in answer.hits}
     if request.mode == "keyword":
         order = [
-            ScoredMemory(key, share, {"keyword": share}) for key, share in _shares(keyword).items()
+            ScoredMemory(uid, share, {"keyword": share}) for uid, share in _shares(keyword).items()
         ]
         return CandidateSet(keyword, order=order, idf=answer.idf)
     dated = _by_date(view, days, allowed) if days else ()
@@ -205,11 +205,11 @@ def retrieve(
     ).with_keywords(keyword)
 
 
-def _allowed_keys(view: View, filters: Filters) -> Set[int] | None:
-    """Return the keys of the memories that pass the filters, or None if all of them do."""
+def _allowed_uids(view: View, filters: Filters) -> Set[int] | None:
+    """Return the uids of the memories that pass the filters, or None if all of them do."""
     if filters == Filters():
         return None
-    return {record.key for record in filters.passing(view.records())}
+    return {record.uid for record in filters.passing(view.records())}
 
 
 def _rank_by_vectors(
@@ -229,7 +229,7 @@ def _rank_by_vectors(
             "`memvault reindex` embeds them; `--mode keyword` works without",
         )
     order = [
-        ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in answer.hits
+        ScoredMemory(hit.uid, hit.similarity, {"vector": hit.similarity}) for hit in answer.hits
     ]
     order.sort(key=lambda entry: -entry.score)
     return _candidates(answer, answer.hits)._replace(order=order)
@@ -249,12 +249,12 @@ def _hybrid_candidates(
         answer = _nearest(view, query, allowed, limit, keyword)
     except EmbedderError as error:
         return CandidateSet(notes=(f"{error.message}: answered from keywords alone; {error.hint}",))
-    records = view.records_of([hit.key for hit in answer.hits[: 2 * _POOL_EACH]])
-    examples = {key for key, record in records.items() if is_example(record.metadata)}
-    nearest = [hit.key for hit in answer.hits if hit.key not in examples][:_POOL_EACH]
-    unlike = {hit.key for hit in answer.hits if hit.similarity < constants().min_similarity}
+    records = view.records_of([hit.uid for hit in answer.hits[: 2 * _POOL_EACH]])
+    examples = {uid for uid, record in records.items() if is_example(record.metadata)}
+    nearest = [hit.uid for hit in answer.hits if hit.uid not in examples][:_POOL_EACH]
+    unlike = {hit.uid for hit in answer.hits if hit.similarity < constants().min_similarity}
     unlike.difference_update(keyword)
-    hits = [hit for hit in answer.hits if hit.key not in unlike or hit.key in nearest]
+    hits = [hit for hit in answer.hits if hit.uid not in unlike or hit.uid in nearest]
     return _candidates(answer, hits)._replace(dissimilar=frozenset(unlike.intersection(nearest)))
 
 
@@ -274,7 +274,7 @@ def _candidates(answer: VectorAnswer, hits: Sequence[VectorHit]) -> CandidateSet
     waiting = "1 memory waits" if answer.waiting == 1 else f"{answer.waiting} memories wait"
     note = f"{waiting} for vectors; `memvault reindex` computes them"
     return CandidateSet(
-        vector={hit.key: hit for hit in hits},
+        vector={hit.uid: hit for hit in hits},
         has_vectors=answer.has_vectors,
         transformer_weight=answer.transformer_weight,
         is_multilingual=answer.is_multilingual,
@@ -293,25 +293,25 @@ def _lacks_competitors(hits: Sequence[VectorHit], keyword: Sequence[int]) -> boo
     if not any(hit.is_estimated for hit in hits):
         return False
     by_static = sorted(hits, key=lambda hit: -hit.static_cosine)[:_COMPETITORS]
-    best = {hit.key: hit for hit in [*hits[:_COMPETITORS], *by_static]}
+    best = {hit.uid: hit for hit in [*hits[:_COMPETITORS], *by_static]}
     competitors = set(keyword[:_COMPETITORS])
-    best |= {hit.key: hit for hit in hits if hit.key in competitors}
+    best |= {hit.uid: hit for hit in hits if hit.uid in competitors}
     return sum(hit.is_estimated for hit in best.values()) > _MAX_ESTIMATED * len(best)
 
 
 def _by_date(view: View, span: DateRange, allowed: Set[int] | None) -> list[int]:
-    """Return the keys of memories of a span of days or close to it.
+    """Return the uids of memories of a span of days or close to it.
 
     The note of exactly these days comes first, then the nearest; ties are ordered newest first.
     """
     min_proximity = constants().min_date_proximity
     dated = []
     for record in view.dated(days_near(span, min_proximity)):
-        if allowed is None or record.key in allowed:
+        if allowed is None or record.uid in allowed:
             proximity = date_proximity(record, span)
             if proximity >= min_proximity:
-                dated.append((is_note_of(record, span), proximity, record.modified, record.key))
-    return [key for *_, key in sorted(dated, reverse=True)[:_MAX_DATED]]
+                dated.append((is_note_of(record, span), proximity, record.modified, record.uid))
+    return [uid for *_, uid in sorted(dated, reverse=True)[:_MAX_DATED]]
 
 
 def _by_tag(view: View, query: str, allowed: Set[int] | None) -> list[ScoredMemory]:
@@ -321,7 +321,7 @@ def _by_tag(view: View, query: str, allowed: Set[int] | None) -> list[ScoredMemo
     matches = []
     for record in view.records():
         shared = tags & tags_with_parents(record)
-        if shared and (allowed is None or record.key in allowed):
-            matches.append((len(shared) / len(tags), record.modified, record.key))
+        if shared and (allowed is None or record.uid in allowed):
+            matches.append((len(shared) / len(tags), record.modified, record.uid))
     matches.sort(reverse=True)
-    return [ScoredMemory(key, share, {"tag": share}) for share, _, key in matches]
+    return [ScoredMemory(uid, share, {"tag": share}) for share, _, uid in matches]

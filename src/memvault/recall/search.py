@@ -109,19 +109,19 @@ class Search:
             first = candidates.first(CANDIDATES, None if self._query.phrases else CANDIDATES)
         pool = first.pool()
         if self._query.phrases:
-            pool = [key for key, _ in self._read_first((key for key, _ in first.fused), len(pool))]
+            pool = [uid for uid, _ in self._read_first((uid for uid, _ in first.fused), len(pool))]
         self._add_rows([*pool, *candidates.dated])
         rows = list(self._rows.values())
         weights = self._weights(candidates.is_multilingual)
         ranked = ranking.rank(rows, weights, self._settings, self._now, self._days)
         newer: Mapping[int, int] = {}
         if self._request.diverse and not self._days:
-            best = [entry.row.key for entry in ranked[:_CHECKED_FOR_NEWER]]
-            passages = {key: candidates.passage(key) or 0 for key in best}
+            best = [entry.row.uid for entry in ranked[:_CHECKED_FOR_NEWER]]
+            passages = {uid: candidates.passage(uid) or 0 for uid in best}
             ranked, newer = ranking.prefer_newer(ranked, self._view.similarity_matrix(passages))
         scored = ranking.append_unscored(ranked, candidates.fused, frozenset(pool))
         if self._span is not None:
-            scored = note_first(scored, {row.key: row.record for row in rows}, self._span)
+            scored = note_first(scored, {row.uid: row.record for row in rows}, self._span)
         return scored, newer
 
     def _rerank(
@@ -131,12 +131,12 @@ class Search:
     ) -> list[ScoredMemory]:
         """Rescore the best memories with a cross-encoder, by title and shown passage."""
         count = ranking.rerank_count(self._request.limit)
-        best = dict(self._read_first((entry.key for entry in scored), count))
+        best = dict(self._read_first((entry.uid for entry in scored), count))
         self._add_rows(best)
         texts = []
-        for key, memory in best.items():
-            passages, nearest = self._passages(key, memory)
-            language = self._rows[key].record.language
+        for uid, memory in best.items():
+            passages, nearest = self._passages(uid, memory)
+            language = self._rows[uid].record.language
             passage = snippets.best_passage(
                 memory.body, passages, self._query, analyzer(language), nearest
             )
@@ -149,38 +149,38 @@ class Search:
     ) -> list[RecallResult]:
         """Return the results among the first ``count``, and those that were compared before."""
         request = self._request
-        self._add_rows(entry.key for entry in scored[:count])
+        self._add_rows(entry.uid for entry in scored[:count])
         self._check_validity()
-        scored_with_rows = [entry for entry in scored if entry.key in self._rows]
+        scored_with_rows = [entry for entry in scored if entry.uid in self._rows]
         compared = self._rows.keys() | self._missing
-        next_score = next((entry.score for entry in scored if entry.key not in compared), 0.0)
+        next_score = next((entry.score for entry in scored if entry.uid not in compared), 0.0)
         probability = self._probability(scored)
-        order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in scored_with_rows]
+        order = [ValidatedMemory(entry, self._validities[entry.uid]) for entry in scored_with_rows]
         if request.diverse:
             order = validity.reorder(
                 scored_with_rows,
                 self._validities,
                 request.filters.predicate(),
                 request.only_current,
-                lambda key: probability(key) >= RELEVANT,
+                lambda uid: probability(uid) >= RELEVANT,
             )
         results = self._iter_results(order, probability, newer, next_score)
         if self._settings.diversity:
             replaced_by = (entry.replaced_by for entry in self._validities.values())
-            replacements = {record.key for record in replaced_by if record is not None}
+            replacements = {record.uid for record in replaced_by if record is not None}
             results = _demote_repeats(results, replacements.union(newer.values()), next_score)
         return [result for _, result in islice(results, min(request.limit, sys.maxsize))]
 
     def _probability(self, scored: Sequence[ScoredMemory]) -> Callable[[int], float]:
-        """Return the function that computes the match probability of a compared memory by key."""
-        scores = {entry.key: entry.score for entry in scored}
+        """Return the function that computes the match probability of a compared memory by uid."""
+        scores = {entry.uid: entry.score for entry in scored}
         best = scored[0].score if scored else 0.0
         fits = self._weights(False), self._weights(True)
 
-        def probability(key: int) -> float:
-            behind = best - scores.get(key, 0.0)
-            fit = fits[self._is_multilingual(key)]
-            value = ranking.probability(self._rows[key], fit, behind, self._query, self._days)
+        def probability(uid: int) -> float:
+            behind = best - scores.get(uid, 0.0)
+            fit = fits[self._is_multilingual(uid)]
+            value = ranking.probability(self._rows[uid], fit, behind, self._query, self._days)
             # As it is shown, so that it can be used as a threshold.
             return round(value, 4) if value < _CERTAIN else 1.0
 
@@ -193,34 +193,34 @@ class Search:
         newer: Mapping[int, int],
         next_score: float,
     ) -> Iterator[tuple[int, RecallResult]]:
-        """Yield what matches well enough and has a score of at least ``next_score``, by key."""
+        """Yield what matches well enough and has a score of at least ``next_score``, by uid."""
         request = self._request
         for position, entry in enumerate(order):
-            key = entry.scored.key
+            uid = entry.scored.uid
             if entry.scored.score < next_score:
                 return
-            probability_of_answer = probability(key)
+            probability_of_answer = probability(uid)
             if entry.replaces is not None:
                 # A query in the words of a superseded memory matches its replacement as well.
                 probability_of_answer = max(probability_of_answer, probability(entry.replaces))
-            is_dissimilar = key in self._candidates.dissimilar
+            is_dissimilar = uid in self._candidates.dissimilar
             is_doubtful = request.strict or (is_dissimilar and position >= _ALWAYS_SHOWN)
             if probability_of_answer < request.threshold or (
                 is_doubtful and probability_of_answer < RELEVANT
             ):
                 continue
-            memory = self._read(key)
+            memory = self._read(uid)
             if memory is not None:
                 yield (
-                    key,
+                    uid,
                     self._build_result(
-                        memory, self._rows[key], entry, probability_of_answer, newer
+                        memory, self._rows[uid], entry, probability_of_answer, newer
                     ),
                 )
 
-    def _is_multilingual(self, key: int) -> bool:
+    def _is_multilingual(self, uid: int) -> bool:
         """Return whether the multilingual model embedded a memory, or may have, if unknown."""
-        hit = self._candidates.vector.get(key)
+        hit = self._candidates.vector.get(uid)
         return self._candidates.is_multilingual if hit is None else hit.is_multilingual
 
     def _weights(self, is_multilingual: bool) -> RankingWeights:
@@ -233,70 +233,70 @@ class Search:
             self._settings.vectors,
         )
 
-    def _add_rows(self, keys: Iterable[int]) -> None:
+    def _add_rows(self, uids: Iterable[int]) -> None:
         """Compute the rows of memories that have none yet; note the missing ones."""
         compared = self._rows.keys() | self._missing
-        new = [key for key in dict.fromkeys(keys) if key not in compared]
+        new = [uid for uid in dict.fromkeys(uids) if uid not in compared]
         if new:
             rows = features.compute(self._view, self._query, self._candidates, new)
-            self._rows |= {row.key: row for row in rows}
+            self._rows |= {row.uid: row for row in rows}
             self._missing |= set(new) - self._rows.keys()
             self.stale |= self._missing
 
     def _check_validity(self) -> None:
         """Check the memories compared so far, and compare and check those that replace them."""
         while unchecked := [
-            row.record for key, row in self._rows.items() if key not in self._validities
+            row.record for uid, row in self._rows.items() if uid not in self._validities
         ]:
             for record, new_validity in zip(
                 unchecked, validity.check(self._view, unchecked, self._now), strict=True
             ):
-                self._validities[record.key] = new_validity
+                self._validities[record.uid] = new_validity
             if self._request.diverse:
                 replacements = (entry.replaced_by for entry in self._validities.values())
-                self._add_rows(record.key for record in replacements if record is not None)
+                self._add_rows(record.uid for record in replacements if record is not None)
 
-    def _read_first(self, keys: Iterable[int], count: int) -> Iterator[tuple[int, Memory]]:
+    def _read_first(self, uids: Iterable[int], count: int) -> Iterator[tuple[int, Memory]]:
         """Yield the first ``count`` memories that can be read and match, in the given order."""
-        read = ((key, self._read(key)) for key in keys)
-        return islice(((key, memory) for key, memory in read if memory is not None), count)
+        read = ((uid, self._read(uid)) for uid in uids)
+        return islice(((uid, memory) for uid, memory in read if memory is not None), count)
 
-    def _read(self, key: int) -> Memory | None:
+    def _read(self, uid: int) -> Memory | None:
         """Return a memory; None if it cannot be read or lacks a quoted phrase of the query."""
-        if key not in self._files:
+        if uid not in self._files:
             memory = None
             try:
-                memory = self._view.text(key, self._accept_changed)
+                memory = self._view.text(uid, self._accept_changed)
             except StaleView as error:
                 if error.reason is not None:
                     raise
-                self.stale.add(key)
+                self.stale.add(uid)
             if memory is not None and (
                 is_example(memory.metadata)
                 or not self._query.has_phrases(f"{memory.title}\n{memory.body}")
             ):
                 memory = None
-            self._files[key] = memory
-        return self._files[key]
+            self._files[uid] = memory
+        return self._files[uid]
 
-    def _snippet(self, key: int, memory: Memory) -> Snippet:
+    def _snippet(self, uid: int, memory: Memory) -> Snippet:
         """Return the snippet of a memory; it is cut once, however often results are presented."""
-        if key not in self._snippets:
-            passages, nearest = self._passages(key, memory)
-            self._snippets[key] = snippets.make_snippet(
+        if uid not in self._snippets:
+            passages, nearest = self._passages(uid, memory)
+            self._snippets[uid] = snippets.make_snippet(
                 memory.body,
                 passages,
                 self._query,
-                analyzer(self._rows[key].record.language),
+                analyzer(self._rows[uid].record.language),
                 nearest,
             )
-        return self._snippets[key]
+        return self._snippets[uid]
 
-    def _passages(self, key: int, memory: Memory) -> tuple[list[tuple[int, Passage]], int | None]:
+    def _passages(self, uid: int, memory: Memory) -> tuple[list[tuple[int, Passage]], int | None]:
         """Return the passages around a memory's best matches, and the number of the nearest."""
-        if memory.etag == self._rows[key].record.etag:
-            location = self._candidates.location(key)
-            return self._view.passages(key, location), self._candidates.passage(key)
+        if memory.etag == self._rows[uid].record.etag:
+            location = self._candidates.location(uid)
+            return self._view.passages(uid, location), self._candidates.passage(uid)
         return list(enumerate(split_passages(memory.body))), None  # the index has an older text's
 
     def _build_result(
@@ -308,29 +308,29 @@ class Search:
         newer: Mapping[int, int],
     ) -> RecallResult:
         """Cut a snippet from a memory and collect what explains its score."""
-        key = row.key
+        uid = row.uid
         query, candidates, record = self._query, self._candidates, row.record
         memory_analyzer = analyzer(record.language)
-        snippet = self._snippet(key, memory)
+        snippet = self._snippet(uid, memory)
         line = ""
         if self._request.lines:
             from memvault.recall.one_line import best_sentence
 
             line = best_sentence(snippet.text, query, memory_analyzer)
-        newest = self._rows.get(newer.get(key, 0))
+        newest = self._rows.get(newer.get(uid, 0))
         coverage = row.sentences.coverage
         return RecallResult(
             memory,
             entry.scored.score,
             probability_of_answer,
-            candidates.similarity(key),
+            candidates.similarity(uid),
             coverage,
             snippets.coverage(memory.title, query, memory_analyzer),
             snippet.text,
             snippet.heading,
             {
                 "parts": {name: round(value, 4) for name, value in entry.scored.parts.items()},
-                **candidates.raw_scores(key),
+                **candidates.raw_scores(uid),
                 "coverage": round(coverage, 4),
                 "proximity": round(row.sentences.proximity, 4),
                 "probability_of_answer": probability_of_answer,
@@ -346,7 +346,7 @@ class Search:
 
 
 def _demote_repeats(
-    results: Iterable[tuple[int, RecallResult]], kept_keys: Set[int], next_score: float
+    results: Iterable[tuple[int, RecallResult]], kept_uids: Set[int], next_score: float
 ) -> Iterator[tuple[int, RecallResult]]:
     """Move results down whose snippet a better one has, except the memories in ``kept_keys``.
 
@@ -355,15 +355,15 @@ def _demote_repeats(
     """
     snippets_shown: set[str] = set()
     waiting: list[tuple[int, RecallResult]] = []
-    for key, result in results:
+    for uid, result in results:
         while waiting and waiting[0][1].score > result.score:
             yield waiting.pop(0)
         is_repeated = result.snippet in snippets_shown and "repeats" not in result.parts
-        if is_repeated and key not in kept_keys:
+        if is_repeated and uid not in kept_uids:
             demoted = result.demoted("repeats", constants().duplicate_factor)
-            insort(waiting, (key, demoted), key=lambda entry: -entry[1].score)
+            insort(waiting, (uid, demoted), key=lambda entry: -entry[1].score)
             continue
         if len(result.snippet) >= _MIN_REPEATED:
             snippets_shown.add(result.snippet)
-        yield key, result
+        yield uid, result
     yield from (entry for entry in waiting if entry[1].score >= next_score)

@@ -32,7 +32,7 @@ _MAX_CLAIMS = 50
 
 
 class ValidatedMemory(NamedTuple):
-    """A result with its validity; ``replaces`` is the key of the memory that it replaces."""
+    """A result with its validity; ``replaces`` is the uid of the memory that it replaces."""
 
     scored: ScoredMemory
     validity: Validity
@@ -96,11 +96,11 @@ class _Replacements:
         return last
 
     def _newest_of(self, entry: MemoryRecord) -> MemoryRecord | None:
-        if entry.key not in self._direct:
+        if entry.uid not in self._direct:
             names = _names(entry)
             claims = dict.fromkeys(names, self._view.superseding(names, entry.vault))
-            self._direct[entry.key] = self._newest(entry, claims)
-        return self._direct[entry.key]
+            self._direct[entry.uid] = self._newest(entry, claims)
+        return self._direct[entry.uid]
 
     def _newest(
         self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
@@ -170,19 +170,19 @@ def reorder(
     that it replaces, even if it was not found itself, provided that it is ``allowed``. If the first
     current result does not fit the query (``fits``), outdated ones that are better stay before it.
     """
-    results = {entry.key: ValidatedMemory(entry, validities[entry.key]) for entry in scored}
-    positions = {key: position for position, key in enumerate(results)}
+    results = {entry.uid: ValidatedMemory(entry, validities[entry.uid]) for entry in scored}
+    positions = {uid: position for position, uid in enumerate(results)}
     for entry in scored:
-        replacement = validities[entry.key].replaced_by
-        if replacement is None or replacement.key not in validities:
+        replacement = validities[entry.uid].replaced_by
+        if replacement is None or replacement.uid not in validities:
             continue
         if allowed is not None and not allowed(replacement):
             continue
-        key = replacement.key
-        validated = results.get(key) or ValidatedMemory(ScoredMemory(key, 0.0, {}), validities[key])
-        if validated.replaces is None and positions.get(key, len(positions)) > positions[entry.key]:
+        uid = replacement.uid
+        validated = results.get(uid) or ValidatedMemory(ScoredMemory(uid, 0.0, {}), validities[uid])
+        if validated.replaces is None and positions.get(uid, len(positions)) > positions[entry.uid]:
             raised = validated.scored.plus("replaces", entry.score - validated.scored.score)
-            results[key] = validated._replace(scored=raised, replaces=entry.key)
+            results[uid] = validated._replace(scored=raised, replaces=entry.uid)
     ordered = sorted(
         map(_demote_outdated, results.values()),
         # With equal scores, current memories come first, then replacements, then outdated ones.
@@ -215,7 +215,7 @@ def _after_current(
     for result in results:
         if not result.validity.is_current:
             outdated.append(result)
-        elif fits(result.scored.key):
+        elif fits(result.scored.uid):
             yield result
             yield from (_cap_score(entry, result.scored.score) for entry in outdated)
             break

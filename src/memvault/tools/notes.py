@@ -203,7 +203,7 @@ def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> Orp
         return [
             entry
             for entry in latest_first(view.records())
-            if entry.key not in linked and not is_example(entry.metadata)
+            if entry.uid not in linked and not is_example(entry.metadata)
         ]
 
     orphans = call.engine.on_view(unlinked_records)
@@ -243,7 +243,7 @@ def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLin
     reference = memory_reference(source)
     if link.key:
         return {**reference, "key": link.key}
-    memory = view.text(source.key)
+    memory = view.text(source.uid)
     if memory is None:
         return {**reference}
     data, _ = call.store.read_bytes(memory.path)

@@ -229,7 +229,7 @@ class WebSession:
         from memvault.web import layout
 
         records = records[:_MAX_NODES]
-        places = {record.key: number for number, record in enumerate(records)}
+        places = {record.uid: number for number, record in enumerate(records)}
         edges = sorted(
             {
                 (places[link.source], places[link.target])

@@ -212,7 +212,7 @@ def rank_documents(
     documents: list[int] = []
     for number, value in answer.best(2 * query.limit):
         uid, block = owner(number)
-        if query.allowed_keys is not None and uid not in query.allowed_keys:
+        if query.allowed_uids is not None and uid not in query.allowed_uids:
             continue
         if uid in hits:
             best = hits[uid].blocks
@@ -226,7 +226,7 @@ def rank_documents(
     if query.explain:
         terms = answer.terms(documents)
         for hit, row in zip([*hits.values()], terms, strict=True):
-            hits[hit.key] = hit._replace(terms=row)
+            hits[hit.uid] = hit._replace(terms=row)
     total = sum(segment.documents for segment in segments)
     return KeywordAnswer([*hits.values()], answer.rarity, total)
 

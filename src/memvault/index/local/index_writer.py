@@ -205,7 +205,7 @@ class IndexWriter(NamedTuple):
             if indexed.uid not in differing
         }
         undated = (
-            files[record.key]
+            files[record.uid]
             for record in opened.manifest.records_of(files)
             if not {record.created_from, record.modified_from} <= {"header", "name"}
         )

@@ -337,12 +337,12 @@ class Manifest:
         added_rows = list(added)
         rows = [columns_of(row) for row in added_rows]
         replaced = [
-            (name_key(name), row.record.key)
+            (name_key(name), row.record.uid)
             for row in added_rows
             for name in referenced_names(row.record.metadata, SUPERSEDES)
         ]
         aliases = [
-            (name, row.record.key) for row in added_rows for name in _other_names(row.record)
+            (name, row.record.uid) for row in added_rows for name in _other_names(row.record)
         ]
         with self._db.transaction():
             self._count(removed_uids, rows)
@@ -427,7 +427,7 @@ def columns_of(row: ManifestRow) -> tuple[Any, ...]:
     """
     record = row.record
     columns = (
-        record.key,
+        record.uid,
         _encoded(record.path),
         *record[2:7],
         json.dumps(record.tags),

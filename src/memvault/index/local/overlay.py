@@ -65,25 +65,25 @@ def read_overlay(
         store.settings.language, [memory for _, memory, _ in memories], languages
     )
     overlay = Overlay.empty(frozenset(alive), missing)
-    for (key, memory, fresh), language in zip(memories, detected, strict=True):
-        _add_memory(overlay, key, memory, fresh.size, language, store.settings.index.characters)
+    for (uid, memory, fresh), language in zip(memories, detected, strict=True):
+        _add_memory(overlay, uid, memory, fresh.size, language, store.settings.index.characters)
     return overlay
 
 
 def _add_memory(
-    overlay: Overlay, key: int, memory: Memory, size: int, language: str, most: int
+    overlay: Overlay, uid: int, memory: Memory, size: int, language: str, most: int
 ) -> None:
     """Add a memory that is in no index to an overlay.
 
     ``size`` is that of its file, in bytes; ``most`` is as for ``leading_part``.
     """
     part = leading_part(memory, most)
-    overlay.records[key] = MemoryRecord.from_memory(key, size, memory, language)
-    overlay.documents.extend(keyword_documents(key, part, analyzer(language)))
-    overlay.passages[key] = passage_texts(part)
-    overlay.text_blocks[key] = split_memory(part)
-    overlay.blocks[key] = encode_blocks(overlay.text_blocks[key], analyzer(language))
-    overlay.links[key] = link_entry(memory)
+    overlay.records[uid] = MemoryRecord.from_memory(uid, size, memory, language)
+    overlay.documents.extend(keyword_documents(uid, part, analyzer(language)))
+    overlay.passages[uid] = passage_texts(part)
+    overlay.text_blocks[uid] = split_memory(part)
+    overlay.blocks[uid] = encode_blocks(overlay.text_blocks[uid], analyzer(language))
+    overlay.links[uid] = link_entry(memory)
 
 
 def as_of(snapshot: Snapshot, store: MemoryStore, moment: datetime) -> Snapshot:
@@ -94,14 +94,14 @@ def as_of(snapshot: Snapshot, store: MemoryStore, moment: datetime) -> Snapshot:
     id_counts = Counter(record.mem_id for record in records)
     unambiguous = {record.mem_id: record for record in existing if id_counts[record.mem_id] == 1}
     earlier = {
-        unambiguous[mem_id].key: _parse_version(store, unambiguous[mem_id], data, since)
+        unambiguous[mem_id].uid: _parse_version(store, unambiguous[mem_id], data, since)
         for mem_id, data, since in store.history.versions_at(unambiguous, moment)
     }
     past = _with_texts(snapshot, existing, earlier)
-    for number, key in enumerate(past.overlay.texts):
-        past.overlay.records[key] = past.overlay.records[key]._replace(is_past=True)
+    for number, uid in enumerate(past.overlay.texts):
+        past.overlay.records[uid] = past.overlay.records[uid]._replace(is_past=True)
         if number >= _MAX_EMBEDDED:
-            del past.overlay.passages[key]
+            del past.overlay.passages[uid]
     return past
 
 
@@ -135,7 +135,7 @@ def _with_texts(
     ``texts`` are given by the keys of the memories that they replace. In the new snapshot they have
     keys of their own, those of ``overlay.texts``, in the same order.
     """
-    languages = {record.key: record.language for record in records}
+    languages = {record.uid: record.language for record in records}
     unchanged = languages.keys() - texts.keys()
     previous = snapshot.overlay
     first = min(previous.records, default=0) - 1
@@ -144,7 +144,7 @@ def _with_texts(
         _select(previous.records, unchanged),
         [document for document in previous.documents if document.uid in unchanged],
         _select(previous.passages, unchanged),
-        frozenset(key for key in unchanged if key > 0),
+        frozenset(uid for uid in unchanged if uid > 0),
         previous.missing,
         _select(previous.text_blocks, unchanged),
         _select(previous.blocks, unchanged),
@@ -152,10 +152,10 @@ def _with_texts(
         replaced,
     )
     most = snapshot.store.settings.index.characters
-    for now, (key, memory) in zip(texts, replaced.items(), strict=True):
-        _add_memory(overlay, key, memory, len(memory.body), languages[now], most)
+    for now, (uid, memory) in zip(texts, replaced.items(), strict=True):
+        _add_memory(overlay, uid, memory, len(memory.body), languages[now], most)
     return snapshot._replace(overlay=overlay)
 
 
-def _select(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:
-    return {key: value for key, value in entries.items() if key in keys}
+def _select(entries: dict[int, Value], uids: set[int]) -> dict[int, Value]:
+    return {uid: value for uid, value in entries.items() if uid in uids}

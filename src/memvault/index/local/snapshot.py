@@ -150,14 +150,14 @@ class Snapshot(NamedTuple):
         indexed = [uid for uid in uids if uid >= 0]
         if self.manifest is not None and indexed:
             visible = self._visible(self.manifest.records_of(indexed))
-            result |= {record.key: record for record in visible}
+            result |= {record.uid: record for record in visible}
         return result
 
     def _visible(self, indexed: Iterable[MemoryRecord]) -> Iterator[MemoryRecord]:
         """Yield those of the indexed records that the overlay does not replace."""
         alive, published_at = self.overlay.alive, self.published_at
         for record in indexed:
-            if alive is None or record.key in alive:
+            if alive is None or record.uid in alive:
                 yield record._replace(published_at=published_at) if published_at else record
 
     def _alive(self, among: Set[int] | None) -> Set[int] | None:
@@ -228,7 +228,7 @@ class Snapshot(NamedTuple):
         return records
 
     @stale_if_corrupted
-    def text(self, key: int, accept_changed: bool = False) -> Memory | None:
+    def text(self, uid: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; None if it cannot be read.
 
         With ``accept_changed`` a changed memory is returned as its file is now.
@@ -236,12 +236,12 @@ class Snapshot(NamedTuple):
         Raises:
             StaleView: the memory has changed or was removed.
         """
-        if key in self.overlay.texts:
-            return self.overlay.texts[key]
-        record = self.record(key)
+        if uid in self.overlay.texts:
+            return self.overlay.texts[uid]
+        record = self.record(uid)
         if record is None:
             raise StaleView
-        self._fetch([key])
+        self._fetch([uid])
         try:
             if record.problem:  # the record may be incomplete
                 memory = self.store.read(record.path)
@@ -261,11 +261,11 @@ class Snapshot(NamedTuple):
         return memory
 
     @stale_if_corrupted
-    def passages(self, key: int, location: MatchLocation) -> list[tuple[int, Passage]]:
+    def passages(self, uid: int, location: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best matches, each with its number."""
         return [
             (number, passage)
-            for block in self._blocks({key: location})[key]
+            for block in self._blocks({uid: location})[uid]
             for number, passage in enumerate(block.passages, block.first)
         ]
 
@@ -280,17 +280,17 @@ class Snapshot(NamedTuple):
         from memvault.index.text.sentence_features import compute
 
         self._fetch(locations)
-        blocks = {key: encoded for key, encoded in self._blocks(locations).items() if encoded}
+        blocks = {uid: encoded for uid, encoded in self._blocks(locations).items() if encoded}
         soft_matches = None
         if self.vectors is not None:
             from memvault.index.local import soft_match
 
             with suppress(EmbedderError):
                 table = self.vectors.load_table()
-                for key, memory_blocks in blocks.items():
+                for uid, memory_blocks in blocks.items():
                     if any(block.subwords is None for block in memory_blocks):
-                        blocks[key] = soft_match.add_subwords(
-                            table, memory_blocks, self._text_blocks(key)
+                        blocks[uid] = soft_match.add_subwords(
+                            table, memory_blocks, self._text_blocks(uid)
                         )
                 soft_matches = soft_match.soft_matches(
                     asked.text, list(blocks.values()), table, self.manifest
@@ -298,11 +298,11 @@ class Snapshot(NamedTuple):
         measured = compute(asked, list(blocks.values()), soft_matches)
         return dict(zip(blocks, measured, strict=True))
 
-    def _text_blocks(self, key: int) -> Sequence[TextBlock]:
+    def _text_blocks(self, uid: int) -> Sequence[TextBlock]:
         """Return the text segments of a memory whose subwords are not stored yet."""
-        if key in self.overlay.text_blocks:
-            return self.overlay.text_blocks[key]
-        memory = self.text(key)
+        if uid in self.overlay.text_blocks:
+            return self.overlay.text_blocks[uid]
+        memory = self.text(uid)
         return self._split(memory) if memory is not None else ()
 
     def _split(self, memory: Memory) -> list[TextBlock]:
@@ -312,31 +312,31 @@ class Snapshot(NamedTuple):
         """Return each memory's first blocks and those around its best matches, in order."""
         result: dict[int, Sequence[EncodedBlock]] = {}
         stored: dict[int, MatchLocation] = {}
-        for key, location in locations.items():
-            if key < 0 or self.manifest is None:
-                result[key] = self.overlay.blocks.get(key, ())
+        for uid, location in locations.items():
+            if uid < 0 or self.manifest is None:
+                result[uid] = self.overlay.blocks.get(uid, ())
             elif self.fetch is not None:
-                result[key] = self._computed_blocks(key, location)
+                result[uid] = self._computed_blocks(uid, location)
             else:
-                stored[key] = location
+                stored[uid] = location
         if stored and self.manifest is not None:
             blocks = self.manifest.blocks
-            passages = ((key, location.passage) for key, location in stored.items())
-            holding = blocks.of_passages({key: at for key, at in passages if at is not None})
+            passages = ((uid, location.passage) for uid, location in stored.items())
+            holding = blocks.of_passages({uid: at for uid, at in passages if at is not None})
             result |= blocks.of(
                 {
-                    key: blocks_to_read(location, holding.get(key, 0))
-                    for key, location in stored.items()
+                    uid: blocks_to_read(location, holding.get(uid, 0))
+                    for uid, location in stored.items()
                 }
             )
-        return {key: result[key] for key in locations}
+        return {uid: result[uid] for uid in locations}
 
-    def _computed_blocks(self, key: int, location: MatchLocation) -> Sequence[EncodedBlock]:
+    def _computed_blocks(self, uid: int, location: MatchLocation) -> Sequence[EncodedBlock]:
         """Return a memory's blocks, split from its text; ``overlay`` keeps them."""
-        blocks = self.overlay.blocks.get(key)
+        blocks = self.overlay.blocks.get(uid)
         if blocks is None:
             try:
-                record, memory = self.record(key), self.text(key)
+                record, memory = self.record(uid), self.text(uid)
             except StaleView as error:
                 if error.reason is not None:
                     raise
@@ -344,15 +344,15 @@ class Snapshot(NamedTuple):
             text_blocks = self._split(memory) if memory is not None else []
             language = record.language if record is not None else ""
             blocks = encode_blocks(text_blocks, analyzer(language)) if text_blocks else []
-            self.overlay.text_blocks[key], self.overlay.blocks[key] = text_blocks, blocks
+            self.overlay.text_blocks[uid], self.overlay.blocks[uid] = text_blocks, blocks
         firsts = [block.first for block in blocks]
         numbers = blocks_to_read(location, max(bisect_right(firsts, location.passage or 0) - 1, 0))
         return [blocks[number] for number in numbers if 0 <= number < len(blocks)]
 
-    def _fetch(self, keys: Iterable[int]) -> None:
+    def _fetch(self, uids: Iterable[int]) -> None:
         """Fetch the texts of memories together, if they are in an engine."""
         if self.fetch is not None:
-            self.fetch(keys)
+            self.fetch(uids)
 
     @stale_if_corrupted
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
@@ -361,14 +361,14 @@ class Snapshot(NamedTuple):
         lengths = self.manifest.lengths() if self.manifest else {}
         for name, count in field_lengths(documents).items():
             lengths[name] = lengths.get(name, 0.0) + count
-        alive = query._replace(allowed_keys=self._alive(query.allowed_keys))
+        alive = query._replace(allowed_uids=self._alive(query.allowed_uids))
         segments = [*self.words.candidates(alive), memory_segment(documents)]
         answer = rank_documents(segments, alive, lengths)
         if self.fetch is None or self.manifest is None:
             return answer
         # Another machine may have published more since the refresh.
         manifest_uids = self.manifest.uids()
-        return answer._replace(hits=[hit for hit in answer.hits if hit.key in manifest_uids])
+        return answer._replace(hits=[hit for hit in answer.hits if hit.uid in manifest_uids])
 
     @stale_if_corrupted
     def languages(self) -> tuple[str, ...]:
@@ -380,7 +380,7 @@ class Snapshot(NamedTuple):
 
     @stale_if_corrupted
     def nearest(self, query: VectorQuery) -> VectorAnswer:
-        """Return the memories nearest to a text, and those of ``include_keys``.
+        """Return the memories nearest to a text, and those of ``include_uids``.
 
         Raises the errors that the view protocol documents.
         """

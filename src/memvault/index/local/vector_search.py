@@ -56,7 +56,7 @@ class VectorSearch(NamedTuple):
         passages = _NOTHING
         if self.stored is not None:
             passages = self.stored.search(
-                vector, query.limit, query.include_keys, query.allowed_keys
+                vector, query.limit, query.include_uids, query.allowed_uids
             )
             if visible is None and (self.waiting or _has_others(passages, manifest)):
                 visible = manifest.uids() if manifest is not None else set()
@@ -72,15 +72,15 @@ class VectorSearch(NamedTuple):
         if self.transformer is not None and not query.only_static:
             scores = self.transformer.score(query.text, query.language, passages)
         calibration = (scores and scores.calibration) or table.calibration
-        allowed = query.allowed_keys
+        allowed = query.allowed_uids
         if visible is not None:
             allowed = visible if allowed is None else visible & allowed
         nearest_memories = nearest(
-            passages, scores and scores.cosines, allowed, query.limit, query.include_keys
+            passages, scores and scores.cosines, allowed, query.limit, query.include_uids
         )
         hits = [
             VectorHit(
-                key=hit.uid,
+                uid=hit.uid,
                 passage=hit.passage,
                 static_cosine=hit.cosine,
                 similarity=calibration.similarity(hit.cosine if hit.deep is None else hit.deep),
@@ -120,24 +120,24 @@ class VectorSearch(NamedTuple):
         """Return how well a query's tokens match those of passages, as ``View.token_matches``."""
         if self.transformer is None:
             return {}
-        hashes: dict[int, list[int]] = {key: [] for key in passages}
+        hashes: dict[int, list[int]] = {uid: [] for uid in passages}
         for position in range(max(map(len, passages.values()), default=0)):
             passage_numbers = {
-                key: numbers[position]
-                for key, numbers in passages.items()
+                uid: numbers[position]
+                for uid, numbers in passages.items()
                 if len(numbers) > position
             }
             rows = self.stored.rows_of(passage_numbers) if self.stored is not None else {}
-            for key, (_, text_hash) in rows.items():
-                hashes[key].append(text_hash)
-        for key in passages.keys() & overlay.keys():
-            texts = overlay[key]
-            hashes[key] = hashes_of(
-                [texts[number] for number in passages[key] if number < len(texts)]
+            for uid, (_, text_hash) in rows.items():
+                hashes[uid].append(text_hash)
+        for uid in passages.keys() & overlay.keys():
+            texts = overlay[uid]
+            hashes[uid] = hashes_of(
+                [texts[number] for number in passages[uid] if number < len(texts)]
             ).tolist()
         arrays = {
-            key: np.array(text_hashes, np.uint64)
-            for key, text_hashes in hashes.items()
+            uid: np.array(text_hashes, np.uint64)
+            for uid, text_hashes in hashes.items()
             if text_hashes
         }
         return self.transformer.token_matches(text, arrays)

@@ -274,7 +274,7 @@ class MilvusKeywordStore:
                 in_engine = partial(self._engine.count_documents, self._vault, state.generation)
                 counted = (
                     candidates.count_containing
-                    if query.allowed_keys is None and candidates.is_all
+                    if query.allowed_uids is None and candidates.is_all
                     else in_engine
                 )
                 document_counts = list(map(counted, tokens))
@@ -287,7 +287,7 @@ class MilvusKeywordStore:
         limit = min(max(_CANDIDATE_FACTOR * query.limit, _MIN_CANDIDATES), MAX_ROWS)
         encoded, among = (
             encode_query(query.term_groups, query.exact_terms),
-            pushdown_keys(query.allowed_keys),
+            pushdown_keys(query.allowed_uids),
         )
         hits = self._engine.search_keywords(self._vault, state.generation, encoded, limit, among)
         candidates = _Candidates({}, {}, len(hits) < limit)

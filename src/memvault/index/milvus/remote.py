@@ -84,7 +84,7 @@ class RemoteReader:
         self._progress = progress
         self._texts = StoredTexts(engine, self._vault)
         self._cache: dict[int, StoredText] = {}
-        self._invalid_keys: set[int] = set()
+        self._invalid_uids: set[int] = set()
         self._known_types = frozenset(memory_type.name for memory_type in settings.types)
         self._backend = MilvusBackend(engine, self._vault, progress)
         self.files = IndexFiles(
@@ -102,7 +102,7 @@ class RemoteReader:
         with self.engine.deadlines.refresh():
             publication = self._publication()
         state = _state_of(publication)
-        if self.files.open() is None or self._synced_state() != state or self._invalid_keys:
+        if self.files.open() is None or self._synced_state() != state or self._invalid_uids:
             with self._write_lock():
                 self._update(publication)
                 atomic.write(self.files.folder / _STATE_FILE, state.encode(), durable=False)
@@ -146,34 +146,34 @@ class RemoteReader:
             raise Refused(
                 f"{path} cannot be read on its machine: {record.problem}", FILE_MISSING_HINT
             )
-        self.fetch([record.key])
-        copy = self._cache.get(record.key)
+        self.fetch([record.uid])
+        copy = self._cache.get(record.uid)
         if copy is None or copy.row.record.path != path or etag(copy.data) != record.etag:
             raise NotFound(f"The text of {path} is no longer in the engine", FILE_MISSING_HINT)
         return copy.data, copy.row.state
 
-    def fetch(self, keys: Iterable[int]) -> None:
+    def fetch(self, uids: Iterable[int]) -> None:
         """Fetch the texts of memories into the cache."""
         size = sum(len(copy.data) for copy in self._cache.values())
         if len(self._cache) > _MAX_CACHED_TEXTS or size > _MAX_CACHED_BYTES:
             self._cache.clear()
-        missing = [key for key in keys if key >= 0 and key not in self._cache]
+        missing = [uid for uid in uids if uid >= 0 and uid not in self._cache]
         opened, keyword_store = self.files.opened, self._backend.keyword_store(self.files)
         if missing and opened is not None and keyword_store is not None:
             texts = self._texts.texts(keyword_store.state.generation, missing)
             self._cache |= texts
-            for key in missing:
-                record = opened.manifest.record(key)
+            for uid in missing:
+                record = opened.manifest.record(uid)
                 is_valid = (
-                    key in texts and record is not None and etag(texts[key].data) == record.etag
+                    uid in texts and record is not None and etag(texts[uid].data) == record.etag
                 )
                 if record is not None and record.etag and not is_valid:
-                    self._invalid_keys.add(key)
+                    self._invalid_uids.add(uid)
 
-    def fetch_for_view(self, keys: Iterable[int]) -> None:
+    def fetch_for_view(self, uids: Iterable[int]) -> None:
         """Fetch the texts of memories; raises ``StaleView`` if the engine is unavailable."""
         with self.engine.deadlines.search():
-            self.fetch(keys)
+            self.fetch(uids)
 
     def close(self) -> None:
         """Close open files and the connection."""
@@ -242,8 +242,8 @@ class RemoteReader:
         frequency = self._texts.frequency(generation)
         if frequency is not None:
             manifest.blocks.store_document_frequency(*frequency)
-        manifest.apply(self._invalid_keys & manifest.uids(), ())
-        self._invalid_keys.clear()
+        manifest.apply(self._invalid_uids & manifest.uids(), ())
+        self._invalid_uids.clear()
         keyword_store.set_generation(
             GenerationState(generation, publication.documents, publication.removed)
         )
