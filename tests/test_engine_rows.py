@@ -22,7 +22,7 @@ from memvault.index.milvus.publication import Publication
 pytestmark = only_with("pymilvus", extra="milvus")
 RECORD = {
     **dict.fromkeys(text_rows.RECORD_FIELDS, ""),
-    "key": 1,
+    "uid": 1,
     "size": 3,
     "path": "fact/tea.md",
     "mem_id": "tea-7k2m9q",

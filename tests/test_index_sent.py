@@ -44,14 +44,14 @@ class TestSentIndex(IndexContract):
         """A view returns the text from its refresh; once that is gone, it is reported as stale."""
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
-            keys = self.keys(view)
+            uids = self.uids(view)
             write(notes, "fact/tea.md", note("tea", "Tea", "Something else altogether."))
-            found = view.text(keys["ports"])
+            found = view.text(uids["ports"])
             assert found is not None
             assert "8080" in found.body
             self.seen(index, vectors=False)
             with pytest.raises(StaleView):
-                view.text(keys["tea"])
+                view.text(uids["tea"])
 
     def test_remote_index_refuses_search_as_of_past(self, notes: Path) -> None:
         """A search as of an earlier time is refused on a machine without the files."""

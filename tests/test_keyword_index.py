@@ -150,11 +150,11 @@ def check_hits(
     chosen = sorted(best.values(), reverse=True)[: query.limit]
     assert [hit.score for hit in hits] == pytest.approx(chosen, rel=1e-12)
     for hit in hits:
-        assert hit.score == pytest.approx(best[hit.key], rel=1e-12)
+        assert hit.score == pytest.approx(best[hit.uid], rel=1e-12)
         assert len(set(hit.blocks)) == len(hit.blocks) <= 3
-        assert sum(expected[hit.key, hit.blocks[0]].values()) == pytest.approx(hit.score, rel=1e-12)
+        assert sum(expected[hit.uid, hit.blocks[0]].values()) == pytest.approx(hit.score, rel=1e-12)
         if query.explain:
-            assert hit.terms == pytest.approx(expected[hit.key, hit.blocks[0]], rel=1e-12)
+            assert hit.terms == pytest.approx(expected[hit.uid, hit.blocks[0]], rel=1e-12)
 
 
 @given(st.lists(st.integers(1, 60), min_size=30, max_size=90))

@@ -68,15 +68,15 @@ class IndexContract:
         return [self.name(view, hit.uid) for hit in answer.hits]
 
     @staticmethod
-    def name(view: View, key: int) -> str:
+    def name(view: View, uid: int) -> str:
         """Return a memory's memId without its random end."""
-        record = view.record(key)
+        record = view.record(uid)
         assert record is not None
         return record.mem_id.removesuffix("-7k2m9q")
 
     @staticmethod
-    def keys(view: View) -> dict[str, int]:
-        """Return every memory's key by its memId's beginning."""
+    def uids(view: View) -> dict[str, int]:
+        """Return every memory's uid by its memId's beginning."""
         return {record.mem_id.removesuffix("-7k2m9q"): record.uid for record in view.records()}
 
     def test_words_are_found_in_every_field(self, notes: Path) -> None:
@@ -94,8 +94,8 @@ class IndexContract:
         """Only what may be found is, and no more than was asked for."""
         with self.opened(notes) as index:
             view = self.seen(index)
-            keys = self.keys(view)
-            assert self.found(view, "nginx", allowed_uids={keys["disk"]}) == ["disk"]
+            uids = self.uids(view)
+            assert self.found(view, "nginx", allowed_uids={uids["disk"]}) == ["disk"]
             assert self.found(view, "nginx", allowed_uids=set()) == []
             assert len(self.found(view, "nginx tea retries", limit=2)) == 2
 
@@ -127,19 +127,19 @@ class IndexContract:
         """Similar meanings are nearer, from 0 to 1; ``also`` is returned at any distance."""
         with self.opened(notes) as index:
             view = self.seen(index)
-            keys = self.keys(view)
+            uids = self.uids(view)
             near = view.nearest(VectorQuery("a hot drink in the afternoon", "english", None, 1))
             assert near.has_vectors
             assert near.waiting == 0
             assert [self.name(view, hit.uid) for hit in near.hits] == ["tea"]
             far = view.nearest(
-                VectorQuery("a hot drink", "english", None, 1, frozenset({keys["disk"]}))
+                VectorQuery("a hot drink", "english", None, 1, frozenset({uids["disk"]}))
             )
             assert {self.name(view, hit.uid) for hit in far.hits} == {"tea", "disk"}
             similar = {hit.uid: hit.similarity for hit in far.hits}
-            assert 0 <= similar[keys["disk"]] < similar[keys["tea"]] <= 1
-            only = view.nearest(VectorQuery("a hot drink", "english", {keys["ports"]}, 3))
-            assert [hit.uid for hit in only.hits] == [keys["ports"]]
+            assert 0 <= similar[uids["disk"]] < similar[uids["tea"]] <= 1
+            only = view.nearest(VectorQuery("a hot drink", "english", {uids["ports"]}, 3))
+            assert [hit.uid for hit in only.hits] == [uids["ports"]]
 
     def test_vectors_are_added_when_they_are_needed(self, notes: Path) -> None:
         """A view without vectors finds nothing by meaning; with vectors it finds what is near."""
@@ -154,29 +154,29 @@ class IndexContract:
         """A memory that holds all words together covers them; one that holds none does not."""
         with self.opened(notes) as index:
             view = self.seen(index)
-            keys = self.keys(view)
+            uids = self.uids(view)
             words, _, _ = query_analyzer(view.languages()).query("green tea")
             asked = SentenceQuery("green tea", words, [1.0] * len(words))
             close = view.sentence_features(
-                asked, {keys["tea"]: MatchLocation((0,)), keys["disk"]: MatchLocation((0,))}
+                asked, {uids["tea"]: MatchLocation((0,)), uids["disk"]: MatchLocation((0,))}
             )
-            assert (close[keys["tea"]].coverage, close[keys["disk"]].coverage) == (1.0, 0.0)
-            assert close[keys["tea"]].proximity == 1.0
+            assert (close[uids["tea"]].coverage, close[uids["disk"]].coverage) == (1.0, 0.0)
+            assert close[uids["tea"]].proximity == 1.0
 
     def test_passages_and_likeness(self, notes: Path) -> None:
         """A best place gives its passages; a memory is most like itself."""
         write(notes, "fact/long.md", note("long", "Long", LONG))
         with self.opened(notes) as index:
             view = self.seen(index)
-            keys = self.keys(view)
+            uids = self.uids(view)
             near = view.nearest(
-                VectorQuery("thing870 and nothing else", "english", {keys["long"]}, 1)
+                VectorQuery("thing870 and nothing else", "english", {uids["long"]}, 1)
             ).hits[0]
-            shown = dict(view.passages(keys["long"], MatchLocation((), near.passage)))
+            shown = dict(view.passages(uids["long"], MatchLocation((), near.passage)))
             assert near.passage in shown
             assert shown[near.passage].start <= shown[near.passage].end
             hits = view.nearest(
-                VectorQuery("disk", "english", None, 9, frozenset(keys.values()))
+                VectorQuery("disk", "english", None, 9, frozenset(uids.values()))
             ).hits
             table = view.similarity_matrix({hit.uid: hit.passage for hit in hits})
             assert len(table) == len(hits)
@@ -239,12 +239,12 @@ class IndexContract:
         """A view raises an error for a file that has changed since; it never shows stale data."""
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
-            keys = self.keys(view)
+            uids = self.uids(view)
             write(notes, "fact/tea.md", note("tea", "Tea", "Something else altogether."))
             (notes / "issue/disk.md").unlink()
             for name in ("tea", "disk"):
                 with pytest.raises(StaleView):
-                    view.text(keys[name])
+                    view.text(uids[name])
 
     def test_a_filter_is_no_limit_on_what_meaning_finds(self, notes: Path) -> None:
         """Of many memories nearer to a query, the one that a filter leaves is found."""
@@ -253,7 +253,7 @@ class IndexContract:
             write(notes, f"fact/t{number}.md", note(f"t{number}", f"Tea {number}", text))
         with self.opened(notes) as index:
             view = self.seen(index)
-            key = self.keys(view)["disk"]
+            key = self.uids(view)["disk"]
             answer = view.nearest(VectorQuery("drinking green tea", "english", {key}, 1))
             assert [hit.uid for hit in answer.hits] == [key]
 

@@ -229,7 +229,7 @@ def parse_row(uid: int, text: str) -> ManifestRow | None:
         values: dict[str, Any] = content["record"]
         if values.keys() != set(RECORD_FIELDS):
             return None
-        record = MemoryRecord(**{**values, "key": uid, "tags": tuple(values["tags"])})
+        record = MemoryRecord(**{**values, "uid": uid, "tags": tuple(values["tags"])})
         mtime, ctime = map(int, content["times"])
         state = FileState(record.path, record.size, mtime, ctime, 0)
         lengths = {str(name): int(count) for name, count in content["lengths"].items()}
@@ -245,7 +245,7 @@ def parse_row(uid: int, text: str) -> ManifestRow | None:
 
 def _is_valid(record: MemoryRecord) -> bool:
     """Return whether a record is valid for this version; others may write to the engine."""
-    types = {"key": int, "size": int, "tags": tuple, "metadata": dict}
+    types = {"uid": int, "size": int, "tags": tuple, "metadata": dict}
     return (
         all(isinstance(getattr(record, name), types.get(name, str)) for name in RECORD_FIELDS)
         and all(isinstance(tag, str) for tag in record.tags)
