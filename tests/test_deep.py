@@ -48,8 +48,8 @@ from memvault.index.local.local_index import LocalIndex
 from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.protocol import COMPLETE
 from memvault.index.vectors.nearest import ScoredPassages, nearest
-from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
 from memvault.index.vectors.vector_file import UnitRows, VectorCard, VectorFile
+from memvault.index.vectors.vector_store import VectorStore
 from memvault.settings.vault_settings import EmbedderSettings, Settings
 from memvault.store.memory_store import MemoryStore
 from memvault.workspace import Workspace
@@ -395,7 +395,7 @@ def test_deep_vectors_of_former_model_are_deleted(folder: Path, run: Run, auto: 
     _filled(folder, 3)
     succeeded(run("reindex"))
     former = index_of(folder) / "deep" / "former-12345678"
-    TransformerVectorFile.create(former, VectorCard("former", "1", 2))
+    VectorStore.create(former, VectorCard("former", "1", 2))
     write(folder, "new.md", "# New\n\nA new one\n")
     succeeded(run("recall", "green"))
     until(lambda: not former.exists())
@@ -552,14 +552,14 @@ def test_deep_processes_share_added_vectors(tmp_path: Path) -> None:
     """A process that adds vectors detects those that others have added or removed."""
     card = VectorCard("m", "1", 2)
     rows = np.eye(2, dtype=np.float32)
-    mine = TransformerVectorFile.create(tmp_path / "m", card)
-    other = TransformerVectorFile.open(tmp_path / "m")
+    mine = VectorStore.create(tmp_path / "m", card)
+    other = VectorStore.open(tmp_path / "m")
     assert other is not None
     mine.add(np.array([7, 9], np.uint64), rows)
     other.add(np.array([9, 7], np.uint64), rows[::-1])
     other.add(np.array([5, 5], np.uint64), rows)
     assert other.card.rows == 3
-    found = TransformerVectorFile.open(tmp_path / "m")
+    found = VectorStore.open(tmp_path / "m")
     assert found is not None
     assert found.row_numbers(np.array([5, 6, 7, 9], np.uint64)).tolist() == [2, -1, 0, 1]
     cosines = found.score(rows[0], found.row_numbers(np.array([7, 6], np.uint64)))
@@ -571,17 +571,17 @@ def test_deep_second_process_keeps_existing_vectors(tmp_path: Path) -> None:
     """A process that saw no vectors a moment ago does not discard those another has added."""
     card = VectorCard("m", "1", 2)
     hashes = np.array([7, 9], np.uint64)
-    TransformerVectorFile.create(tmp_path / "m", card).add(hashes, np.eye(2, dtype=np.float32))
-    second = TransformerVectorFile.create(tmp_path / "m", card)
+    VectorStore.create(tmp_path / "m", card).add(hashes, np.eye(2, dtype=np.float32))
+    second = VectorStore.create(tmp_path / "m", card)
     assert second.row_numbers(hashes).tolist() == [0, 1]
-    newer = TransformerVectorFile.create(tmp_path / "m", card._replace(version="2"))
+    newer = VectorStore.create(tmp_path / "m", card._replace(version="2"))
     assert newer.card.rows == 0
 
 
 def test_deep_vectors_are_readable_during_compaction(tmp_path: Path) -> None:
     """If files are replaced after a process read their metadata, it opens the new files."""
     folder = tmp_path / "m"
-    writer = TransformerVectorFile.create(folder, VectorCard("m", "1", 2))
+    writer = VectorStore.create(folder, VectorCard("m", "1", 2))
     hashes = np.array([7, 9], np.uint64)
     writer.add(hashes, np.eye(2, dtype=np.float32))
 
@@ -598,12 +598,12 @@ def test_deep_vectors_are_readable_during_compaction(tmp_path: Path) -> None:
 
     found = Late.open(folder, (("hashes", "u64"), ("ends", "u64")))
     assert found is not None
-    assert TransformerVectorFile(found).row_numbers(hashes).tolist() == [0, -1]
+    assert VectorStore(found).row_numbers(hashes).tolist() == [0, -1]
 
 
 def test_deep_unused_vectors_are_removed(tmp_path: Path) -> None:
     """If more than half of many vectors belong to no memory, the unused ones are removed."""
-    found = TransformerVectorFile.create(tmp_path / "m", VectorCard("m", "1", 2))
+    found = VectorStore.create(tmp_path / "m", VectorCard("m", "1", 2))
     hashes = np.arange(1_500, dtype=np.uint64)
     found.add(hashes, np.ones((1_500, 2), np.float32))
     found.compact(hashes[:800], 0)

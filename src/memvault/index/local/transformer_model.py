@@ -27,7 +27,7 @@ from memvault.vault import naming
 
 if TYPE_CHECKING:
     from memvault.index.embedding.token_vectors import TokenEmbedder
-    from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
+    from memvault.index.vectors.vector_store import VectorStore
 
 Mode = Literal["auto", "off", "now"]
 _MODES = ("auto", "off", "now")
@@ -53,7 +53,7 @@ class TransformerModel:
         self.folder = folder / DEEP if folder is not None else None
         self._choice: tuple[object, model_settings.ModelChoice] | None = None
         self._embedder: TokenEmbedder | None = None
-        self._opened: TransformerVectorFile | None = None
+        self._opened: VectorStore | None = None
 
     @property
     def mode(self) -> Mode:
@@ -131,16 +131,16 @@ class TransformerModel:
         """The card of the model if it is in the package."""
         return card_of(self.choice.name)
 
-    def opened(self) -> TransformerVectorFile | None:
+    def opened(self) -> VectorStore | None:
         """Open the current vectors; None if there are none of the model's version.
 
         The version of a model other than the built-in one is known only once it is loaded.
         """
         if self.folder is None:
             return None
-        from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
+        from memvault.index.vectors.vector_store import VectorStore
 
-        vectors = TransformerVectorFile.open(self.vectors_folder(self.choice.name))
+        vectors = VectorStore.open(self.vectors_folder(self.choice.name))
         if vectors is None:
             return None
         model = self._embedder or self.card

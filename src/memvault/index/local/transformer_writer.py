@@ -16,8 +16,8 @@ from memvault.index.embedding.arrays import Codes, Flags, Hashes, Integers
 from memvault.index.folder import is_unused
 from memvault.index.local import background_embedding
 from memvault.index.local.transformer_model import TransformerModel
-from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
 from memvault.index.vectors.vector_file import VectorCard, hashes_of
+from memvault.index.vectors.vector_store import VectorStore
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -90,7 +90,7 @@ class TransformerWriter(NamedTuple):
 
     def _add(
         self,
-        file: TransformerVectorFile,
+        file: VectorStore,
         batch: Sequence[tuple[int, str]],
         running: Future[list[TextVectors]],
         should_continue: Callable[[int], bool],
@@ -107,7 +107,7 @@ class TransformerWriter(NamedTuple):
         background_embedding.clear_failure(self.model.folder)
         return True
 
-    def _open_or_create(self) -> TransformerVectorFile:
+    def _open_or_create(self) -> VectorStore:
         """Return the file of vectors to add to, created if missing, with its calibration known."""
         embedder = self.model.embedder()
         file = self.model.opened()
@@ -117,7 +117,7 @@ class TransformerWriter(NamedTuple):
             name = self.model.choice.name
             width = embedder.codec.width if embedder.codec is not None else 0
             card = VectorCard(name, embedder.version, embedder.dimension, token_width=width)
-            file = TransformerVectorFile.create(self.model.vectors_folder(name), card)
+            file = VectorStore.create(self.model.vectors_folder(name), card)
         if calibration is not None:
             file.store_calibration(calibration)
         return file
@@ -131,7 +131,7 @@ class TransformerWriter(NamedTuple):
         if vectors is not None:
             vectors.compact(np.array(hashes, np.uint64), self._max_tokens(vectors))
 
-    def _max_tokens(self, vectors: TransformerVectorFile) -> int:
+    def _max_tokens(self, vectors: VectorStore) -> int:
         """Return how many tokens the settings allow to be stored."""
         megabytes = self.model.store.settings.embedder.token_megabytes
         return int(megabytes * 1_000_000) // max(vectors.card.token_width, 1)
@@ -174,7 +174,7 @@ class TransformerWriter(NamedTuple):
 
 
 def _lacking_texts(
-    memories: Iterable[list[str]], vectors: TransformerVectorFile
+    memories: Iterable[list[str]], vectors: VectorStore
 ) -> Iterator[tuple[int, str]]:
     """Yield each text without a vector once, with the number of memories before its own."""
     yielded: set[int] = set()

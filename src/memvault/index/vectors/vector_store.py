@@ -25,7 +25,7 @@ _COLUMNS = (("hashes", "u64"), ("ends", "u64"))
 """The hash of each text, and the number of tokens stored up to and including its own."""
 
 
-class TransformerVectorFile:
+class VectorStore:
     """The vectors of one model and the codes of tokens, by the hashes of their texts."""
 
     def __init__(self, file: VectorFile) -> None:
