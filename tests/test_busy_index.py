@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -36,15 +36,12 @@ from memvault import open_vault
 from memvault.files.lock import FileLock
 from memvault.index.local import background_embedding
 from memvault.index.local.index_files import INDEX
+from memvault.index.local.passage_table import Passages
+from memvault.index.local.static_vectors import StoredPassages
 from memvault.index.protocol import COMPLETE, WaitPolicy
 from memvault.index.vectors.nearest import NearestMemory, nearest
-from memvault.index.vectors.static_vector_file import (
-    LocalVectorStore,
-    compact,
-    memories,
-    passages,
-)
 from memvault.index.vectors.vector_file import UnitRows, VectorCard
+from memvault.index.vectors.vector_store import VectorStore
 from memvault.workspace import Workspace
 
 HOLDER = """
@@ -323,19 +320,21 @@ def _rows(chance: np.random.Generator, count: int) -> Matrix:
     return UnitRows.encode(rows).decode(slice(None))
 
 
-def _hashes(uids: list[int], counts: list[int]) -> npt.NDArray[np.uint64]:
-    numbers = [uid * 10 + k for uid, count in zip(uids, counts, strict=True) for k in range(count)]
-    return np.array(numbers, np.uint64)
+def _passages(counts: Mapping[int, int]) -> Passages:
+    pairs = [(uid, uid * 10 + k) for uid, count in counts.items() for k in range(count)]
+    uids, hashes = zip(*pairs, strict=True) if pairs else ((), ())
+    return Passages(np.array(uids, np.int64), np.array(hashes, np.uint64))
 
 
 def _search(
-    vectors: LocalVectorStore,
+    store: VectorStore,
+    passages: Passages,
     query: Matrix,
     among: Set[int],
     limit: int,
     also: Set[int] = frozenset(),
 ) -> list[NearestMemory]:
-    scored = vectors.search(query, limit, also, among).of(among | also)
+    scored = StoredPassages(passages, store).search(query, limit, also, among).of(among | also)
     return nearest(scored, None, among, limit, also).hits
 
 
@@ -351,47 +350,41 @@ def test_nearest_vectors_equal_brute_force(
     limit: int,
     data: st.DataObject,
 ) -> None:
-    """Nearest memories are exactly the nearest, whatever was appended, cut off or compacted."""
+    """Nearest memories are exactly the nearest, whatever was added, cut off or compacted."""
     chance = np.random.default_rng(seed)
-    vectors: LocalVectorStore | None = LocalVectorStore.create(
-        tmp_path / "v", VectorCard("name", "1", 5, 7)
-    )
-    assert vectors is not None
+    store: VectorStore | None = VectorStore.create(tmp_path / "v", VectorCard("name", "1", 5))
+    assert store is not None
     held: dict[int, Matrix] = {}
     uid = 0
     for counts in counted:
-        uids = []
+        added = {}
         for count in counts:
             uid += int(chance.integers(1, 3))
-            uids.append(uid)
-            held[uid] = _rows(chance, count)
-        vectors.append(
-            uids, counts, _hashes(uids, counts), np.concatenate([held[entry] for entry in uids])
-        )
+            added[uid] = _rows(chance, count)
+        hashes = _passages({entry: len(rows) for entry, rows in added.items()}).hashes
+        order = chance.permutation(len(hashes))
+        store.add(hashes[order], np.concatenate([*added.values()])[order])
+        held |= added
         if data.draw(st.booleans()):
             for path in (tmp_path / "v").glob("*-*.*"):
                 with path.open("ab") as file:
                     file.write(b"\x7f" * data.draw(st.integers(0, 99)))
         if data.draw(st.booleans()):
-            alive = held.keys() - gone
-            compact(vectors.file, alive)
-            held = {entry: held[entry] for entry in sorted(alive)}
-            assert memories(vectors.file) == len(alive)
+            held = {entry: held[entry] for entry in held if entry not in gone}
+            store.compact(_passages({entry: len(held[entry]) for entry in held}).hashes, -1)
         if data.draw(st.booleans()):
-            assert LocalVectorStore.open(tmp_path / "v", 8) is None
-            vectors = LocalVectorStore.open(tmp_path / "v", 7)
-            assert vectors is not None
-        assert passages(vectors.file)[1].tolist() == [
-            uid * 10 + k for uid in sorted(held) for k in range(len(held[uid]))
-        ]
-        assert vectors.file.card.last_uid == uid
-        assert vectors.file.card.rows == sum(map(len, held.values()))
+            store = VectorStore.open(tmp_path / "v")
+            assert store is not None
+        assert store.card.rows == sum(map(len, held.values()))
+    passages = _passages({entry: len(rows) for entry, rows in held.items()})
+    lacking = _passages({entry: len(rows) for entry, rows in held.items()} | {uid + 1: 1})
     query = _rows(chance, 1)[0]
     allowed = held.keys() - gone
     nearest = sorted((float((held[entry] @ query).max()) for entry in allowed), reverse=True)
-    hits = _search(vectors, query, allowed, limit)
+    hits = _search(store, passages, query, allowed, limit)
+    assert _search(store, lacking, query, allowed | {uid + 1}, limit) == hits
     assert [hit.cosine for hit in hits] == pytest.approx(nearest[:limit], abs=1e-5)
-    every = _search(vectors, query, set(), limit, allowed)
+    every = _search(store, passages, query, set(), limit, allowed)
     assert {hit.uid for hit in every} == allowed
     for hit in (*hits, *every):
         assert hit.uid in allowed
@@ -403,17 +396,17 @@ def test_vectors_survive_compaction_by_another_process(tmp_path: Path) -> None:
     """A process that opened vectors before compaction searches the new files without losing any."""
     chance = np.random.default_rng(1)
     rows = _rows(chance, 4)
-    vectors = LocalVectorStore.create(tmp_path / "v", VectorCard("name", "1", 5, 7))
-    vectors.append([1, 2, 3, 4], [1, 1, 1, 1], _hashes([1, 2, 3, 4], [1] * 4), rows)
-    other = LocalVectorStore.open(tmp_path / "v", 7)
+    store = VectorStore.create(tmp_path / "v", VectorCard("name", "1", 5))
+    passages = _passages(dict.fromkeys(range(1, 5), 1))
+    store.add(passages.hashes, rows)
+    other = VectorStore.open(tmp_path / "v")
     assert other is not None
     (tmp_path / "v" / "rows-1.i8").write_bytes(b"left by a process that was killed")
-    compact(vectors.file, {2, 3})
-    assert [hit.uid for hit in _search(other, rows[2], {1, 2, 3, 4}, 1)] == [3]
-    assert other.file.card.last_uid == vectors.file.card.last_uid == 4
+    store.compact(passages.hashes[1:3], -1)
+    assert [hit.uid for hit in _search(other, passages, rows[2], {1, 2, 3, 4}, 1)] == [3]
+    assert other.card.rows == store.card.rows == 2
     assert sorted(path.name for path in (tmp_path / "v").iterdir()) == [
         "card.json",
         "hashes-1.u64",
         "rows-1.i8",
-        "uids-1.i64",
     ]

@@ -274,7 +274,7 @@ def test_damaged_state_file_changes_no_answer(folder: Path, name: str) -> None:
             _is_right(before)
             with open_vault(folder) as after:
                 _is_right(after)
-    assert done >= {"vault", "manifest.db", "lock", "card.json", "rows", "uids"}
+    assert done >= {"vault", "manifest.db", "lock", "card.json", "rows", "hashes"}
     assert len(done) >= 9
 
 

@@ -32,9 +32,9 @@ def stopped_at(root: Path, share: float) -> Iterator[None]:
     with FileLock(
         index.transformer.folder / background_embedding.BACKGROUND_LOCK
     ):  # no other process begins
-        if index.schedule.pending_transformer() > wanted and index.transformer.mode != "off":
+        if index.schedule.pending() > wanted and index.transformer.mode != "off":
             if count < _FEW:
                 transformer_writer._BATCH = 1
-            index.schedule.embed_missing(lambda: index.schedule.pending_transformer() > wanted)
+            index.schedule.embed_missing(lambda: index.schedule.pending() > wanted)
         workspace.close()
         yield

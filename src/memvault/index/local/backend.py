@@ -1,7 +1,8 @@
-"""The backend of an index: where its keyword index and its static vectors are stored.
+"""The backend of an index: where its keyword index is stored, and whether others read the index.
 
-The manifest and the subwords of sentences are always on this machine. The keyword index and the
-vectors are either next to them or in an engine that several machines share.
+The manifest, the vectors and the subwords of sentences are always on this machine. The keyword
+index is either next to them or in an engine that several machines share, and then texts and vectors
+are uploaded for these.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from memvault.index.keyword.keyword_index import KeywordIndex
 
 if TYPE_CHECKING:
     from memvault.index.local.index_files import IndexFiles
-    from memvault.index.local.stores import KeywordStore, VectorStore
-    from memvault.index.vectors.vector_file import VectorCard
+    from memvault.index.local.stores import KeywordStore
 
 Progress = Callable[[str, int, int], None]
 """A callback for progress: the name of the step, how much is done, and the total.
@@ -32,7 +32,7 @@ class BackendUnavailable(MemvaultError):
 
 
 class Backend(Protocol):
-    """The place of the keyword index and the static vectors of an index."""
+    """The place of the keyword index, and of what other machines read."""
 
     @property
     def is_shared(self) -> bool:
@@ -58,18 +58,12 @@ class Backend(Protocol):
     def create_keyword(self, folder: Path) -> KeywordStore:
         """Create an empty keyword index in an empty folder."""
 
-    def open_vectors(self, folder: Path, manifest: int) -> VectorStore | None:
-        """Open the vectors that belong to a manifest; None if they are missing or incomplete."""
-
-    def create_vectors(self, folder: Path, card: VectorCard) -> VectorStore:
-        """Create an empty store of vectors."""
-
     def delete_vectors(self, manifest: int, uids: Sequence[int]) -> None:
-        """Delete the vectors of removed memories, unless they are kept until compacted."""
+        """Delete the published vectors of removed memories."""
 
 
 class LocalBackend:
-    """Files next to the manifest."""
+    """Files next to the manifest, for this machine only."""
 
     is_shared = False
 
@@ -92,20 +86,8 @@ class LocalBackend:
         """Create an empty keyword index in an empty folder."""
         return KeywordIndex.create(folder)
 
-    def open_vectors(self, folder: Path, manifest: int) -> VectorStore | None:
-        """Open the vectors that belong to a manifest; None if they are missing or incomplete."""
-        from memvault.index.vectors.static_vector_file import LocalVectorStore
-
-        return LocalVectorStore.open(folder, manifest)
-
-    def create_vectors(self, folder: Path, card: VectorCard) -> VectorStore:
-        """Create an empty store of vectors."""
-        from memvault.index.vectors.static_vector_file import LocalVectorStore
-
-        return LocalVectorStore.create(folder, card)
-
     def delete_vectors(self, manifest: int, uids: Sequence[int]) -> None:
-        """Do nothing: vectors of removed memories are kept until they are compacted."""
+        """Do nothing, as nothing is published."""
 
 
 LOCAL = LocalBackend()

@@ -6,12 +6,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
+import numpy as np
+
 from memvault.files import atomic
 from memvault.index.local import background_embedding
 from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import IndexFiles
 from memvault.index.local.manifest import IndexedFile
-from memvault.index.local.static_vectors import StaticVectors
+from memvault.index.local.passage_table import Passages
 from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.local.transformer_writer import TransformerWriter
 
@@ -44,7 +46,6 @@ class EmbeddingSchedule(NamedTuple):
     """
 
     files: IndexFiles
-    static: StaticVectors
     model: TransformerModel
     texts: Callable[[str], list[str]]
     progress: Progress
@@ -76,7 +77,7 @@ class EmbeddingSchedule(NamedTuple):
         while self.files.open() is not None:
             if not (parts := self._pending_parts(tried)):
                 self._compact(writer)
-                if not self.pending_transformer():
+                if not self.pending():
                     writer.finish()
                 break
             earlier, count = len(tried), len(parts)
@@ -91,26 +92,17 @@ class EmbeddingSchedule(NamedTuple):
             report(len(tried) - earlier)
         return len({(identity, uid) for identity, uid, _ in tried})
 
-    def pending_static(self) -> int:
-        """Return how many memories have no static vectors yet."""
-        opened = self.files.opened
-        return len(self.static.pending(opened.manifest)) if opened else 0
-
-    def pending_transformer(self) -> int:
-        """Return how many memories lack transformer vectors, or have no vectors at all."""
-        return self.pending_static() + len({part.uid for part in self._pending_parts(frozenset())})
-
-    def is_complete(self) -> bool:
-        """Return whether no memory with static vectors lacks transformer vectors."""
-        return not self._pending_parts(frozenset())
+    def pending(self) -> int:
+        """Return how many memories lack transformer vectors."""
+        return len({part.uid for part in self._pending_parts(frozenset())})
 
     def passage_counts(self) -> tuple[int, int]:
         """Return how many passages there are, and how many of them lack transformer vectors."""
         opened = self.files.opened
-        stored = self.static.stored(opened.manifest) if opened is not None else None
-        if stored is None:
+        if opened is None:
             return 0, 0
-        return len(stored[1]), TransformerWriter(self.model).count_missing(stored[1])
+        _, hashes = opened.manifest.passages.all()
+        return len(hashes), int(TransformerWriter(self.model).is_missing(hashes).sum())
 
     def _texts_to_embed(self, tried: set[_TriedPart]) -> Iterator[list[str]]:
         """Yield the passages of each part to embed, and add it to ``tried``.
@@ -134,11 +126,10 @@ class EmbeddingSchedule(NamedTuple):
         ``tried`` are the parts that cannot be embedded, or have been.
         """
         opened = self.files.opened
-        stored = self.static.stored(opened.manifest) if opened is not None else None
-        if opened is None or stored is None or self.model.mode == "off":
+        if opened is None or self.model.mode == "off":
             return []
         identity, _ = opened.commit.number
-        missing = TransformerWriter(self.model).missing(*stored, _LEADING_PASSAGES)
+        missing = self._missing_parts(opened.manifest.passages.all())
         if not any(missing):
             return []
         parts = [
@@ -149,18 +140,25 @@ class EmbeddingSchedule(NamedTuple):
         ]
         return sorted(parts)
 
+    def _missing_parts(self, passages: Passages) -> tuple[set[int], set[int]]:
+        """Return the memories whose beginnings, and whose rests, lack vectors."""
+        uids, hashes = passages
+        is_missing = TransformerWriter(self.model).is_missing(hashes)
+        is_rest = np.arange(len(uids)) - np.searchsorted(uids, uids) >= _LEADING_PASSAGES
+        return set(uids[is_missing & ~is_rest].tolist()), set(uids[is_missing & is_rest].tolist())
+
     def _compact(self, writer: TransformerWriter) -> None:
-        """Drop the transformer vectors that no memory uses, if all passages are known.
+        """Drop the transformer vectors that no memory uses.
 
         If there are too many tokens to store them all, the first passages of each memory take
         precedence, starting with the most recently changed memories.
         """
         opened = self.files.opened
-        stored = self.static.stored(opened.manifest) if opened is not None else None
-        if opened is None or stored is None or self.pending_static():
+        if opened is None:
             return
         passages: defaultdict[int, list[int]] = defaultdict(list)
-        for uid, text_hash in zip(*(column.tolist() for column in stored), strict=True):
+        columns = opened.manifest.passages.all()
+        for uid, text_hash in zip(*(column.tolist() for column in columns), strict=True):
             passages[uid].append(text_hash)
         entries = sorted(opened.manifest.known().values(), key=_last_changed_first)
         beginnings, rest = (

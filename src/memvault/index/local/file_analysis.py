@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from memvault.index.keyword.bm25f import KeywordDocument, field_lengths
 from memvault.index.local.manifest import ManifestRow, columns_of
 from memvault.index.protocol import LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.analyzer import analyzer, detect_each, main_language
+from memvault.index.text.passages import text_hashes
 from memvault.index.text.sentence_blocks import (
     EncodedBlock,
     TextBlock,
@@ -29,7 +31,7 @@ from memvault.vault.markdown import links
 from memvault.vault.names import link_keys
 
 if TYPE_CHECKING:
-    from memvault.index.embedding.arrays import Hashes, Matrix
+    from memvault.index.embedding.arrays import Matrix
     from memvault.index.embedding.static import StaticEmbedder
 
 Value = TypeVar("Value")
@@ -94,36 +96,29 @@ class FileTask(NamedTuple):
     languages: Mapping[str, int]
 
 
-class EmbeddedPassages(NamedTuple):
-    """The static vectors of the passages of memories, in the form of ``VectorStore.append``."""
-
-    uids: list[int]
-    counts: list[int]
-    hashes: Hashes
-    vectors: Matrix
-
-
 class Analysis(NamedTuple):
     """The data that an index stores for some memories, in the order of their files.
 
-    ``passages`` and ``text_blocks`` are the texts to embed, by uid, while ``embedded`` is None.
-    ``detected`` is the language of each memory, empty if its text does not show it; such a memory
-    is analyzed in ``main_language``.
+    ``hashes`` are those of the texts of passages. ``passages`` and ``text_blocks`` are the texts to
+    embed, by uid, while ``vectors``, those of all passages in order, is None. ``detected`` is the
+    language of each memory, empty if its text does not show it; such a memory is analyzed in
+    ``main_language``.
     """
 
     rows: Sequence[ManifestRow]
     documents: Sequence[KeywordDocument]
     blocks: Mapping[int, Sequence[EncodedBlock]]
     links: Mapping[int, LinkEntry]
+    hashes: Mapping[int, array[int]]
     passages: Mapping[int, list[str]]
     text_blocks: Mapping[int, Sequence[TextBlock]]
     detected: Sequence[str]
     main_language: str
-    embedded: EmbeddedPassages | None = None
+    vectors: Matrix | None = None
 
 
 _EMPTY: Mapping[int, Any] = MappingProxyType({})
-NO_ANALYSIS = Analysis((), (), _EMPTY, _EMPTY, _EMPTY, _EMPTY, (), "")
+NO_ANALYSIS = Analysis((), (), _EMPTY, _EMPTY, _EMPTY, _EMPTY, _EMPTY, (), "")
 
 
 def analyze(
@@ -144,7 +139,7 @@ def analyze(
     language = language or main_language(setting, detected, task.languages)
     rows: list[ManifestRow] = []
     documents: list[KeywordDocument] = []
-    blocks, links, passages, text_blocks = {}, {}, {}, {}
+    blocks, links, hashes, passages, text_blocks = {}, {}, {}, {}, {}
     size = 0
     for number, (memory, fresh, checked) in enumerate(read):
         if number % _REPORTED == 0:
@@ -157,43 +152,40 @@ def analyze(
         rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
         documents.extend(counted)
         passages[uid] = passage_texts(part)
+        hashes[uid] = text_hashes(passages[uid])
         text_blocks[uid] = split_memory(part)
         blocks[uid] = encode_blocks(text_blocks[uid], file_analyzer)
         links[uid] = link_entry(memory)
-    return Analysis(rows, documents, blocks, links, passages, text_blocks, detected, language)
+    return Analysis(
+        rows, documents, blocks, links, hashes, passages, text_blocks, detected, language
+    )
 
 
 def embed(analysis: Analysis, table: StaticEmbedder) -> Analysis:
     """Return an analysis with vectors and subwords instead of the texts to embed."""
     from memvault.index.local.soft_match import with_subwords
-    from memvault.index.vectors.vector_file import hashes_of
 
-    texts = [*chain.from_iterable(analysis.passages.values())]
-    embedded = EmbeddedPassages(
-        [*analysis.passages],
-        [*map(len, analysis.passages.values())],
-        hashes_of(texts),
-        table.embed(texts),
-    )
+    vectors = table.embed([*chain.from_iterable(analysis.passages.values())])
     blocks = with_subwords(table, analysis.blocks, analysis.text_blocks)
-    return analysis._replace(blocks=blocks, passages={}, text_blocks={}, embedded=embedded)
+    return analysis._replace(blocks=blocks, passages={}, text_blocks={}, vectors=vectors)
 
 
 def joined(analyses: Sequence[Analysis]) -> Analysis:
     """Return the analysis of all files of some; each of them must be embedded, or none."""
     if len(analyses) == 1:
         return analyses[0]
-    embedded = [analysis.embedded for analysis in analyses if analysis.embedded is not None]
+    vectors = [analysis.vectors for analysis in analyses if analysis.vectors is not None]
     return Analysis(
         [row for analysis in analyses for row in analysis.rows],
         [document for analysis in analyses for document in analysis.documents],
         _union(analysis.blocks for analysis in analyses),
         _union(analysis.links for analysis in analyses),
+        _union(analysis.hashes for analysis in analyses),
         _union(analysis.passages for analysis in analyses),
         _union(analysis.text_blocks for analysis in analyses),
         [language for analysis in analyses for language in analysis.detected],
         analyses[0].main_language,
-        _joined(embedded) if embedded else None,
+        _concatenated(vectors) if vectors else None,
     )
 
 
@@ -201,13 +193,7 @@ def _union(parts: Iterable[Mapping[int, Value]]) -> dict[int, Value]:
     return dict(chain.from_iterable(part.items() for part in parts))
 
 
-def _joined(parts: Sequence[EmbeddedPassages]) -> EmbeddedPassages:
+def _concatenated(vectors: Sequence[Matrix]) -> Matrix:
     import numpy as np
 
-    uids, counts, hashes, vectors = zip(*parts, strict=True)
-    return EmbeddedPassages(
-        [*chain.from_iterable(uids)],
-        [*chain.from_iterable(counts)],
-        np.concatenate(hashes),
-        np.concatenate(vectors),
-    )
+    return np.concatenate(vectors)

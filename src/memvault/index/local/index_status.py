@@ -6,15 +6,16 @@ from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.local import background_embedding
 from memvault.index.local.embedding_schedule import EmbeddingSchedule
+from memvault.index.local.index_files import OpenIndex
+from memvault.index.local.static_vectors import StaticVectors
 from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.protocol import EmbedderStatus
 
 
-def static_status(schedule: EmbeddingSchedule) -> EmbedderStatus:
+def static_status(static: StaticVectors, opened: OpenIndex | None) -> EmbedderStatus:
     """Return the state of the static embedder."""
-    opened, static = schedule.files.opened, schedule.static
-    vectors = static.opened(opened.manifest) if opened is not None else None
-    waiting = schedule.pending_static()
+    vectors = static.opened() if opened is not None else None
+    waiting = len(static.pending(opened.manifest)) if opened is not None else 0
     try:
         table = static.table
     except EmbedderError as error:
@@ -23,7 +24,7 @@ def static_status(schedule: EmbeddingSchedule) -> EmbedderStatus:
         BUILTIN,
         version=table.version,
         dimension=table.dimension,
-        vectors=vectors.file.card.rows if vectors is not None else 0,
+        vectors=vectors.card.rows if vectors is not None else 0,
         waiting=waiting,
     )
 
@@ -40,7 +41,7 @@ def transformer_status(schedule: EmbeddingSchedule) -> EmbedderStatus:
     status = EmbedderStatus(
         model.name,
         model.mode,
-        waiting=schedule.pending_transformer(),
+        waiting=schedule.pending(),
         is_running=is_running,
         problem=_failure_reason(model),
         note=model.choice.note,

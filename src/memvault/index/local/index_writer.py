@@ -153,11 +153,12 @@ class IndexWriter(NamedTuple):
                 removed = []
                 size.add_indexed(batch)
                 if static is not None:
-                    static.embed(opened.manifest, analysis.passages, analysis.embedded)
+                    static.add(analysis)
                     self._complete_subwords(opened, static.table, analysis.text_blocks)
         if static is not None:
             if not static.is_finished(opened.manifest):
                 static.embed(opened.manifest)
+            static.compact(opened.manifest)
             if opened.manifest.blocks.has_missing_subwords():
                 self._complete_subwords(opened, static.table)
         self._settle_dates(opened, source, paths_with_new_times)
@@ -276,7 +277,9 @@ class IndexWriter(NamedTuple):
             self.backend.delete_vectors(opened.manifest.identity(), removed)
         keyword = opened.keyword.apply(removed, analysis.documents)  # now only the disk may fail
         with opened.manifest.transaction():  # a commit's terms and rows belong together
-            opened.manifest.apply(removed, analysis.rows, analysis.blocks, analysis.links)
+            opened.manifest.apply(
+                removed, analysis.rows, analysis.blocks, analysis.links, analysis.hashes
+            )
             return self.files.commit(keyword)
 
     def _complete_subwords(

@@ -212,9 +212,7 @@ class LocalIndex:
         """The transformer vectors that are still to be computed."""
         from memvault.index.local.embedding_schedule import EmbeddingSchedule
 
-        return EmbeddingSchedule(
-            self.files, self.static, self.transformer, self._texts, self._progress
-        )
+        return EmbeddingSchedule(self.files, self.transformer, self._texts, self._progress)
 
     @property
     def folder(self) -> Path | None:
@@ -248,7 +246,7 @@ class LocalIndex:
         schedule = self.schedule
         return IndexStatus(
             self.freshness,
-            static=index_status.static_status(schedule),
+            static=index_status.static_status(self.static, self.files.opened),
             transformer=index_status.transformer_status(schedule),
             unused_models=len(TransformerWriter(self.transformer).unused_models()),
             away=self._unavailable,
@@ -450,7 +448,7 @@ class LocalIndex:
     def _static_vectors(self, files: IndexFiles) -> StaticVectors:
         from memvault.index.local.static_vectors import StaticVectors
 
-        return StaticVectors(self._texts, files.folder, self._progress, self._backend)
+        return StaticVectors(self._texts, files.vectors_folder, self._progress)
 
     @cached_property
     def transformer(self) -> TransformerModel:
@@ -488,7 +486,7 @@ class LocalIndex:
         opened, waiting, stored = self.files.opened, 0, None
         if opened is not None:
             pending = self.static.pending(opened.manifest)
-            stored = self.static.opened(opened.manifest)
+            stored = self.static.stored(opened.manifest)
             if overlay.alive is not None:
                 pending = [entry for entry in pending if entry[0] in overlay.alive]
                 overlay.passages.update(self.static.passages(pending))
@@ -508,7 +506,7 @@ class LocalIndex:
 
         schedule = self.schedule
         try:
-            if not schedule.is_complete():
+            if schedule.pending():
                 schedule.embed_in_foreground()
         except (MemvaultError, OSError) as error:
             return failure_note(to_memvault_error(error))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain, repeat
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.index.local.block_table import BlockTable
+from memvault.index.local.passage_table import PassageTable
 from memvault.index.local.sqlite_file import Database, batches, placeholders
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.sentence_blocks import EncodedBlock
@@ -65,6 +67,7 @@ CREATE TABLE blocks (
     counts BLOB NOT NULL, codes BLOB NOT NULL, token_counts BLOB, tokens BLOB
 );
 CREATE INDEX missing_subwords ON blocks (place) WHERE tokens IS NULL;
+CREATE TABLE passages (number INTEGER PRIMARY KEY, counts BLOB NOT NULL, hashes BLOB NOT NULL);
 CREATE TABLE token_frequency (holding BLOB NOT NULL, memories INTEGER NOT NULL);
 CREATE TABLE supersedes (name TEXT NOT NULL, uid INTEGER NOT NULL);
 CREATE INDEX by_superseded ON supersedes (name);
@@ -125,6 +128,7 @@ class Manifest:
     def __init__(self, path: Path, new: bool = False) -> None:
         self._db = Database(path, _SCHEMA if new else "")
         self.blocks = BlockTable(self._db)
+        self.passages = PassageTable(self._db)
 
     def close(self) -> None:
         """Close the file."""
@@ -331,8 +335,9 @@ class Manifest:
         added: Iterable[ManifestRow],
         blocks: Mapping[int, Sequence[EncodedBlock]] = MappingProxyType({}),
         links: Mapping[int, LinkEntry] = MappingProxyType({}),
+        passages: Mapping[int, array[int]] = MappingProxyType({}),
     ) -> None:
-        """Remove and add rows, and the ``blocks`` and ``links`` of some, in one transaction."""
+        """Remove and add rows, and the blocks, links and passages of some, in one transaction."""
         removed_uids = list(removed)
         added_rows = list(added)
         rows = [columns_of(row) for row in added_rows]
@@ -347,6 +352,7 @@ class Manifest:
         with self._db.transaction():
             self._count(removed_uids, rows)
             self.blocks.replace([*removed_uids, *blocks], blocks)
+            self.passages.replace(removed_uids, passages)
             for table in ("memories", "links"):
                 self._db.execute_each(
                     f"DELETE FROM {table} WHERE uid = ?", [(uid,) for uid in removed_uids]

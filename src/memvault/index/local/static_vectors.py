@@ -5,68 +5,110 @@ They are computed when the index is refreshed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from memvault.index.embedding.arrays import Hashes, Integers
+import numpy as np
+
+from memvault.index.embedding.arrays import Flags, Hashes, Matrix, distinct
 from memvault.index.embedding.embedder import BUILTIN, read_card
 from memvault.index.embedding.static import StaticEmbedder, open_table
 from memvault.index.embedding.wordpiece import DATA
-from memvault.index.local.backend import Backend, Progress
+from memvault.index.local.backend import Progress
 from memvault.index.local.manifest import Manifest
-from memvault.index.vectors import static_vector_file
+from memvault.index.local.passage_table import Passages
+from memvault.index.vectors.nearest import ScoredPassages
 from memvault.index.vectors.vector_file import VectorCard, hashes_of
+from memvault.index.vectors.vector_store import VectorStore
 
 if TYPE_CHECKING:
-    from memvault.index.local.file_analysis import EmbeddedPassages
-    from memvault.index.local.stores import VectorStore
+    from memvault.index.local.file_analysis import Analysis
 
 Texts = Callable[[str], list[str]]
 """A function that returns the passage texts of the memory at a path, as they are indexed."""
 
 _BATCH = 256
+"""Memories after which progress is reported."""
 _MAX_BATCH_PASSAGES = 4_000
-"""Passages in one batch after which no further memory is added to it."""
 _MAX_IN_MEMORY = 500
-_MAX_DEAD_SHARE = 0.5
-_MIN_ROWS_TO_COMPACT = 1_000
+
+
+class StoredPassages(NamedTuple):
+    """The passages of memories, and the store of their static vectors."""
+
+    passages: Passages
+    store: VectorStore
+
+    def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
+        """Return the vector and hash of one passage of each memory, except removed memories."""
+        uids, hashes = self.passages
+        asked_uids = np.array(list(passages), np.int64)
+        positions = np.searchsorted(uids, asked_uids) + np.array(list(passages.values()), np.int64)
+        is_passage = positions < np.searchsorted(uids, asked_uids + 1)
+        asked_uids, hashes = asked_uids[is_passage], hashes[positions[is_passage]]
+        rows = self.store.row_numbers(hashes)
+        is_stored = rows >= 0
+        vectors = zip(self.store.rows(rows[is_stored]), hashes[is_stored], strict=True)
+        return dict(zip(asked_uids[is_stored].tolist(), vectors, strict=True))
+
+    def search(
+        self,
+        query: Matrix,
+        limit: int,  # noqa: ARG002  # all rows are scored
+        also: Set[int],  # noqa: ARG002  # all rows are scored
+        among: Set[int] | None,  # noqa: ARG002  # all rows are scored
+    ) -> ScoredPassages:
+        """Return all passages with their cosines to a query, which is fast enough.
+
+        Memories that lack a vector are left out.
+        """
+        uids, hashes = self.passages
+        cosines = self.store.score(query, self.store.row_numbers(hashes))
+        incomplete = distinct(uids[np.isnan(cosines)])
+        return ScoredPassages(uids, hashes, cosines).select(~np.isin(uids, incomplete))
+
+
+def open_store(folder: Path) -> VectorStore | None:
+    """Open the vectors in a folder; None if there are none of this version of the table."""
+    store = VectorStore.open(folder)
+    is_current = store is not None and store.card.version == read_card(DATA).version
+    return store if is_current else None
 
 
 class StaticVectors:
-    """The static vectors of an index, in a folder below the index's ``folder``."""
+    """The static vectors of an index, in a folder of their own."""
 
-    def __init__(self, texts: Texts, folder: Path, progress: Progress, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, texts: Texts, folder: Path, progress: Progress) -> None:
         self._texts = texts
-        self._folder = folder / "vectors"
+        self._folder = folder
         self._progress = progress
-        self._last: VectorStore | None = None
+        self._store: VectorStore | None = None
 
     @cached_property
     def table(self) -> StaticEmbedder:
         """The static embedding table; raises ``EmbedderError`` if it cannot be loaded."""
         return open_table()
 
-    def opened(self, manifest: Manifest) -> VectorStore | None:
-        """Open the vectors; None if they are incomplete or of another table version."""
-        vectors = self._backend.open_vectors(self._folder, manifest.identity())
-        if vectors is not None and vectors.file.card.version != read_card(DATA).version:
-            vectors = None
-        self._last = vectors  # keeps this version's memory map open for later calls
-        return vectors
+    def opened(self) -> VectorStore | None:
+        """Open the vectors; None if there are none of this version of the table."""
+        store = open_store(self._folder)
+        if store is None or self._store is None or self._store.card != store.card:
+            self._store = store  # kept for its order of hashes
+        return self._store
 
-    def stored(self, manifest: Manifest) -> tuple[Integers, Hashes] | None:
-        """Return the uid and hash of each passage that has a vector; None without vectors."""
-        vectors = self.opened(manifest)
-        return static_vector_file.passages(vectors.file) if vectors is not None else None
+    def stored(self, manifest: Manifest) -> StoredPassages | None:
+        """Return the passages of all memories with their vectors; None without vectors."""
+        store = self.opened()
+        return StoredPassages(manifest.passages.all(), store) if store is not None else None
 
     def pending(self, manifest: Manifest) -> list[tuple[int, str]]:
-        """Return (uid, path) of the memories that have no vectors yet, in ascending order."""
-        vectors = self.opened(manifest)
-        return manifest.uids_above(vectors.file.card.last_uid if vectors else 0)
+        """Return (uid, path) of the memories that lack a vector, in ascending order."""
+        uids, _ = manifest.passages.all()
+        missing = distinct(uids[_is_missing(self.opened(), manifest)]).tolist()
+        return manifest.paths(missing) if missing else []
 
     def is_finished(self, manifest: Manifest) -> bool:
         """Return whether all memories have vectors that can be searched at once.
@@ -74,10 +116,8 @@ class StaticVectors:
         Files that another program has touched are read and verified completely each time, until the
         card records their new states.
         """
-        vectors = self.opened(manifest)
-        if vectors is None:
-            return not manifest.uids_above(0)
-        return vectors.file.is_unchanged and not manifest.uids_above(vectors.file.card.last_uid)
+        store = self.opened()
+        return (store is None or store.is_unchanged) and not _is_missing(store, manifest).any()
 
     def passages(self, pending: Sequence[tuple[int, str]]) -> dict[int, list[str]]:
         """Return the passages of the last indexed memories, at most 500, for embedding in memory.
@@ -86,58 +126,43 @@ class StaticVectors:
         """
         return {uid: self._texts(path) for uid, path in pending[-_MAX_IN_MEMORY:]}
 
-    def embed(
-        self,
-        manifest: Manifest,
-        texts: Mapping[int, list[str]] = MappingProxyType({}),
-        embedded: EmbeddedPassages | None = None,
-    ) -> None:
-        """Embed all pending memories, lowest uid first; ``texts`` are passages already split.
+    def add(self, analysis: Analysis) -> None:
+        """Add the vectors of analyzed passages, after embedding them if they are not."""
+        if analysis.vectors is None:
+            self._embed(chain.from_iterable(analysis.passages.values()))
+        elif len(analysis.vectors):
+            self._add(np.concatenate([*analysis.hashes.values()]), analysis.vectors)
 
-        Those ``embedded`` already are added if no others are pending. With either, this is a part
-        of indexing, which reports its own progress.
-        """
-        vectors = self.opened(manifest)
-        if vectors is not None and not vectors.file.is_unchanged:
-            vectors.file.write_card()
-        if self.is_finished(manifest):
-            return
-        if vectors is None:
-            vectors = self._backend.create_vectors(self._folder, self._card(manifest.identity()))
-        pending = manifest.uids_above(vectors.file.card.last_uid)
-        done = 0
-        if embedded is not None and embedded.uids == [uid for uid, _ in pending]:
-            vectors.append(*embedded)
-            done = len(pending)
-        while done < len(pending):
-            passages = self._next_batch(pending[done : done + _BATCH], texts)
-            batch = pending[done : done + len(passages)]
-            all_texts = [text for entry in passages for text in entry]
-            counts = [len(entry) for entry in passages]
-            uids = [uid for uid, _ in batch]
-            vectors.append(uids, counts, hashes_of(all_texts), self.table.embed(all_texts))
-            done += len(batch)
-            if not texts and len(pending) > _BATCH:
-                self._progress("embedding", done, len(pending))
-        file = vectors.file
-        if (
-            file.card.rows > _MIN_ROWS_TO_COMPACT
-            and static_vector_file.memories(file) * (1 - _MAX_DEAD_SHARE) > manifest.count()
-        ):
-            static_vector_file.compact(file, manifest.uids())
+    def embed(self, manifest: Manifest) -> None:
+        """Embed the memories that lack vectors, and drop vectors if most belong to none."""
+        store = self.opened()
+        if store is not None and not store.is_unchanged:
+            store.record_states()
+        pending = self.pending(manifest)
+        for first in range(0, len(pending), _BATCH):
+            batch = pending[first : first + _BATCH]
+            self._embed(text for _, path in batch for text in self._texts(path))
+            if len(pending) > _BATCH:
+                self._progress("embedding", first + len(batch), len(pending))
 
-    def _card(self, manifest: int) -> VectorCard:
-        return VectorCard(BUILTIN, self.table.version, self.table.dimension, manifest)
+    def compact(self, manifest: Manifest) -> None:
+        """Drop the vectors that belong to no memory if they are more than half."""
+        store, (_, hashes) = self.opened(), manifest.passages.all()
+        if store is not None and store.card.rows > 2 * len(hashes):
+            store.compact(hashes, 0)
 
-    def _next_batch(
-        self, pending: Sequence[tuple[int, str]], texts: Mapping[int, list[str]]
-    ) -> list[list[str]]:
-        """Return the passages of the first memories that fit into one batch."""
-        batch: list[list[str]] = []
-        count = 0
-        for uid, path in pending:
-            batch.append(texts.get(uid) or self._texts(path))
-            count += len(batch[-1])
-            if count > _MAX_BATCH_PASSAGES:
-                break
-        return batch
+    def _embed(self, texts: Iterable[str]) -> None:
+        remaining = iter(texts)
+        while batch := list(islice(remaining, _MAX_BATCH_PASSAGES)):
+            self._add(hashes_of(batch), self.table.embed(batch))
+
+    def _add(self, hashes: Hashes, vectors: Matrix) -> None:
+        card = VectorCard(BUILTIN, self.table.version, self.table.dimension)
+        store = self.opened() or VectorStore.create(self._folder, card)
+        store.add(hashes, vectors)
+
+
+def _is_missing(store: VectorStore | None, manifest: Manifest) -> Flags:
+    """Return whether each passage of a manifest has no vector."""
+    _, hashes = manifest.passages.all()
+    return np.full(len(hashes), True) if store is None else store.row_numbers(hashes) < 0

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from memvault.files.plain_files import FileStamp
-from memvault.index.embedding.arrays import Hashes, Matrix
+from memvault.index.embedding.arrays import Matrix
 from memvault.index.keyword.bm25f import KeywordDocument, Segment
 from memvault.index.protocol import KeywordQuery
 from memvault.index.vectors.nearest import ScoredPassages
-from memvault.index.vectors.vector_file import VectorFile
 
 
 class KeywordStore(Protocol):
@@ -43,19 +42,6 @@ class Vectors(Protocol):
 
         ``among`` are the memories that the search is limited to; None for no limit.
         """
-
-
-class VectorStore(Vectors, Protocol):
-    """Static vectors to which others can be added."""
-
-    @property
-    def file(self) -> VectorFile:
-        """The file with the uid and hash of each passage (``static_vector_file``)."""
-
-    def append(
-        self, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
-    ) -> None:
-        """Append the rows of memories; ``counts`` is the number of ``vectors`` of each memory."""
 
 
 class KeywordBackend(Protocol):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memvault.index.embedding import calibrate
-from memvault.index.embedding.arrays import Codes, Flags, Hashes, Integers
+from memvault.index.embedding.arrays import Codes, Flags, Hashes
 from memvault.index.folder import is_unused
 from memvault.index.local import background_embedding
 from memvault.index.local.transformer_model import TransformerModel
@@ -36,23 +36,8 @@ class TransformerWriter(NamedTuple):
 
     model: TransformerModel
 
-    def missing(self, uids: Integers, hashes: Hashes, beginning: int) -> tuple[set[int], set[int]]:
-        """Return the memories without a vector of one of their first passages, and of a later one.
-
-        ``uids`` and ``hashes`` are those of all passages, and ``beginning`` is how many of a memory
-        are the first.
-        """
-        is_missing = self._is_missing(hashes)
-        firsts = np.flatnonzero(np.append(True, uids[1:] != uids[:-1])[: len(uids)])
-        own_first = np.repeat(firsts, np.diff(np.append(firsts, len(uids))))
-        is_late = np.arange(len(uids)) - own_first >= beginning
-        return set(uids[is_missing & ~is_late].tolist()), set(uids[is_missing & is_late].tolist())
-
-    def count_missing(self, hashes: Hashes) -> int:
-        """Return how many passages have no vector yet."""
-        return int(self._is_missing(hashes).sum())
-
-    def _is_missing(self, hashes: Hashes) -> Flags:
+    def is_missing(self, hashes: Hashes) -> Flags:
+        """Return whether each text has no vector yet."""
         vectors = self.model.opened()
         return np.full(len(hashes), True) if vectors is None else vectors.row_numbers(hashes) < 0
 

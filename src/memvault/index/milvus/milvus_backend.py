@@ -1,21 +1,16 @@
-"""The backend of an index whose keyword index and vectors are in an engine."""
+"""The backend of an index whose keyword index is in an engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import IndexFiles
 from memvault.index.milvus.client import EngineClient
 from memvault.index.milvus.keyword_rows import MilvusKeywordStore
 from memvault.index.milvus.publication import vector_generation
-
-if TYPE_CHECKING:
-    from memvault.index.milvus.vector_rows import MilvusVectorStore
-    from memvault.index.vectors.vector_file import VectorCard
 
 
 class MilvusBackend:
@@ -57,18 +52,6 @@ class MilvusBackend:
         folder.mkdir(parents=True, exist_ok=True)
         created.begin()
         return created
-
-    def open_vectors(self, folder: Path, manifest: int) -> MilvusVectorStore | None:
-        """Open the vectors that belong to a manifest; None if there are none."""
-        from memvault.index.milvus.vector_rows import MilvusVectorStore
-
-        return MilvusVectorStore.open(self.engine, self.vault, folder, manifest)
-
-    def create_vectors(self, folder: Path, card: VectorCard) -> MilvusVectorStore:
-        """Create an empty store of vectors."""
-        from memvault.index.milvus.vector_rows import MilvusVectorStore
-
-        return MilvusVectorStore.create(self.engine, self.vault, folder, card)
 
     def delete_vectors(self, manifest: int, uids: Sequence[int]) -> None:
         """Delete the vectors of removed memories."""

@@ -15,10 +15,12 @@ from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import INDEX_VERSION, IndexFiles
 from memvault.index.local.local_index import LocalIndex
+from memvault.index.local.static_vectors import open_store
+from memvault.index.milvus import vector_rows
 from memvault.index.milvus.client import KINDS, EngineClient
 from memvault.index.milvus.engine_errors import EngineAddress, EngineRefused
 from memvault.index.milvus.milvus_backend import MilvusBackend
-from memvault.index.milvus.publication import Publication, vector_generation
+from memvault.index.milvus.publication import Publication
 from memvault.index.milvus.text_rows import StoredTexts
 from memvault.index.protocol import COMPLETE
 from memvault.store.memory_store import MemoryStore
@@ -68,7 +70,7 @@ class PublishingBackend(MilvusBackend):
             with self.engine.deadlines.refresh():
                 publication = self._checked(files)
             yield
-            if self._upload_texts(files):
+            if self._upload(files):
                 self._publish(files, publication)
 
     def identity(self) -> tuple[str, str, str]:
@@ -102,8 +104,8 @@ class PublishingBackend(MilvusBackend):
                 "`memvault index push --take-over`",
             )
 
-    def _upload_texts(self, files: IndexFiles) -> bool:
-        """Upload the texts that the engine lacks, unless another process is doing so.
+    def _upload(self, files: IndexFiles) -> bool:
+        """Upload the texts and vectors that the engine lacks, unless another process is doing so.
 
         Return whether all texts are uploaded; until then no new publication is stored.
         """
@@ -111,11 +113,17 @@ class PublishingBackend(MilvusBackend):
         if opened is None or keyword_store is None:
             return False
         generation, folder = keyword_store.state.generation, files.folder
-        if not self.texts.has_pending(opened.manifest, generation, folder):
+        is_pending = self.texts.has_pending(opened.manifest, generation, folder)
+        vectors = open_store(files.vectors_folder)
+        if vectors is not None and not vector_rows.has_pending(opened.manifest, folder):
+            vectors = None
+        if not is_pending and vectors is None:
             return True
         with contextlib.suppress(StorageError), files.locked(0.0) as locked:
-            if locked:
+            if locked and is_pending:
                 self.texts.upload(opened.manifest, self._store, generation, folder, self.progress)
+            if locked and vectors is not None:
+                vector_rows.upload(self.engine, self.vault, opened.manifest, vectors, folder)
         return not self.texts.has_pending(opened.manifest, generation, folder)
 
     def _publish(self, files: IndexFiles, previous: Publication) -> None:
@@ -123,12 +131,10 @@ class PublishingBackend(MilvusBackend):
         opened, keyword_store = files.opened, self.keyword_store(files)
         if opened is None or keyword_store is None:
             return
-        identity = opened.manifest.identity()
-        has_vectors = self.open_vectors(files.vectors_folder, identity) is not None
         publication = Publication(
             *self.identity(),
             words=keyword_store.state.generation,
-            passages=vector_generation(identity) if has_vectors else "",
+            passages=vector_rows.uploaded_generation(opened.manifest, files.folder),
             documents=keyword_store.state.documents,
             memories=opened.manifest.count(),
             removed=keyword_store.state.removed,
@@ -234,9 +240,10 @@ class Publisher:
     def _lost_vectors(self) -> set[int]:
         """Return the memories whose vectors were uploaded but are missing from the engine."""
         backend, opened = self.backend, self.index.files.opened
-        stored = self.index.static.stored(opened.manifest) if opened is not None else None
-        if opened is None or stored is None:
+        if opened is None:
             return set()
-        generation = vector_generation(opened.manifest.identity())
+        generation = vector_rows.uploaded_generation(opened.manifest, self.index.files.folder)
+        if not generation:
+            return set()
         rows = backend.engine.generation_rows("passages", backend.vault, generation, ("uid",))
-        return set(stored[0].tolist()) - {row["uid"] for row in rows}
+        return set(opened.manifest.uids()) - {row["uid"] for row in rows}

@@ -70,7 +70,7 @@ class StoredTexts:
 
     def has_pending(self, manifest: Manifest, generation: str, folder: Path) -> bool:
         """Return whether any text or the subword frequencies still have to be uploaded."""
-        uploaded = _read_state(folder)
+        uploaded = read_upload_state(folder / _STATE_FILE)
         frequency = manifest.blocks.document_frequency()
         return (
             uploaded.generation != generation
@@ -81,7 +81,7 @@ class StoredTexts:
     @staticmethod
     def uploaded_frequency(folder: Path) -> int:
         """Return the number of memories counted for the subword frequencies uploaded last."""
-        return _read_state(folder).counted
+        return read_upload_state(folder / _STATE_FILE).counted
 
     def upload(
         self,
@@ -96,7 +96,7 @@ class StoredTexts:
         ``folder`` stores the state of the upload. A file that has changed since it was indexed is
         left out; the next refresh uploads it.
         """
-        uploaded = _read_state(folder)
+        uploaded = read_upload_state(folder / _STATE_FILE)
         if uploaded.generation != generation:
             uploaded = UploadState(generation)
         pending, is_incomplete = manifest.uids_above(uploaded.last), False
@@ -109,7 +109,7 @@ class StoredTexts:
             is_incomplete = is_incomplete or any(not memory_rows for memory_rows in rows.values())
             if not is_incomplete:
                 uploaded = uploaded._replace(last=batch[-1][0])
-                _write_state(folder, uploaded)
+                write_upload_state(folder / _STATE_FILE, uploaded)
             if len(pending) > _BATCH:
                 progress("sending texts", first + len(batch), len(pending))
         frequency = manifest.blocks.document_frequency()
@@ -119,7 +119,7 @@ class StoredTexts:
             self._engine.delete("memories", self._vault, generation, [_FREQUENCY_UID])
             self._put(generation, _split_rows(_FREQUENCY_UID, str(memories), text))
             uploaded = uploaded._replace(counted=memories)
-        _write_state(folder, uploaded)
+        write_upload_state(folder / _STATE_FILE, uploaded)
 
     def uids(self, generation: str, above: int = 0) -> set[int]:
         """Return the uids of the memories that have stored texts, of those above a uid."""
@@ -273,13 +273,15 @@ def bytes_of(text: str, is_text: bool) -> bytes:
         return b""
 
 
-def _read_state(folder: Path) -> UploadState:
+def read_upload_state(file: Path) -> UploadState:
+    """Read the state of an upload; a missing or invalid file means that nothing was uploaded."""
     try:
-        state = json.loads(read(folder / _STATE_FILE, MAX_SETTING_BYTES))
+        state = json.loads(read(file, MAX_SETTING_BYTES))
         return UploadState(str(state["generation"]), int(state["last"]), int(state["counted"]))
     except (OSError, ValueError, KeyError, TypeError):
         return UploadState()
 
 
-def _write_state(folder: Path, uploaded: UploadState) -> None:
-    atomic.write(folder / _STATE_FILE, json.dumps(uploaded._asdict()).encode(), durable=False)
+def write_upload_state(file: Path, uploaded: UploadState) -> None:
+    """Write the state of an upload."""
+    atomic.write(file, json.dumps(uploaded._asdict()).encode(), durable=False)

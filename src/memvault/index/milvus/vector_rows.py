@@ -1,28 +1,31 @@
 """The static vectors of one vault's memories, stored in Milvus.
 
-The uid and the text's hash of each passage are also kept on this machine, as the local index keeps
-them: computing transformer vectors needs all of them, and so needs no engine. A search in the
-engine returns the memories with the nearest passages. All passages of these are then fetched and
-compared here, so that a memory's cosine is that of its nearest passage, as in the local index.
+The machine that publishes a vault searches its own vectors and uploads them for others. Their
+search in the engine returns the memories with the nearest passages. All passages of these are then
+fetched and compared here, so that a memory's cosine is that of its nearest passage, as in the local
+index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from memvault.index.embedding.arrays import Hashes, Matrix
-from memvault.index.milvus.client import EngineClient, Row, pushdown_keys
+from memvault.index.embedding.arrays import Matrix, distinct
+from memvault.index.local.manifest import Manifest
+from memvault.index.milvus.client import EngineClient, pushdown_keys
 from memvault.index.milvus.publication import vector_generation
+from memvault.index.milvus.text_rows import UploadState, read_upload_state, write_upload_state
 from memvault.index.vectors.nearest import ScoredPassages
-from memvault.index.vectors.static_vector_file import COLUMNS, append_rows
-from memvault.index.vectors.vector_file import VectorCard, VectorFile
+from memvault.index.vectors.vector_store import VectorStore
 
 _PASSAGES_PER_MEMORY = 4
 """Passages to search for each memory wanted, as one memory may have several near ones."""
+_BATCH = 256
+_STATE_FILE = "uploaded_vectors.json"
 
 
 class MilvusVectors(NamedTuple):
@@ -65,64 +68,63 @@ class MilvusVectors(NamedTuple):
             return list(self.engine.rows("passages", self.vault, self.generation, uids, fields))
 
 
-class MilvusVectorStore(NamedTuple):
-    """The vectors of one index's memories, in the engine; the file here has only their columns.
+def has_pending(manifest: Manifest, folder: Path) -> bool:
+    """Return whether there are memories whose vectors were not uploaded yet."""
+    uids, _ = manifest.passages.all()
+    return bool(len(uids)) and int(uids[-1]) > _state(manifest, folder).last
 
-    The rows of one manifest are one generation in the engine, so rows that are uploaded again
-    replace the earlier ones.
+
+def uploaded_generation(manifest: Manifest, folder: Path) -> str:
+    """Return the generation of the uploaded vectors; empty if there are none."""
+    uploaded = _state(manifest, folder)
+    return uploaded.generation if uploaded.last else ""
+
+
+def upload(
+    engine: EngineClient, vault: str, manifest: Manifest, store: VectorStore, folder: Path
+) -> None:
+    """Upload the vectors that were not uploaded yet, lowest uid first.
+
+    ``folder`` stores the state of the upload. Nothing is uploaded while a passage has no vector;
+    the refresh that computes it does so.
     """
-
-    file: VectorFile
-    stored: MilvusVectors
-
-    @classmethod
-    def open(cls, engine: EngineClient, vault: str, folder: Path, manifest: int) -> Self | None:
-        """Open the vectors of a manifest; None if there are none."""
-        file = VectorFile.open(folder, COLUMNS, manifest)
-        return cls(file, _vectors(engine, vault, file)) if file is not None else None
-
-    @classmethod
-    def create(cls, engine: EngineClient, vault: str, folder: Path, card: VectorCard) -> Self:
-        """Create an empty store."""
-        file = VectorFile.create(folder, card._replace(dimension=0), COLUMNS)
-        return cls(file, _vectors(engine, vault, file))
-
-    def append(
-        self, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
-    ) -> None:
-        """Upload the rows of memories, and then record their uids and hashes here."""
-        engine, vault, generation = self.stored
-        rows: list[Row] = []
-        for uid, count in zip(uids, counts, strict=True):
-            for passage in range(count):
-                number = len(rows)
-                rows.append(
-                    {
-                        "id": f"{vault}-{generation}-{uid}-{passage}",
-                        "vault": vault,
-                        "generation": generation,
-                        "uid": uid,
-                        "passage": passage,
-                        "hash": int(hashes[number].astype("int64")),
-                        "dense": vectors[number].tolist(),
-                    }
-                )
+    (uids, hashes), uploaded = manifest.passages.all(), _state(manifest, folder)
+    rows = store.row_numbers(hashes)
+    pending = distinct(uids[uids > uploaded.last]).tolist() if (rows >= 0).all() else []
+    numbers = np.arange(len(uids)) - np.searchsorted(uids, uids)
+    for start in range(0, len(pending), _BATCH):
+        batch = pending[start : start + _BATCH]
+        part = slice(*np.searchsorted(uids, [batch[0], batch[-1] + 1]).tolist())
+        columns = uids, numbers, hashes.astype(np.int64)
+        values = (column[part].tolist() for column in columns)
         # An interrupted attempt may have left rows of other texts.
-        engine.delete("passages", vault, generation, uids)
-        engine.upsert("passages", rows, lambda _: None)
-        placeholders = np.zeros((len(rows), self.file.card.dimension), dtype=np.float32)
-        append_rows(self.file, uids, counts, hashes, placeholders)
+        engine.delete("passages", vault, uploaded.generation, batch)
+        engine.upsert(
+            "passages",
+            [
+                {
+                    "id": f"{vault}-{uploaded.generation}-{uid}-{passage}",
+                    "vault": vault,
+                    "generation": uploaded.generation,
+                    "uid": uid,
+                    "passage": passage,
+                    "hash": text_hash,
+                    "dense": vector.tolist(),
+                }
+                for uid, passage, text_hash, vector in zip(
+                    *values, store.rows(rows[part]), strict=True
+                )
+            ],
+            lambda _: None,
+        )
+        uploaded = uploaded._replace(last=batch[-1])
+        write_upload_state(folder / _STATE_FILE, uploaded)
 
-    def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
-        """Return the vector and hash of one passage of each memory, except removed memories."""
-        return self.stored.rows_of(passages)
 
-    def search(
-        self, query: Matrix, limit: int, also: Set[int], among: Set[int] | None
-    ) -> ScoredPassages:
-        """Return all passages of the nearest memories and of ``also``, with their cosines."""
-        return self.stored.search(query, limit, also, among)
-
-
-def _vectors(engine: EngineClient, vault: str, file: VectorFile) -> MilvusVectors:
-    return MilvusVectors(engine, vault, vector_generation(file.card.manifest))
+def _state(manifest: Manifest, folder: Path) -> UploadState:
+    """Return the state of the upload of a manifest's vectors, whose rows are one generation."""
+    generation, uploaded = (
+        vector_generation(manifest.identity()),
+        read_upload_state(folder / _STATE_FILE),
+    )
+    return uploaded if uploaded.generation == generation else UploadState(generation)

@@ -6,8 +6,10 @@ vectors do and loads no tokenizer.
 
 from __future__ import annotations
 
+import hashlib
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from math import ceil
@@ -40,6 +42,15 @@ _TOKEN = lazy_pattern(r"[A-Za-z][a-z]{0,6}|[0-9]{1,2}|[\u00aa-\u1fff]{1,4}|\S")
 WordPiece splits long words, and names in camel case and long numbers more often; a sign and a
 character of a script without spaces is one token."""
 _ITEM = lazy_pattern(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
+
+
+def text_hashes(texts: Iterable[str]) -> array[int]:
+    """Return a 64-bit hash of each text, by which its vectors are stored."""
+    digests = (
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        for text in texts
+    )
+    return array("Q", (int.from_bytes(digest, "little") for digest in digests))
 
 
 def estimate_tokens(text: str) -> int:

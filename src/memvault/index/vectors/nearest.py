@@ -27,10 +27,13 @@ class ScoredPassages(NamedTuple):
         """Return the passages of the given memories; None means all."""
         if alive is None:
             return self
-        is_alive = is_in(self.uids, alive)
-        if is_alive.all():
+        return self.select(is_in(self.uids, alive))
+
+    def select(self, selected: Flags) -> ScoredPassages:
+        """Return some of the passages."""
+        if selected.all():
             return self
-        return ScoredPassages(self.uids[is_alive], self.hashes[is_alive], self.cosines[is_alive])
+        return ScoredPassages(self.uids[selected], self.hashes[selected], self.cosines[selected])
 
     def joined(self, counts: Mapping[int, int], hashes: Hashes, cosines: Matrix) -> ScoredPassages:
         """Return these passages and others; ``counts`` has how many of the others each uid has."""

@@ -1,10 +1,10 @@
-"""Unit vectors in a flat file, columns that identify the rows, and a card that counts them.
+"""Unit vectors in a flat file, the hashes of their texts, and a card that counts them.
 
-``rows-N.i8`` contains the vectors (``UnitRows``), unless their dimension is 0, and each column
-file, such as ``hashes-N.u64``, one number per vector. ``tokens-N.bin`` contains the codes of each
-text's tokens (``embedding.token_vectors``), if the embedder has any; a column says how many belong
-to each text. All files only grow; bytes past the counts in ``card.json`` are ignored. ``replace``
-writes files with the next ``N`` and then the card that refers to them.
+``rows-N.i8`` contains the vectors (``UnitRows``), and ``hashes-N.u64`` the hash of each one's text.
+If the embedder has vectors of tokens, ``tokens-N.bin`` contains the codes of each text's tokens
+(``embedding.token_vectors``), and ``ends-N.u64`` the number of codes up to and including its own.
+All files only grow; bytes past the counts in ``card.json`` are ignored. ``replace`` writes files
+with the next ``N`` and then the card that refers to them.
 
 The card has checksums of the counted bytes, so that a process killed while it appends loses only
 what it was appending. It also has the states of the files when they were written, so that
@@ -13,7 +13,6 @@ unchanged files need not be read to be verified.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 import zlib
@@ -26,17 +25,15 @@ import numpy as np
 
 from memvault.files import atomic, plain_files
 from memvault.files.plain_files import MAX_SETTING_BYTES, FileStamp, stamp_of
-from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix
+from memvault.index.embedding.arrays import Codes, Hashes, Matrix
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.protocol import VectorsCorrupted
+from memvault.index.text.passages import text_hashes
 
 Value = TypeVar("Value")
 
-FORMAT = 2
+FORMAT = 3
 """Increased whenever vectors or the codes of tokens are stored in another way."""
-Columns = tuple[tuple[str, str], ...]
-"""The name and type of each column of a file; the type is ``i64`` or ``u64``."""
-
 _HASH_BYTES = 8
 _LENGTH_BYTES = 4
 _LARGEST = 127
@@ -103,12 +100,12 @@ def _lengths(stored: Codes) -> Matrix:
     return lengths
 
 
-Rows = tuple[UnitRows, list[Any]]
-"""Vectors, and their columns."""
+Rows = tuple[UnitRows, Hashes, Hashes]
+"""Vectors, the hashes of their texts, and the ends of the texts' tokens: none without tokens."""
 
 
 class VectorCard(NamedTuple):
-    """The embedder that computed the vectors, the manifest they belong to, and their number.
+    """The embedder that computed the vectors, and their number.
 
     ``token_width`` is the number of bytes of a token's code, 0 if there are none, and ``tokens``
     the number of codes. Vectors of another ``format`` are not used.
@@ -117,11 +114,9 @@ class VectorCard(NamedTuple):
     embedder: str
     version: str
     dimension: int
-    manifest: int = 0
     rows: int = 0
     token_width: int = 0
     tokens: int = 0
-    last_uid: int = 0
     checksums: tuple[int, ...] = ()
     states: tuple[FileStamp, ...] = ()
     generation: int = 0
@@ -134,7 +129,7 @@ class VectorCard(NamedTuple):
     @property
     def row_width(self) -> int:
         """The number of bytes of a vector."""
-        return _LENGTH_BYTES + self.dimension if self.dimension else 0
+        return _LENGTH_BYTES + self.dimension
 
     @property
     def calibration(self) -> Calibration | None:
@@ -150,15 +145,11 @@ class VectorCard(NamedTuple):
 
 def hashes_of(texts: Sequence[str]) -> Hashes:
     """Return a 64-bit hash of each text."""
-    digests = (
-        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
-        for text in texts
-    )
-    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+    return np.array(text_hashes(texts), np.uint64)
 
 
 class VectorMap:
-    """The memory-mapped rows of one version of the files, and its columns.
+    """The memory-mapped rows of one version of the files, and their hashes.
 
     All users of the same version in a process share one map; it is closed when the last of them
     releases it.
@@ -180,8 +171,8 @@ class VectorMap:
         with cls._sharing:
             return cls._shared.setdefault(version, VectorMap())
 
-    def read(self, files: Sequence[Path], columns: Columns, card: VectorCard) -> Rows:
-        """Return the rows and columns; ``files`` must be those of the version.
+    def read(self, files: Sequence[Path], card: VectorCard) -> Rows:
+        """Return the rows, hashes and ends; ``files`` must be those of the version.
 
         Raises:
             OSError: they cannot be opened.
@@ -189,7 +180,7 @@ class VectorMap:
         """
         with self._reading:
             if self._rows is None:
-                self._rows = _map_rows(files, columns, card)
+                self._rows = _map_rows(files, card)
             return self._rows
 
     def read_tokens(self, file: Path, card: VectorCard) -> Codes:
@@ -200,19 +191,15 @@ class VectorMap:
             return self._tokens
 
 
-def _map_rows(files: Sequence[Path], columns: Columns, card: VectorCard) -> Rows:
-    shape = card.rows, card.row_width
-    types = [{"i64": np.int64, "u64": np.uint64}[kind] for _, kind in columns]
+def _map_rows(files: Sequence[Path], card: VectorCard) -> Rows:
+    rows = UnitRows(_map(files[0], np.uint8, (card.rows, card.row_width)))
     if not card.rows:  # an empty store may have no files
-        return UnitRows(np.zeros(shape, np.uint8)), [np.zeros(0, kind) for kind in types]
-    first = 1 if card.dimension else 0
-    columns_read: list[Any] = [
-        np.fromfile(file, kind, card.rows)
-        for file, kind in zip(files[first : first + len(types)], types, strict=True)
-    ]
-    if any(len(column) != card.rows for column in columns_read):
+        return rows, np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+    hashes = np.fromfile(files[1], np.uint64, card.rows)
+    ends = np.fromfile(files[2], np.uint64, card.rows) if card.token_width else hashes[:0]
+    if len(hashes) != card.rows or len(ends) != card.rows * bool(card.token_width):
         raise VectorsCorrupted("a column is too short")
-    return UnitRows(_map(files[0], np.uint8, shape)), columns_read
+    return rows, hashes, ends
 
 
 def _map(file: Path, kind: Any, shape: tuple[int, int]) -> Any:
@@ -226,44 +213,43 @@ def _map(file: Path, kind: Any, shape: tuple[int, int]) -> Any:
 
 
 class VectorFile:
-    """Vectors and their columns, with the card that counts them."""
+    """Vectors and the hashes of their texts, with the card that counts them."""
 
-    def __init__(self, folder: Path, card: VectorCard, columns: Columns) -> None:
+    def __init__(self, folder: Path, card: VectorCard) -> None:
         self.folder = folder
         self.card = card
-        self._columns = columns
         self._map = card, VectorMap.of(folder, card)
 
     @classmethod
-    def open(cls, folder: Path, columns: Columns, manifest: int = 0) -> Self | None:
+    def open(cls, folder: Path) -> Self | None:
         """Open the vectors in a folder; None if there are none that can be used.
 
         Files whose states differ from the card are read completely and verified by their checksums.
         If another process has replaced the files in the meantime, the new ones are opened.
         """
-        file = cls._from_card(folder, columns, manifest)
+        file = cls._from_card(folder)
         if file is None or file.is_usable:
             return file
-        reopened = cls._from_card(folder, columns, manifest)
+        reopened = cls._from_card(folder)
         if reopened is None or reopened.card == file.card or not reopened.is_usable:
             return None
         return reopened
 
     @classmethod
-    def _from_card(cls, folder: Path, columns: Columns, manifest: int) -> Self | None:
+    def _from_card(cls, folder: Path) -> Self | None:
         """Return the vectors that the card in a folder describes, before they are verified."""
         try:
             entries: dict[str, Any] = json.loads(
                 plain_files.read(folder / "card.json", MAX_SETTING_BYTES)
             )
-            is_known = entries["format"] == FORMAT and entries["manifest"] == manifest
+            is_known = entries["format"] == FORMAT
             card = VectorCard(**entries)._replace(
                 checksums=tuple(entries["checksums"]),
                 states=tuple(tuple(state) for state in entries["states"]),
             )
         except (OSError, ValueError, TypeError, KeyError):
             return None
-        return cls(folder, card, columns) if is_known else None
+        return cls(folder, card) if is_known else None
 
     @property
     def is_usable(self) -> bool:
@@ -277,7 +263,7 @@ class VectorFile:
             return False
 
     @classmethod
-    def create(cls, folder: Path, card: VectorCard, columns: Columns) -> Self:
+    def create(cls, folder: Path, card: VectorCard) -> Self:
         """Create an empty store in a folder whose parent exists, replacing what is in the folder.
 
         The card must count no rows.
@@ -288,26 +274,19 @@ class VectorFile:
 
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(exist_ok=True)
-        made = cls(folder, card, columns)
+        made = cls(folder, card)
         made._create_files()
         made.write_card()
         return made
 
     def append(
-        self,
-        rows: Matrix,
-        *columns: Integers | Hashes,
-        last_uid: int = 0,
-        tokens: Codes | None = None,
+        self, rows: Matrix, hashes: Hashes, ends: Hashes, tokens: Codes | None = None
     ) -> None:
         """Append rows and codes of tokens after those that the card counts, and count them."""
-        self._write(UnitRows.encode(rows), columns, tokens)
-        self.card = self.card._replace(last_uid=last_uid)
+        self._write(UnitRows.encode(rows), hashes, ends, tokens)
         self.write_card()
 
-    def replace(
-        self, rows: UnitRows, *columns: Integers | Hashes, tokens: Codes | None = None
-    ) -> None:
+    def replace(self, rows: UnitRows, hashes: Hashes, ends: Hashes, tokens: Codes) -> None:
         """Replace everything: write new files, then the card, then delete the old files.
 
         An interruption at any point leaves a card whose files are complete.
@@ -315,7 +294,7 @@ class VectorFile:
         old = [name for name, *_ in self._files()]
         self.card = self.card._replace(rows=0, tokens=0, generation=self.card.generation + 1)
         self._create_files()
-        self._write(rows, columns, tokens)
+        self._write(rows, hashes, ends, tokens)
         self.write_card()
         for name in old:
             (self.folder / name).unlink(missing_ok=True)
@@ -326,15 +305,12 @@ class VectorFile:
             (self.folder / name).write_bytes(b"")
         self.card = self.card._replace(checksums=(0,) * len(self._files()))
 
-    def _write(
-        self, rows: UnitRows, columns: Sequence[Integers | Hashes], tokens: Codes | None
-    ) -> None:
+    def _write(self, rows: UnitRows, hashes: Hashes, ends: Hashes, tokens: Codes | None) -> None:
         """Write after what the card counts; the card is not written."""
         sums = []
         codes = np.zeros((0, self.card.token_width), np.uint8) if tokens is None else tokens
-        parts = [rows.stored.tobytes()] if self.card.dimension else []
-        parts += [column.tobytes() for column in columns]
-        parts += [codes.tobytes()] if self.card.token_width else []
+        parts = [rows.stored.tobytes(), hashes.tobytes()]
+        parts += [ends.tobytes(), codes.tobytes()] if self.card.token_width else []
         for (name, width, count), data, checksum in zip(
             self._files(), parts, self.card.checksums, strict=True
         ):
@@ -374,12 +350,16 @@ class VectorFile:
     def _files(self) -> list[tuple[str, int, int]]:
         """Return the name of each file, the bytes of an entry in it, and the number of entries."""
         card = self.card
-        files = [(f"rows-{card.generation}.i8", card.row_width, card.rows)]
-        files += [
-            (f"{name}-{card.generation}.{kind}", 8, card.rows) for name, kind in self._columns
+        files = [
+            (f"rows-{card.generation}.i8", card.row_width, card.rows),
+            (f"hashes-{card.generation}.u64", _HASH_BYTES, card.rows),
         ]
-        files += [(f"tokens-{card.generation}.bin", card.token_width, card.tokens)]
-        return [entry for entry in files if entry[1]]
+        if card.token_width:
+            files += [
+                (f"ends-{card.generation}.u64", _HASH_BYTES, card.rows),
+                (f"tokens-{card.generation}.bin", card.token_width, card.tokens),
+            ]
+        return files
 
     def verify_checksums(self) -> bool:
         """Return whether the entries that the card counts are on disk as they were written."""
@@ -393,12 +373,12 @@ class VectorFile:
         return tuple(checksums) == self.card.checksums
 
     def load(self) -> Rows:
-        """Return the memory-mapped rows and the columns; replaced files are reopened.
+        """Return the memory-mapped rows, hashes and ends; replaced files are reopened.
 
         Raises:
             VectorsCorrupted: they cannot be read.
         """
-        return self._reopening(lambda files, shared: shared.read(files, self._columns, self.card))
+        return self._reopening(lambda files, shared: shared.read(files, self.card))
 
     def load_tokens(self) -> Codes:
         """Return the memory-mapped codes of all tokens, shape (tokens, bytes).
@@ -413,7 +393,7 @@ class VectorFile:
         try:
             return read(*self._mapped())
         except FileNotFoundError as error:
-            file = self.open(self.folder, self._columns, self.card.manifest)
+            file = self.open(self.folder)
             if file is None:
                 raise VectorsCorrupted(str(error)) from error
             self.card = file.card
