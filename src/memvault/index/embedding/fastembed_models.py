@@ -191,8 +191,7 @@ def _pools_first_token(folder: Path) -> bool:
 
 
 def _fingerprint(folder: Path) -> str:
-    """Return a digest of a model's size, start and end, and tokenizer, to avoid reading all of
-    it."""
+    """Return a digest of a model's size, start, end and tokenizer."""
     digest = hashlib.blake2b(digest_size=6)
     with open(folder / _MODEL_FILE, "rb") as file:
         size = os.fstat(file.fileno()).st_size
