@@ -80,7 +80,9 @@ def candidates(
     matching = [DeletionCandidate(memory, 1.0) for memory in named]
     if exact and not is_broad:
         return matching
-    request = RecallRequest(topic, limit=limit, filters=filters, threshold=threshold, diverse=False)
+    request = RecallRequest(
+        topic, limit=limit, filters=filters, threshold=threshold, diverse=False, exact=True
+    )
     answer = engine.search(request)
     notes += answer.notes
     matches = (
