@@ -129,7 +129,7 @@ def test_recall_searches_words_of_phrase_that_no_memory_contains(
 def test_forget_needs_the_whole_quoted_phrase(folder: Path, vault: Vault) -> None:
     """Forgetting by a quoted phrase that no memory contains deletes nothing."""
     write(folder, "a.md", "# Queue\n\nAda decided against Kafka, the queue of Apache.\n")
-    vault.call("memory_forget", query='"Apache Kafka"', confirm=True)
+    vault.call("memory_forget", query='Ada and "Apache Kafka"', confirm=True)
     assert (folder / "a.md").exists()
 
 
@@ -385,6 +385,7 @@ def test_recall_reads_each_file_once_for_missing_phrase(
     """A file without the quoted phrase is read only once for it."""
     for number in range(40):
         write(folder, f"{number}.md", f"# Note {number}\n\nstorm over the river {number}\n")
+    write(folder, "last.md", "# Last\n\nA storm river.\n")
     vault.call("memory_recall", query="storm")
     read: list[int] = []
     original = Snapshot.text
@@ -394,7 +395,7 @@ def test_recall_reads_each_file_once_for_missing_phrase(
         return original(self, key, accept_changed)
 
     monkeypatch.setattr(Snapshot, "text", counted)
-    assert explained(vault, '"storm river"') == []
+    assert len(explained(vault, '"storm river"')) == 1
     assert len(read) == len(set(read)) > 0
 
 
