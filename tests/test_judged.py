@@ -85,7 +85,7 @@ def test_judged_set_splits_into_fit_and_test(folder: Path) -> None:
     assert {part_of(entry) for entry in test.queries} <= {"test"}
 
 
-def test_judged_set_elsewhere_gets_unanswerable_questions(tmp_path: Path) -> None:
+def test_judged_set_in_another_folder_gets_unanswerable_questions(tmp_path: Path) -> None:
     """A folder of the same name elsewhere gets the unanswerable questions of that set."""
     from judged import read_set
 

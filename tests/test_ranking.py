@@ -95,7 +95,7 @@ def test_ranking_title_counts_toward_every_sentence(folder: Path, vault: Vault) 
     assert near["Harbour"] > near["Ships"] > 0
 
 
-def test_ranking_reads_very_long_memory_to_the_end(folder: Path, vault: Vault) -> None:
+def test_ranking_scores_all_of_a_very_long_memory(folder: Path, vault: Vault) -> None:
     """An answer after 5,000 sentences ranks first, in time linear in their number."""
     write(folder, "b.md", "# Short\n\nThe keeper of the archive counts its sheets.\n")
     found: list[dict[str, Any]] = []
