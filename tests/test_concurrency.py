@@ -145,7 +145,7 @@ def test_view_shows_each_memory_once(folder: Path) -> None:
     with open_vault(folder) as other:
         assert len(_recall(other, "wombat", "hybrid")) == 2
     hits = view.keyword(KeywordQuery([("wombat",)])).hits
-    records = [record for hit in hits if (record := view.record(hit.key))]
+    records = [record for hit in hits if (record := view.record(hit.uid))]
     for found in (records, view.records()):
         assert sorted(record.path for record in found) == ["new.md", "old.md"]
     workspace.close()
