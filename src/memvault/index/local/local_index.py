@@ -82,7 +82,7 @@ class LocalIndex:
         self.watch: FolderWatch | None = None
         """A folder watch in a long-running process; None if each comparison scans."""
         self._watched_index = 0
-        """The identity of the index that matches the watched folder except for changes; 0 if none."""
+        """The identity of the index that matches the watched folder but for changes; 0 if none."""
         self._changed: frozenset[str] = frozenset()
         """Changes that the last comparison read from the watch."""
         self.freshness = ""
