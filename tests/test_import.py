@@ -367,8 +367,10 @@ def test_damaged_source_is_refused_or_listed(
             text = text[:at] + new + text[at + length :]
         try:
             file.write_bytes(text)
-            with contextlib.suppress(MemvaultError):
-                source = open_source(str(made))
+            with (
+                contextlib.suppress(MemvaultError),
+                contextlib.closing(open_source(str(made))) as source,
+            ):
                 detect_format(source)
                 planned = plan(row.read(source), kind, "x", EMPTY_VAULT)
                 for item in row.read(source):
