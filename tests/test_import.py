@@ -309,9 +309,7 @@ def test_notion_times_are_local(text: str, local: str, place: str) -> None:
         assert notion._time("November 3, 2026 29:15") == ""
 
 
-def test_broken_export_is_imported_as_far_as_possible(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_readable_part_of_broken_export_is_imported(run: Run, folder: Path, tmp_path: Path) -> None:
     """An array that ends half way gives the conversations before, and the reason for the rest."""
     whole = json.dumps([chatgpt_source.conversation(number) for number in range(4)])
     write(tmp_path, "conversations.json", whole[: len(whole) * 3 // 5])

@@ -173,7 +173,9 @@ def test_claude_shows_the_branch_of_the_last_edit(run: Run, folder: Path, tmp_pa
     assert Chats(run, folder, chosen, "claude").text.endswith("m1\n\n## Claude\n\nm2\n")
 
 
-def test_claude_export_in_folders_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_claude_export_split_into_folders_is_imported(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """Projects and memories in files of their own are notes; design chats are listed."""
     project = {
         "uuid": "p",
@@ -437,13 +439,13 @@ def test_typed_message_escapes_html(tag: str, before: str) -> None:
 
 
 @pytest.mark.parametrize("sign", ["<!-- a", "<script>", "[[a]]"])
-def test_message_escapes_signs_after_escaped_backslashes(sign: str) -> None:
+def test_message_markdown_after_escaped_backslashes_is_escaped(sign: str) -> None:
     """A sign has a meaning behind two backslashes, and none behind one: it is escaped once."""
     assert message(f"\\\\{sign}") == f"\\\\\\{sign}"
     assert message(f"\\{sign}") == f"\\{sign}"
 
 
-def test_message_escapes_signs_in_indented_text_but_not_in_code() -> None:
+def test_message_markdown_is_escaped_in_indented_text_but_not_in_code() -> None:
     """A line that continues a paragraph or a list is text; one after a blank line is code."""
     given_text = "My code:\n    #include <x>\n\n    #define y\n\n- a\n    - #b [[c]] \\#d"
     assert message(given_text, is_plain=True) == (
@@ -483,7 +485,7 @@ def test_old_chatgpt_zip_matches_its_folder(tmp_path: Path, run: Run, folder: Pa
         ("gemini", {"GEMINI.md"}),
     ],
 )
-def test_claims_cover_only_files_of_the_program(
+def test_format_claims_only_files_of_its_program(
     module: str, unclaimed: set[str], tmp_path: Path
 ) -> None:
     """A kind claims all files that its program writes, and no note beside them."""

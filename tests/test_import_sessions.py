@@ -81,7 +81,7 @@ def test_episode_sentences_are_unique(run: Run, folder: Path, tmp_path: Path) ->
     assert "decision, We decided to round prices to cents." in shown["summary"]
 
 
-def test_episode_signs_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_episode_markdown_characters_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
     """No tag, link, comment or open fence of a session changes its episode or the vault."""
     source = record(
         tmp_path,
@@ -109,7 +109,7 @@ def test_episode_signs_are_escaped(run: Run, folder: Path, tmp_path: Path) -> No
         {},
     ],
 )
-def test_session_program_errors_are_not_answers(
+def test_session_api_errors_are_not_answers(
     more: dict[str, Any], run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """An API error does not count as an answer; the episode states that it ended with one."""
@@ -155,7 +155,7 @@ def test_session_program_errors_are_not_answers(
         "# AGENTS.md instructions for /home/ana/shop\n\n<INSTRUCTIONS>x</INSTRUCTIONS>",
     ],
 )
-def test_session_program_texts_are_not_prompts(written: str) -> None:
+def test_session_messages_from_the_program_are_not_prompts(written: str) -> None:
     """Notifications, commands, their output, hooks and summaries are not what the user asked."""
     session = Session("claude-code", "s")
     session.add_prompt(written)
@@ -166,7 +166,7 @@ def test_session_program_texts_are_not_prompts(written: str) -> None:
     "written",
     ["Caveat: mind the gap", "/home/ana/shop is broken", "# AGENTS.md needs a line", "<b>x</b>"],
 )
-def test_session_prompts_may_look_like_commands(written: str) -> None:
+def test_session_prompts_resembling_commands_are_imported(written: str) -> None:
     """A path, a heading and a word that programs also use do not hide a prompt."""
     session = Session("claude-code", "s")
     session.add_prompt(written)
@@ -253,7 +253,9 @@ def test_episode_edited_is_not_updated(run: Run, folder: Path, tmp_path: Path) -
     assert got.body.endswith("Mine.")
 
 
-def test_session_titles_are_its_own(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_session_title_ignores_other_summaries_and_errors(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """A summary of another session or an error is not a title; the user's own title wins."""
     said = [line("user", 0, "/clear"), line("user", 1, "Fix the tax")]
     other = {"type": "summary", "summary": "Another session", "leafUuid": "elsewhere"}
