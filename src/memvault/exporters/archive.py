@@ -10,7 +10,7 @@ from memvault.exporters.files import ExportedFile, ExportedFiles
 from memvault.files.target import target_file
 
 _FIRST, _LAST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
-"""The earliest and the latest time in a zip."""
+"""The earliest and latest time in a zip."""
 
 
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:

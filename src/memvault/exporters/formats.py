@@ -22,7 +22,7 @@ class ExportFormat(NamedTuple):
 
         Raises:
             Refused: the target exists.
-            StorageError: it cannot be written.
+            StorageError: if it cannot be written.
         """
         module = import_module(f"memvault.exporters.{self.module}")
         written: int = module.write(files, target, replaces)
@@ -43,7 +43,7 @@ def chosen(target: str, name: str) -> ExportFormat:
     """Return the format with a name, or the format of a target's extension.
 
     Raises:
-        UsageError: there is none.
+        UsageError: if there is none.
     """
     for entry in FORMATS:
         if entry.name == name if name else target.lower().endswith(entry.endings):

@@ -1,4 +1,4 @@
-"""Fitted weights of the ranking, and the measured constants with which they were fitted.
+"""The fitted weights of the ranking, and the measured constants used for fitting.
 
 Both are read from ``data/ranking.json``, which ``training/fit_ranking.py`` writes.
 """
@@ -21,42 +21,42 @@ class RankingConstants(NamedTuple):
     Retrieval:
 
     - ``keyword_weight``: weight of keyword scores when hits of both kinds are combined.
-    - ``cosine_spread``, ``soft_match_spread``: minimum ranges for scaling values to 0..1.
-      Smaller differences mean little: 0.01 must not become the full scale.
-    - ``min_similarity``: minimum similarity of a memory that only vectors find, unless it is
-      likely to answer the query.
-    - ``min_date_proximity``: minimum proximity of a memory to the requested days.
+        - ``cosine_spread``, ``soft_match_spread``: minimum ranges for scaling values to 0..1.
+          Smaller differences mean little: 0.01 must not become the full scale.
+        - ``min_similarity``: minimum similarity of a memory that only vectors find, unless it is
+          likely to answer the query.
+        - ``min_date_proximity``: minimum proximity of a memory to the requested days.
 
     Scores:
 
     - ``half_life_days``: days after which the recency of a memory is halved.
-    - ``missing_number_loss``: share of a score lost without a number of the query that another
-      memory contains. Vectors confuse "kiwi88" with "kiwi8".
-    - ``rerank_weight``: weight of the cross-encoder's score.
-    - ``outdated_factor``: factor on the score of a memory that is not current.
+        - ``missing_number_loss``: share of a score lost without a number of the query that another
+          memory contains. Vectors confuse "kiwi88" with "kiwi8".
+        - ``rerank_weight``: weight of the cross-encoder's score.
+        - ``outdated_factor``: factor on the score of a memory that is not current.
 
     Duplicates:
 
     - ``duplicate_overlap``: share of common terms from which two memories are duplicates.
-    - ``duplicate_factor``: factor on the score of a memory that repeats a better one.
-    - ``equal_score``: minimum score, as a share of the best, from which the newest duplicate
-      represents all of them.
+        - ``duplicate_factor``: factor on the score of a memory that repeats a better one.
+        - ``equal_score``: minimum score, as a share of the best, from which the newest duplicate
+          represents all of them.
 
     Newer memories about the same subject:
 
     - ``newer_similarity``: minimum similarity. With less, the newer one came first even where two
       memories only share a field.
-    - ``shared_words``: minimum share of the shorter one's words that the other one has as well.
-    - ``newer_score``: minimum score of the newer one, as a share of the older one's.
-    - ``identifying_coverage``: coverage from which the query's words identify a memory, and
-      ``newer_coverage`` the share of it that a newer one needs to replace it: "the budget for
-      2025" is not answered by the budget for 2026.
+        - ``shared_words``: minimum share of the shorter one's words that the other one has as well.
+        - ``newer_score``: minimum score of the newer one, as a share of the older one's.
+        - ``identifying_coverage``: coverage from which the query's words identify a memory, and
+          ``newer_coverage`` the share of it that a newer one needs to replace it: "the budget for
+          2025" is not answered by the budget for 2026.
 
     Probabilities:
 
-    - ``deficit_weight``: how much a score of 0, where the best has 1, subtracts from the logit.
-    - ``min_on_date``: minimum for a memory of exactly the days that a query asks for.
-    - ``max_other_number``: maximum for a memory that lacks a number of the query.
+    - ``deficit_weight``: how much a score of 0 subtracts from the logit if the best score is 1.
+        - ``min_on_date``: minimum for a memory of exactly the days that a query asks for.
+        - ``max_other_number``: maximum for a memory that lacks a number of the query.
     """
 
     keyword_weight: float
@@ -107,7 +107,8 @@ def constants() -> RankingConstants:
 def weights_by_signal() -> Mapping[str, RankingWeights]:
     """Return the fitted weights by the kind of vectors.
 
-    These are none, static, transformer or tokens; or multilingual, of that model of the package.
+    Kinds are none, static, transformer, tokens, and multilingual for the package's multilingual
+    model.
     """
     return {name: RankingWeights(**fit) for name, fit in _data()["fits"].items()}
 
