@@ -187,9 +187,9 @@ def _similarities_with_shared_words(
 ) -> list[list[float]]:
     """Return a matrix of similarities in which long and too different memories have 0.
 
-    Long ones are larger than ``newer_size``. Different ones have less than ``newer_similarity``, or share less than ``shared_words`` of the words of
-    the shorter one. Similarity alone is not enough: in a language that the embedder does not
-    support, all memories are similar.
+    Long ones are larger than ``newer_size``. Different ones have less than ``newer_similarity``,
+    or share less than ``shared_words`` of the words of the shorter one. Similarity alone is not
+    enough: in a language that the embedder does not support, all memories are similar.
     """
     measured = constants()
     terms: dict[int, set[int]] = {}
