@@ -150,8 +150,8 @@ def prefer_newer(
 
     ``similarities`` is the matrix of similarities of the first candidates. Two memories are about
     the same subject if both are short, they share words, and neither is more similar to another
-    short one with shared words. Returns the new ranking, and a mapping from the uid of each older memory to that of its
-    newest replacement.
+    short one with shared words. Returns the new ranking, and the uid of the newest replacement by
+    the uid of each older memory.
     """
     measured = constants()
     similarities = _similarities_with_shared_words(ranked, similarities)
