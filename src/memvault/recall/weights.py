@@ -23,8 +23,8 @@ class RankingConstants(NamedTuple):
     - ``keyword_weight``: weight of keyword scores when hits of both kinds are combined.
     - ``cosine_spread``, ``soft_match_spread``: minimum ranges for scaling values to 0..1.
       Smaller differences mean little: 0.01 must not become the full scale.
-    - ``min_similarity``: minimum similarity of a memory found only by vectors, unless it is likely to
-      answer the query.
+    - ``min_similarity``: minimum similarity of a memory found only by vectors, unless it is likely
+      to answer the query.
     - ``min_date_proximity``: minimum proximity of a memory to the requested days.
 
     Scores:
