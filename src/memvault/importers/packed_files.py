@@ -35,7 +35,7 @@ class PackedFiles:
         self._room = _MAX_EXPANDED
         self._entries = {entry.filename: entry for entry in entries}
         self.names = sorted(self._entries)
-        """The names of its files, sorted; they may be unsafe, but nothing is extracted."""
+        """Return the sorted names of its files; they may be unsafe, but nothing is extracted."""
 
     def read(self, name: str) -> bytes:
         """Return a file's bytes; raises ``OSError``, for example beyond the limit."""
