@@ -11,7 +11,7 @@ import posixpath
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from memvault.importers import convert, folder, html_markdown, json_source, plain_text, records
@@ -89,10 +89,6 @@ def _composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _by_composed(names: Iterable[str]) -> dict[str, str]:
-    return {_composed(name): name for name in names}
-
-
 def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if the source is a bundle, or has more bundles than other markdown files."""
     bundles = _folders(source)
@@ -132,7 +128,9 @@ def read(source: Source) -> Iterator[Item]:
     titles: dict[str, str] = {}
     seen: Counter[str] = Counter()
     bundles = [
-        _Bundle(_bare(folder or source.label), source, folder, _by_composed(names))
+        _Bundle(
+            _bare(folder or source.label), source, folder, {_composed(name): name for name in names}
+        )
         for folder, names in _folders(source).items()
     ]
     for bundle in sorted(bundles, key=lambda bundle: len(bundle.name)):  # "Note" before "Note 1"
@@ -163,10 +161,9 @@ def _packed(
     infos = [file_name for file_name in files.names if posixpath.basename(file_name) == _INFO]
     folder = posixpath.dirname(min(infos, key=len)) if infos else ""
     prefix = f"{folder}/" if folder else ""
-    names = [
-        file_name.removeprefix(prefix) for file_name in files.names if file_name.startswith(prefix)
-    ]
-    bundle = _Bundle(name[: -len(_PACK)], files, folder, _by_composed(names))
+    names = [file.removeprefix(prefix) for file in files.names if file.startswith(prefix)]
+    by_composed = {_composed(file): file for file in names}
+    bundle = _Bundle(name[: -len(_PACK)], files, folder, by_composed)
     yield from _items(source, bundle, titles, seen)
 
 
@@ -263,9 +260,8 @@ def _convert_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:
         if name is None:
             return match[0]
         shown = match[2] or (title if not heading else "")
-        return convert.id_link(
-            convert.id_from_name(name) + (f"#{heading}" if heading else ""), shown, match
-        )
+        anchor = f"#{heading}" if heading else ""
+        return convert.id_link(convert.id_from_name(name) + anchor, shown, match)
 
     def file(match: re.Match[str]) -> str:
         path = bundle.actual_name(f"assets/{posixpath.basename(match[1])}")
