@@ -44,20 +44,15 @@ _LONGEST = 20
 """Maximum length of a match of ``_NOTE`` with its lookahead."""
 _NOT_IN_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _KEYS = {
+    **{key: key for key in ("author", "latitude", "longitude", "altitude")},
     "source-url": "source",
-    "author": "author",
-    "latitude": "latitude",
-    "longitude": "longitude",
-    "altitude": "altitude",
     "place-name": "place",
 }
 """Header keys of note attributes."""
 _TIME_KEYS = {"reminder-time": "reminder", "reminder-done-time": "reminder_done"}
 _OF_EVERNOTE = ("source", "source-application", "reminder-order", "subject-date", "content-class")
 """Ignored attributes: the creating program and the sort order."""
-_NOTE_PARTS = (
-    "title", "content", "created", "updated", "tag", "note-attributes", "resource", "task"
-)  # fmt: skip
+_NOTE_PARTS = "title content created updated tag note-attributes resource task".split()
 
 
 def claims(source: Source) -> Collection[str]:

@@ -58,11 +58,6 @@ def recognize(source: Source) -> Confidence:
     return Confidence.sure_if(parts or (pages_with_id and pages_with_id * 2 > len(notes)))
 
 
-def claims(source: Source) -> Collection[str]:
-    """Return all files: those that are not pages are attachments."""
-    return source.names
-
-
 def read(source: Source) -> Iterator[Item]:
     """Yield the pages, the databases as tables, and the files."""
     export = _Export(source)

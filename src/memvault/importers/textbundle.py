@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from memvault.importers import convert, folder, html_markdown, json_source, plain_text, records
+from memvault.importers.archives import open_packed
 from memvault.importers.formats import Confidence
 from memvault.importers.items import (
     Attachment,
@@ -24,7 +25,6 @@ from memvault.importers.items import (
     ItemWarning,
     SkippedItem,
 )
-from memvault.importers.packed_files import PackedFiles
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import decoding, document, markdown, markdown_inline
@@ -61,9 +61,10 @@ class _Bundle(NamedTuple):
     """
 
     name: str
-    files: Source | PackedFiles
+    files: Source
     folder: str
     names: dict[str, str]
+    is_packed: bool = False
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file; raises ``OSError``."""
@@ -156,14 +157,10 @@ def _title(text: bytes) -> str:
 def _packed(
     source: Source, name: str, titles: dict[str, str], seen: Counter[str]
 ) -> Iterator[Item]:
-    """Yield the items of a zipped bundle, possibly in a folder of the zip."""
-    files = PackedFiles(source, name)
-    infos = [file_name for file_name in files.names if posixpath.basename(file_name) == _INFO]
-    folder = posixpath.dirname(min(infos, key=len)) if infos else ""
-    prefix = f"{folder}/" if folder else ""
-    names = [file.removeprefix(prefix) for file in files.names if file.startswith(prefix)]
-    by_composed = {_composed(file): file for file in names}
-    bundle = _Bundle(name[: -len(_PACK)], files, folder, by_composed)
+    """Yield the items of a zipped bundle."""
+    files = open_packed(source, name, strips_top=True)
+    names = {_composed(file): file for file in files.names}
+    bundle = _Bundle(name[: -len(_PACK)], files, "", names, is_packed=True)
     yield from _items(source, bundle, titles, seen)
 
 
@@ -199,7 +196,7 @@ def _items(
     text = _markdown(decoded.text, bundle, str(info.get("type")), is_bear, titles)
     title = _title(text.encode("utf-8", "replace"))
     modified = ""
-    if isinstance(bundle.files, Source):
+    if not bundle.is_packed:
         name = posixpath.join(bundle.folder, bundle.text_name)
         modified = convert.time_of(bundle.files.modified(name))
     header = {
@@ -225,7 +222,7 @@ def _info(bundle: _Bundle) -> dict[str, Any]:
 
 def _asset(bundle: _Bundle, name: str) -> Item:
     whole = posixpath.join(bundle.folder, name)
-    if isinstance(bundle.files, PackedFiles):
+    if bundle.is_packed:
         return Attachment(bundle.asset_path(name), GivenBytes(bundle.files.read(whole)))
     return folder.attachment(bundle.files, whole, bundle.asset_path(name))
 
