@@ -433,6 +433,18 @@ CHINESE = [
 ]
 
 
+def test_ranking_newer_session_does_not_outrank_match(folder: Path, vault: Vault) -> None:
+    """Of two long memories, such as sessions, the better match stays first, whatever its date."""
+    rest = "We read the logs, ran the tests and wrote down what each of them printed. " * 20
+    first = f"{OLD} {rest}"
+    second = f"Our office has plants, on the third floor of the new mill. {rest}"
+    dated(folder, "office-1", "Session on Monday", first, "2026-01-01")
+    dated(folder, "office-2", "Session on Friday", second, "2026-02-01")
+    best, *_ = memories(vault, QUESTION)
+    assert best["memId"] == "office-1"
+    assert "newer" not in best
+
+
 def test_ranking_chinese_query_finds_newer_memory(folder: Path, vault: Vault) -> None:
     """A Chinese question gets the newer answer, and newer unrelated memories rank lower."""
     for number, (title, body, day) in enumerate(CHINESE):
