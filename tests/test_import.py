@@ -208,7 +208,6 @@ def test_session_episode_is_updated_as_it_grows(run: Run, folder: Path, tmp_path
 FORMS = [
     ("codex", "make", "episode/2026-11-19 Round prices to cents.md", "Changed src/pay.py"),
     ("opencode", "make", "episode/2025-11-19 Tax of books.md", "Changed tax.py"),
-    ("opencode", "make_files", "episode/2025-11-19 Tax of books.md", "Changed tax.py"),
     ("gemini", "make", "episode/2026-11-20 A changelog.md", "Changed CHANGELOG.md"),
     ("gemini", "make_object", "episode/2026-11-20 A changelog.md", "by hand"),
     ("chatgpt", "make", "imported/chatgpt/2026/2026-03-01 Cake 1.md", "![[file-AbC123xyz"),
@@ -366,8 +365,10 @@ def test_damaged_source_is_refused_or_listed(
             text = text[:at] + new + text[at + length :]
         try:
             file.write_bytes(text)
-            with contextlib.suppress(MemvaultError):
-                source = open_source(str(made))
+            with (
+                contextlib.suppress(MemvaultError),
+                contextlib.closing(open_source(str(made))) as source,
+            ):
                 detect_format(source)
                 planned = plan(row.read(source), kind, "x", EMPTY_VAULT)
                 for item in row.read(source):

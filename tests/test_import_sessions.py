@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Run, succeeded, write
+from import_sources import opencode as opencode_source
 from memvault.importers.sessions import Session
 from memvault.vault import markdown
 
@@ -337,9 +338,6 @@ def test_gemini_files_of_a_session_are_one_episode(run: Run, folder: Path, tmp_p
 
 def test_opencode_added_texts_are_skipped(run: Run, folder: Path, tmp_path: Path) -> None:
     """Added texts, summaries of compactions and sub-agents' sessions are counted."""
-    about = {"id": "ses_1", "title": "New session - 2026", "directory": "/home/ana/shop"}
-    child = {"id": "ses_2", "parentID": "ses_1", "title": "Sub"}
-    storage = tmp_path / "storage"
     messages: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
         (
             {"role": "user"},
@@ -353,17 +351,13 @@ def test_opencode_added_texts_are_skipped(run: Run, folder: Path, tmp_path: Path
         ({"role": "assistant", "summary": True}, [{"type": "text", "text": "In short"}]),
         ({"role": "assistant", "error": {"name": "APIError"}}, []),
     ]
-    for one in (about, child):
-        write(storage, f"session/p/{one['id']}.json", json.dumps(one))
-    for number, (message, parts) in enumerate(messages):
-        write(storage, f"message/ses_1/m{number}.json", json.dumps({"id": f"m{number}", **message}))
-        for index, part in enumerate(parts):
-            write(storage, f"part/m{number}/p{index}.json", json.dumps(part))
-    got = Episodes(run, folder, storage, "opencode")
+    titles = {"ses_1": "New session - 2026", "ses_2": "Sub"}
+    opencode_source.write_sessions(tmp_path / "opencode.db", titles, messages)
+    got = Episodes(run, folder, tmp_path / "opencode.db", "opencode")
     assert got.body.count("Asked") == 1
     assert got.body.endswith("Added.")
     assert "- action_error: It ended with an error of the program" in got.body
-    assert (folder / "episode/Add a rate.md").is_file()
+    assert (folder / "episode/2025-11-19 Add a rate.md").is_file()
     assert got.omitted == {
         "session of a sub-agent": 1,
         "message of the program": 3,

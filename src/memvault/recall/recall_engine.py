@@ -46,6 +46,9 @@ PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """For additions to an answer: use what is indexed, without waiting for other processes."""
 
 
+_NO_PHRASE = "no memory contains the quoted words as a phrase; showing results for the words"
+
+
 RerankScores = Callable[[str, Sequence[str]], list[float]]
 
 
@@ -276,9 +279,14 @@ class RecallEngine:
         view = self._view_for(request)
         search = Search(view, request, ranking, accept_changed)
         results = search.results(self._rerank_scores)
+        phrase_notes = []
+        if search.lacks_phrases and not request.exact and not search.stale:
+            search = Search(view, request, ranking, accept_changed, ignore_phrases=True)
+            results = search.results(self._rerank_scores)
+            phrase_notes = [_NO_PHRASE] * bool(results)
         if search.stale and attempts_left:
             raise StaleView
-        notes = [*view.notes, *self.notes(), *search.notes]
+        notes = [*view.notes, *self.notes(), *search.notes, *phrase_notes]
         if search.stale:
             counted = "1 memory" if len(search.stale) == 1 else f"{len(search.stale)} memories"
             notes.append(f"{counted} left out: deleted or moved during the search; try again")
