@@ -84,6 +84,24 @@ def test_judged_sets_have_all_kinds_of_unanswerable_questions() -> None:
             assert kinds == {"near-entity", "near-topic", "far"}
 
 
+def test_judged_projects_share_vault_or_have_their_own(tmp_path: Path) -> None:
+    """In everyday-projects each project has a folder, its own questions, and is in one part."""
+    from judged import by_group, group_of, make_vault, part_of, read_set, split_projects
+
+    judged = read_set(BENCH / "everyday" / "everyday-projects")
+    paths = make_vault(tmp_path / "vault", judged.documents)
+    assert set(Counter(path.split("/")[0] for path in paths).values()) == {22}
+    split = split_projects(judged)
+    groups = {name: {entry["_id"] for entry in own} for name, own in by_group(split).items()}
+    assert [len(own) for own in groups.values()] == [22] * 7
+    assert Counter(map(group_of, split.queries)) == dict.fromkeys(groups, 10)
+    for query in split.queries:
+        assert judged.relevant[query["_id"]].keys() <= groups[group_of(query)]
+    held_out = {group_of(query) for query in split.queries if part_of(query) == "test"}
+    assert held_out == {"puckline", "verso"}
+    assert len(read_set(BENCH / "everyday" / "everyday-projects", "test").queries) == 20
+
+
 @pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)
 def test_judged_set_splits_into_fit_and_test(folder: Path) -> None:
     """Every question is in exactly one of two parts; a question without a part is for fitting."""

@@ -93,6 +93,7 @@ def test_everyday_sets_match_their_readme() -> None:
         "home": (100, 90, 28),
         "languages": (80, 60, 10),
         "ops": (120, 110, 28),
+        "projects": (154, 70, 0),
         "research": (90, 80, 28),
         "sessions": (56, 70, 0),
     }
