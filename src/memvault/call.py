@@ -306,6 +306,8 @@ class Call:
         Raises:
             TimedOut: the caller has cancelled.
         """
-        self.workspace.condition.wait(seconds)
+        self.workspace.executor.let_next_run()
+        if not self.is_cancelled():
+            self.workspace.condition.wait(seconds)
         if self.is_cancelled():
             raise TimedOut("The call was cancelled", "call again")
