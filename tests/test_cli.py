@@ -608,3 +608,24 @@ def test_completion_refuses_unknown_shell(run: Run, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("SHELL", raising=False)
     assert "cannot be detected" in refused(run("completion", "install"), 2)
     assert "complete" in succeeded(run("completion", "bash")).out
+
+
+def test_cli_refuses_memory_without_text(notes: Path) -> None:
+    """Without a text and without input, nothing is remembered, and an example shows how."""
+    for words in (["remember", "Empty"], ["create", "Empty"], ["compound", "wombats-are"]):
+        done = subprocess.run(
+            [*COMMAND, *words],
+            cwd=notes,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        assert (done.returncode, b"hint: `memvault" in done.stderr) == (2, True), done
+    assert not list(notes.rglob("empty*"))
+
+
+def test_cli_call_hints_at_commands(notes: Path, run: Run) -> None:
+    """`memvault call` is typed in a shell, so its hints have commands and JSON keys."""
+    assert run("call", "nope").json["error"]["hint"] == "`memvault tools list` lists them"
+    error = run("call", "memory_load", "{}").json["error"]
+    assert "needs `memId` or `query`" in error["message"]

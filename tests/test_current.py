@@ -548,7 +548,7 @@ def test_note_suggests_state_search_if_no_memory_matches(kept: Vault, run: Run) 
     notes = kept.call("memory_recall", query=QUERY)["warnings"]
     assert (
         "no memory fits well, but 3 in your state and 2 in your messages; "
-        "`memory_recall include=state,messages` shows it" in notes
+        "`memory_recall(include=state,messages)` shows it" in notes
     )
     assert "your" not in " ".join(kept.call("memory_recall", query="zebra").get("warnings", []))
     assert "others" not in kept.call("memory_recall", query=QUERY)

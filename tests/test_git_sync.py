@@ -568,7 +568,7 @@ def test_undo_reports_path_after_sync(clones: tuple[Clone, ...]) -> None:
     refused = two.vault.call("memory_undo", change=change)
     assert not refused["success"]
     assert "context/plan-2.md" in refused["error"]["message"], refused
-    assert f"memory_show memId={made['memId']}" in refused["error"]["hint"]
+    assert f"memory_show(memId={made['memId']})" in refused["error"]["hint"]
 
 
 def test_restore_refuses_duplicate_id_after_sync(clones: tuple[Clone, ...]) -> None:

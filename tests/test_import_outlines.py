@@ -140,7 +140,6 @@ def test_logseq_code_is_untouched(run: Run, folder: Path, tmp_path: Path) -> Non
         ("- x\n  std::vector is no property", None),
         ("- x\n  collapsed:: true\n  note:: [[y]]\n  id:: 1", "- x\n  note:: [[y]]"),
         ("- due\n  DEADLINE: <2024-03-06 Wed +1m>", "- due 🔁 every month 📅 2024-03-06"),
-        ("- x\n  :PROPERTIES:\n  :id: 5\n  :heading: true\n  :END:", "- # x"),
     ],
 )
 def test_logseq_block_is_converted(given: str, expected: str | None, tmp_path: Path) -> None:

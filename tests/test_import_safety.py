@@ -367,8 +367,8 @@ def test_reader_crash_does_not_affect_other_files(tmp_path: Path) -> None:
         found: list[Item] = []
         for item in reader.read(formats.find_format("evernote")):
             found.append(item)
-            if getattr(item, "key", "") == "enex/b0" and reader.process_id:
-                os.kill(reader.process_id, signal.SIGKILL)
+            if getattr(item, "key", "") == "enex/b0" and reader._process is not None:
+                os.kill(reader._process.pid, signal.SIGKILL)
         reader.close()
     notes_read = [item.key for item in found if isinstance(item, ImportedNote)]
     assert len(set(notes_read)) == len(notes_read)

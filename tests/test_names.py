@@ -266,7 +266,7 @@ def test_remember_note_corrects_mistyped_type(
         succeeded(run("forget", made["memId"], "--confirm", "true"))
     arguments = {"name": "A", "value": "b", "memoryType": given}
     made = run("call", "memory_create", json.dumps(arguments)).json
-    change = f'memory_compound query={made["memId"]} modifications="" memoryType={first}'
+    change = f'memvault compound {made["memId"]} "" --type {first}'
     assert made["warnings"][0].endswith(f"`{change}` changes it")
 
 

@@ -69,6 +69,11 @@ def test_secrets_are_written_with_warning(
             assert f"{found['filePath']} now contains a secret: {kind} in line {line};" in warning
             assert value not in warning
             assert "secrets: allowed" in warning
+    value, _ = made("GitHub token")
+    (warning,) = vault.call("save_search", name="key", query=value)["warnings"]
+    assert "memvault.toml now contains a secret" in warning
+    assert "gitleaks:allow" in warning
+    assert "header" not in warning
 
 
 def test_secrets_in_title_are_left_out_of_file_name_and_id(vault: Vault) -> None:

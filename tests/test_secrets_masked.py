@@ -14,8 +14,12 @@ import pytest
 from conftest import ROOT, Run, sampled, some_of, succeeded, write
 from made_secrets import MADE, made, pieces
 from memvault import Vault
+from memvault.call import LOCAL, Call
 from memvault.cli.registry import all_commands
+from memvault.errors import StorageError
+from memvault.tools.core import invoke
 from memvault.tools.core.registry import all_tools
+from memvault.workspace import Workspace
 from tool_calls import over_mcp, typed
 from tool_matrix import put_secrets
 
@@ -441,3 +445,19 @@ def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
             assert ran.code == 0, ran
             pages = (tmp_path / "site").rglob("*")
             return "".join(page.read_text("utf-8") for page in pages if page.is_file())
+
+
+def test_late_note_hides_paths_of_the_machine(folder: Path) -> None:
+    """A failure after a change is noted without paths that the client may not see."""
+    workspace = Workspace(folder)
+    caller = LOCAL._replace(may_see_paths=False)
+
+    def present(call: Call, *_: object) -> dict[str, Any]:
+        raise StorageError(f"The disk is full: {call.root}/index/terms")
+
+    invoke.call(workspace, "memory_remember", {"title": "Tea", "content": "Green."}, caller)
+    with invoke.call(workspace, "memory_undo", {}, caller, present=present) as outcome:
+        (note,) = outcome.result["warnings"]
+    workspace.close()
+    assert "The disk is full: index/terms" in note
+    assert str(folder) not in note

@@ -431,10 +431,12 @@ def test_setup_reports_impossible_requests(
     home: Path, project: Path, setup: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong program, two scopes, the home folder and a missing vault are each reported."""
-    assert "has no integration with 'emacs'" in refused(setup("emacs"), 1)
+    assert "has no integration with 'emacs'" in refused(setup("emacs"), 2)
     assert "`memvault setup` needs `claude-code|codex|" in refused(setup(), 2)
     assert "cannot be combined" in refused(setup("codex", "--user", "--project"), 2)
-    assert "is your home" in refused(setup("codex", cwd=home), 1)
+    done = setup("codex", cwd=home)
+    assert "is your home" in refused(done, 1)
+    assert "`memvault setup codex --user`" in done.err
     monkeypatch.delenv("MEMVAULT_VAULT")
     refused(setup("codex"), 3)
     succeeded(setup("codex", "--remove"))

@@ -526,3 +526,13 @@ def test_space_created_on_two_clones_merges(tmp_path: Path, git: Git) -> None:
     with open_vault(tmp_path / "a", "alice") as vault:
         found = vault.call("read_messages", spaceId="Release 2")["messages"]
     assert [message["content"] for message in found] == ["from a", "from b"]
+
+
+def test_reply_hints_at_the_option_that_replies_as_another_agent(folder: Path, run: Run) -> None:
+    """The error for a talk to another agent names --agent, but not to an agent over MCP."""
+    run("talk", "user", "Which?", "--agent", "bob")
+    done = run("reply", "1", "yes")
+    assert "received no talk 1" in refused(done, 1)
+    assert "`--agent NAME`" in done.err
+    with open_vault(folder) as vault:
+        assert "--agent" not in vault.call("reply", talkId=1, message="yes")["error"]["hint"]

@@ -303,7 +303,8 @@ def test_trust_asks_on_terminal(hostile: Path, run: Run, answer: str, code: int)
     came_to, shown = at_terminal(hostile, "tools", "trust", "evil", answer=f"{answer}\n")
     assert came_to == code
     assert "sh evil.sh" in shown
-    assert "tools/evil.md, tools/evil.sh" in shown
+    assert "until tools/evil.md changes" in shown
+    assert "until tools/evil.sh changes" in shown
     assert trusted(run, hostile) == (code == 0)
 
 
@@ -443,3 +444,15 @@ def test_trust_refuses_symlink_below_tools(folder: Path, run: Run, place: str) -
     link.symlink_to(to)
     assert f"{place} is a link" in refused(run("t"), 1)
     assert not (folder / "ran.txt").exists()
+
+
+def test_untrust_of_unknown_tool_is_refused(hostile: Path, run: Run) -> None:
+    """Untrusting a name that is no tool fails with a hint; a deleted tool can be untrusted."""
+    done = run("tools", "untrust", "nope")
+    assert "No tool 'nope'" in refused(done, 1)
+    assert "hint: registered are " in done.err
+    assert "it was not trusted" in run("tools", "untrust", "evil").out
+    run("tools", "trust", "evil", "--yes")
+    (hostile / "tools/evil.md").unlink()
+    assert run("tools", "untrust", "evil").code == 0
+    assert "No tool 'evil'" in refused(run("tools", "untrust", "evil"), 1)

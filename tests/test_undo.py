@@ -178,7 +178,7 @@ def test_undo_hint_of_partial_failure_lists_written_files(vault: Vault, folder: 
     assert failed["error"]["code"] == "storage"
     assert "nothing was changed" not in hint
     assert "agents/main/plans/report.md was changed" in hint
-    given = hint.split("memory_undo change=")[1].split("`")[0]
+    given = hint.split("memory_undo(change=")[1].split(")`")[0]
     assert vault.call("memory_undo", change=given)["success"]
     assert files(folder) == before
 

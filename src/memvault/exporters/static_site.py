@@ -40,7 +40,7 @@ _MAX_TEXT = 20_000
 """Maximum number of characters of a memory that the site's search covers."""
 
 
-def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
+def write_site(files: ExportedFiles, target: Path, replaces: bool) -> int:
     """Write a site to a folder, as ``ExportFormat.write``; its other files remain."""
     with target_files(target, replaces, LIST) as folder:
         session = WebSession(files.root)
@@ -90,10 +90,8 @@ class _StaticSite:
             name = public_id(record, self._detector)
             page = self._by_id.setdefault(name, self._pages[record.path])
             if page != self._pages[record.path]:
-                reason = (
-                    f"has the same memory id {name} as another memory, so links open the other one"
-                )
-                self._report(f"{record.path} {reason}")
+                problem = f"has the same memory id {name} as another memory"
+                self._report(f"{record.path} {problem}, so links open the other one")
         self._write_memories(call, view, records)
         self._write_lists(records)
         self._write_map(call, view, records)

@@ -11,10 +11,11 @@ How to add a format:
 
 1. Add a row to ``formats.FORMATS``, and a module with its name here, with two or three functions.
    ``claims(source)`` returns the names of the files that ``read`` reads, and of the program's files
-   without notes. It is empty for other programs' sources. The module ``claims`` lists the
-   remaining files that a user would miss. A format that claims less than half of the notes is
-   imported only if the user chooses it. If other files of the source may be imported as
-   ``folder``, use a note's file name as its key, and add the format to ``formats._KEYED_BY_NAME``.
+   without notes; it is empty for other programs' sources. Without it, all visible files are
+   claimed. The module ``claims`` lists the remaining files that a user would miss. A format that
+   claims less than half of the notes is imported only if the user chooses it. If other files of
+   the source may be imported as ``folder``, use a note's file name as its key, and add the format
+   to ``formats._KEYED_BY_NAME``.
    ``recognize(source)`` returns a ``Confidence``; without it, a claimed file means ``SURE``. It
    reads names and at most the beginning of a file, with ``Source.head``.
    ``read(source)`` yields ``ImportedNote``, ``Attachment`` and ``SkippedItem``. It runs twice, for

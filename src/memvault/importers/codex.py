@@ -173,8 +173,8 @@ class _Rollout:
         elif kind == "thread_name_updated":
             self._session.title = str(payload.get("thread_name") or "")
         elif kind in ("error", "stream_error"):
-            self._session.mark_interrupted()
-            self._shown.mark_interrupted()
+            self._session.is_interrupted = True
+            self._shown.is_interrupted = True
         else:
             self._counts.omitted(f"event {kind}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -18,6 +18,7 @@ from memvault.importers import marked_html
 from memvault.importers.content_counts import ContentCounts
 from memvault.importers.items import Attachment, GivenBytes, SkippedItem
 from memvault.importers.records import reason_for
+from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
 _MAX_ELEMENTS = 1_000_000
@@ -85,11 +86,11 @@ def _is_on(element: Any) -> bool:
 
 
 class Docx:
-    """Converts a document; ``read`` returns the bytes of one of its files, ``key`` is its id."""
+    """Converts a document; ``files`` are those of its zip, ``key`` is its id."""
 
-    def __init__(self, read: Callable[[str], bytes], names: frozenset[str], key: str) -> None:
-        self._read = read
-        self._names = names
+    def __init__(self, files: Source, key: str) -> None:
+        self._read = files.read
+        self._names = files.name_set
         self._key = key
         self._counts = ContentCounts()
         self._styles: dict[str, tuple[str, str]] = {}

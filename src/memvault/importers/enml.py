@@ -25,10 +25,9 @@ _KNOWN = frozenset(
     "clipped-content viewas imagealign naturalwidth naturalheight href title isheader "
     "font-family".split()
 )
-_TASK_KEYS = (
-    *("title", "taskStatus", "dueDate", "timeZone", "sortWeight", "taskGroupNoteLevelID"),
-    *("created", "updated", "statusUpdated", "noteLevelID", "dueDateUIOption", "inNote"),
-    *("creator", "lastEditor"),
+_TASK_KEYS = frozenset(
+    "title taskStatus dueDate timeZone sortWeight taskGroupNoteLevelID created updated "
+    "statusUpdated noteLevelID dueDateUIOption inNote creator lastEditor".split()
 )
 """Parts of a task that are converted, or matter only in Evernote."""
 

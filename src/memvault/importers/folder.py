@@ -26,14 +26,9 @@ def recognize(source: Source) -> Confidence:
     return Confidence.POSSIBLE if source.with_endings(*_NOTES) else Confidence.NO
 
 
-def claims(source: Source) -> list[str]:
-    """Return all visible files."""
-    return source.visible
-
-
 def read(source: Source) -> Iterator[Item]:
     """Yield each markdown file as a note, and each other file as an attachment."""
-    for name in claims(source):
+    for name in source.visible:
         yield read_file(source, name) if name.lower().endswith(_NOTES) else attachment(source, name)
 
 

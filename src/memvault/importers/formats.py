@@ -90,6 +90,8 @@ class ImportFormat(NamedTuple):
 
     def claims(self, source: Source) -> frozenset[str]:
         """Return the names of the files that are read, or known to contain no notes."""
+        if not hasattr(self.module, "claims"):
+            return frozenset(source.visible)
         return frozenset(self.module.claims(source))
 
     def read(self, source: Source) -> Iterator[Item]:

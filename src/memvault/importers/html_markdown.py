@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from memvault.importers import plain_text
 from memvault.lazy_pattern import lazy_pattern
@@ -323,9 +323,8 @@ class _Converter:
         self._cells += 1
         text = _join_blocks(self.flow(cell))
         self._cells -= 1
-        return "<br>".join(line.strip() for line in text.split("\n") if line.strip()).replace(
-            "|", "\\|"
-        )
+        lines = filter(None, map(str.strip, text.split("\n")))
+        return "<br>".join(lines).replace("|", "\\|")
 
 
 def _rows(table: Any) -> list[Any]:
@@ -640,24 +639,8 @@ def _character(entity: re.Match[bytes]) -> bytes:
     return (unescape(text) if unescape(text) != text else f"&amp;{text[1:]}").encode()
 
 
-class Target(Protocol):
-    """Receives the tags and texts of HTML from ``parse``."""
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Start an element."""
-
-    def end(self, tag: str) -> None:
-        """End an element."""
-
-    def data(self, data: str) -> None:
-        """Add text."""
-
-    def close(self) -> None:
-        """End the document."""
-
-
-def parse(html: str, target: Target) -> None:
-    """Parse HTML of any length for a target; all elements are closed."""
+def parse(html: str, target: Any) -> None:
+    """Parse HTML of any length for a target of lxml's parser; all elements are closed."""
     from lxml.etree import HTMLParser
 
     parser = HTMLParser(target=target, huge_tree=True)

@@ -130,11 +130,6 @@ class SourceReader:
         self._messages: queue.Queue[ReaderMessage | None] = queue.Queue(_QUEUED)
         self._receiver: threading.Thread | None = None
 
-    @property
-    def process_id(self) -> int:
-        """The id of the worker; 0 if none is running."""
-        return self._process.pid if self._process is not None else 0
-
     def detect(self) -> detection.Detection:
         """Detect the format of the source, and how much of it the format claims.
 

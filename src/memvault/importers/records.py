@@ -17,10 +17,6 @@ from memvault.importers.items import Item, SkippedItem
 
 SECONDS = 20
 """Maximum CPU time of the conversion of one record, in seconds."""
-_EXPECTED = (OSError, ValueError)
-"""Errors whose messages are written for users."""
-_FOREIGN = (UnicodeError,)
-"""Subclasses of ``_EXPECTED`` whose messages are not written for users."""
 
 
 class RecordTooSlow(Exception):
@@ -34,21 +30,15 @@ class _Timer:
     """Whether conversions have a time limit."""
     _is_running = False
 
-    def start(self) -> None:
-        self._is_running = True
-        self._set(SECONDS)
-
-    def stop(self) -> None:
-        self._is_running = False
-        self._set(0)
-
-    def _set(self, seconds: float) -> None:
+    def set(self, seconds: float) -> None:
+        """Start the timer; stop it with 0."""
+        self._is_running = seconds > 0
         if sys.platform != "win32":  # repeat, in case a library catches the exception
             signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1 if seconds else 0)
 
     def fire(self, _number: int, _frame: FrameType | None) -> None:
         if not self._is_running:  # the conversion ended just before
-            self.stop()
+            self.set(0)
             return
         raise RecordTooSlow(f"takes more than {SECONDS} seconds")
 
@@ -90,11 +80,11 @@ def convert_each(
 
 
 def _timed(convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any) -> list[Item]:
-    _timer.start()
+    _timer.set(SECONDS)
     try:
         return _listed(convert(*arguments))
     finally:
-        _timer.stop()
+        _timer.set(0)
 
 
 def _listed(converted: Item | Iterable[Item] | None) -> list[Item]:
@@ -111,7 +101,7 @@ def reason_for(error: BaseException) -> str:
         return "exceeds the memory limit"
     if isinstance(error, RecursionError):
         return "nested too deeply"
-    if isinstance(error, _EXPECTED) and not isinstance(error, _FOREIGN):
+    if isinstance(error, OSError | ValueError) and not isinstance(error, UnicodeError):
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         if reason:
             return str(reason)
