@@ -1,7 +1,7 @@
 """Serve a small vault over HTTP, for the protocol's conformance suite; nothing else uses it.
 
-    python scripts/mcp_conformance.py PORT npx @modelcontextprotocol/conformance server --url
-        http://127.0.0.1:PORT/mcp --suite all
+    python scripts/mcp_conformance.py PORT
+    npx @modelcontextprotocol/conformance server --url http://127.0.0.1:PORT/mcp --suite all
 
 The suite uses its own names for tools, prompts and resources, which are mapped to memvault's
 equivalents if there are any. One client is served at a time.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fit the weights of score parts, and of the features of the match probability, on judged sets.
 
-    PYTHONPATH=bench
-    python training/fit_ranking.py FOLDER [FOLDER ...] [--model multilingual] [--output FILE]
+    PYTHONPATH=bench python training/fit_ranking.py FOLDER [FOLDER ...] [--model multilingual]
+        [--output FILE]
 
 Each FOLDER is a set for ``bench/quality.py``. The program itself retrieves the candidates of every
 query and computes their parts. The weights maximize the likelihood of judged candidates under a

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Compute the statistics for quantizing a built-in transformer's token vectors.
 
-    PYTHONPATH=bench
-    python training/token_statistics.py [--model NAME] [FOLDER ...]
+    PYTHONPATH=bench python training/token_statistics.py [--model NAME] [FOLDER ...]
 
 Writes to the model's folder in ``src/memvault/data``: the mean of the token vectors of all passages
 of judged sets, by default the everyday ones in its languages, the mean absolute difference to it,
