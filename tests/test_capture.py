@@ -1,4 +1,4 @@
-"""A thought is written down without a title: in today's note, as a memory, or in another one."""
+"""Capturing a thought without a title: in today's note, as a memory, or in another note."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EDITOR = 'import sys\nwith open(sys.argv[-1], "a") as file:\n    file.write("- b
 
 
 def items(folder: Path, path: str = DAILY) -> list[str]:
-    """Return the lines of a note's list, without times."""
+    """Return the items of a note's list, without times."""
     text = (folder / path).read_text("utf-8")
     return [line[8:] for line in text.splitlines() if line.startswith("- ") and ":" in line[:6]]
 
@@ -407,7 +407,7 @@ def test_random_in_empty_vault_reports_it(run: Run, folder: Path) -> None:
     assert "The vault has no memories yet" in refused(run("random"), 1)
 
 
-def test_saved_search_replaces_a_query(run: Run, folder: Path, vault: Vault) -> None:
+def test_saved_search_is_accepted_in_place_of_query(run: Run, folder: Path, vault: Vault) -> None:
     """Each command with a query accepts a saved search; its filters can be overridden."""
     write(folder, "issue/a.md", "# Disk full\n\nThe deploy is blocked by a full disk.\n")
     write(folder, "fact/b.md", "# Blocked\n\nA deploy is blocked on Fridays.\n")

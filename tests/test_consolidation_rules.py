@@ -1,4 +1,4 @@
-"""The rules of consolidation and an extractor's proposals, for whatever episodes."""
+"""The rules of consolidation and an extractor's proposals, for any episodes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def proposed(found: ConsolidationInput) -> Proposals:
 def held_after(
     found: ConsolidationInput, proposals: Proposals, facts: int, procedures: int
 ) -> ConsolidationInput:
-    """The vault once so many of the proposals are written, and the facts merged if all are."""
+    """The vault after some of the proposals were written, with facts merged if all were."""
     made = [
         held(f"n{place}", new.text, new.confidence)
         for place, new in enumerate(proposals.facts[:facts])
@@ -176,7 +176,7 @@ def test_consolidate_proposal_lists_its_episodes(
 
 
 @given(EPISODES, FACTS, st.integers(0, 6), st.integers(0, 4))
-def test_consolidate_proposes_only_unwritten_rest(
+def test_consolidate_proposes_only_remaining_facts(
     episodes: list[Episode], facts: list[Memory], done: int, learned: int
 ) -> None:
     """After some proposals were written, the rest is proposed, and then nothing."""
@@ -248,7 +248,9 @@ def test_consolidate_resumes_after_kill(run: Run, folder: Path) -> None:
         ("See https://example.org/a/b for more.", False),
     ],
 )
-def test_consolidate_proposes_rules_but_no_remarks(vault: Vault, said: str, proposed: bool) -> None:
+def test_consolidate_proposes_rules_but_not_remarks(
+    vault: Vault, said: str, proposed: bool
+) -> None:
     """A short repeated rule is proposed; tasks, links, remarks and situations are not."""
     for number in range(3):
         vault.call(
@@ -277,7 +279,7 @@ def command(folder: Path, code: str) -> str:
 
 
 def printing(folder: Path, *lines: object) -> str:
-    """Return a command that prints lines, of objects as JSON, whatever it gets."""
+    """Return a command that prints lines, with objects as JSON, for any input."""
     told = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     return command(folder, f"print({chr(10).join(told)!r})")
 

@@ -1,4 +1,4 @@
-"""Only an engine that this user granted is contacted, and the token goes to its address alone."""
+"""Only an engine granted by this user is contacted, and the token is sent only to its address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 
 
 class Listener:
-    """A port that keeps what is sent to it and answers nothing."""
+    """A port that records received data and never answers."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -44,13 +44,13 @@ class Listener:
                         self.received[-1] = connection.recv(65_536)
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         self._socket.close()
 
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    """A port of an attacker's."""
+    """An attacker's port."""
     listening = Listener()
     yield listening
     listening.close()
@@ -117,7 +117,7 @@ def test_token_is_sent_only_to_granted_address(
 
 
 @pytest.mark.promise("S18")
-def test_engine_granted_without_token_gets_none_later(
+def test_engine_granted_without_token_receives_no_later_token(
     folder: Path, listener: Listener, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Recall does not send a token that is set after the push to that push's address."""
@@ -144,7 +144,7 @@ def test_push_sends_token_only_to_typed_address(
     assert listener.received == []
 
 
-def test_failed_push_grants_engine_nothing(folder: Path, listener: Listener, run: Run) -> None:
+def test_failed_push_grants_engine_no_access(folder: Path, listener: Listener, run: Run) -> None:
     """Recall, status and doctor do not contact an engine that has never answered a push."""
     write(folder, "tea.md", "# Tea\n\nGreen.\n")
     write(folder, "memvault.toml", SETTINGS.format(listener.uri) + "patience = 1\n")

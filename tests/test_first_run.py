@@ -56,7 +56,7 @@ def _as_a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Session:
-    """A shell in a folder, whose vault's deep vectors are kept at a share."""
+    """A shell in a folder, with the vault's deep vectors kept at a given share."""
 
     def __init__(self, run: Run, folder: Path, home: Path, share: float) -> None:
         self._run = run
@@ -66,7 +66,7 @@ class Session:
         self._token = ""
 
     def play(self, block: str) -> str:
-        """Return a block with every command's output as it is now."""
+        """Return a block with the current output of every command."""
         return "".join(f"$ {command}\n{self._output(command)}" for command in _commands(block))
 
     def _output(self, command: str) -> str:
@@ -94,7 +94,7 @@ class Session:
 
 
 def _shares_of_pages() -> Iterator[Any]:
-    """Yield each page with both shares, the first of them not that of the page before."""
+    """Yield each page with both shares, alternating which comes first."""
     pages = [page for page in PAGES if _ASKING.search(page.read_text("utf-8"))]
     for number, page in enumerate(pages):
         shares = ["half-way", "complete"]
@@ -110,7 +110,7 @@ def _commands(block: str) -> Iterator[str]:
 
 @sampled(6)
 @pytest.mark.parametrize(("page", "share"), list(_shares_of_pages()))
-def test_transcript_is_the_same_for_every_vector_share(
+def test_transcript_is_independent_of_embedding_progress(
     page: Path, share: str, run: Run, tmp_path: Path
 ) -> None:
     """A documented session shows no answer, score or note that differs between users."""
@@ -138,9 +138,10 @@ def test_readme_session_matches_real_output(share: str, run: Run, tmp_path: Path
 def play_demo(
     place: Path, before: str, monkeypatch: pytest.MonkeyPatch, prefix: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Play the demo in a fresh copy, with both streams as one.
+    """Play the demo in a fresh copy, with merged streams.
 
-    ``before`` is run by Python before each command, and ``prefix`` is a program that starts it.
+    ``before`` is Python code that runs before each command, and ``prefix`` a program that starts
+    the commands.
     """
     shutil.copytree(ROOT / "sample", place / "copy" / "sample")
     script = place / "copy" / "scripts" / "demo.py"
@@ -160,7 +161,7 @@ def play_demo(
 
 @soak_only
 @pytest.mark.parametrize("share", ["half-way", "quick-alone", "complete"])
-def test_demo_succeeds_for_every_vector_share(
+def test_demo_succeeds_during_background_embedding(
     share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The demo in a fresh copy finds its documented results during any background work."""

@@ -1,4 +1,4 @@
-"""The command line takes what people and agents type: unquoted, piped, short, spelled otherwise."""
+"""The command line accepts what people and agents type: unquoted, piped, short, misspelled."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_remember_in_shell_loop_keeps_remaining_lines(folder: Path) -> None:
     assert {file.name for file in folder.glob("context/*.md")} == {"one.md", "two.md", "three.md"}
 
 
-def test_remember_gives_up_on_silent_pipe(folder: Path) -> None:
+def test_remember_times_out_on_silent_pipe(folder: Path) -> None:
     """An open pipe without data ends in a note and an error, and nothing is written."""
     reading, writing = os.pipe()
     done = _remembered(folder, "Never", reading)
@@ -152,7 +152,7 @@ def test_remember_gives_up_on_silent_pipe(folder: Path) -> None:
 
 
 def _values(tool: Tool) -> Iterator[tuple[Parameter, list[str]]]:
-    """Yield the options of a command with what may stand behind each."""
+    """Yield the options of a command with possible values."""
     for entry in tool.shell_parameters:
         if entry.types == (bool,):
             yield entry, []

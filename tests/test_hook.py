@@ -51,7 +51,7 @@ with FileLock(Path(sys.argv[1])):
 
 @pytest.fixture
 def known(folder: Path) -> Path:
-    """A vault that knows something, whose index is current."""
+    """A vault with memories and a current index."""
     with open_vault(folder) as vault:
         for title, text in (
             ("Use PostgreSQL", "PostgreSQL is our database; SQLite stays for tests."),
@@ -70,7 +70,7 @@ def session(path: Path, calls: int, said: str = "") -> Path:
 
 
 def same_form(form: Any, found: Any) -> bool:
-    """Say whether an answer has a form, in which TEXT stands for some words."""
+    """Return whether an answer has a form, in which TEXT matches any words."""
     if isinstance(form, dict) and isinstance(found, dict):
         return form.keys() == found.keys() and all(same_form(form[key], found[key]) for key in form)
     return bool(found.strip()) if form == "TEXT" else bool(form == found)
@@ -241,7 +241,7 @@ def test_hook_ignores_broken_settings(text: str, known: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("endless", [b"", b"x" * 4096])
-def test_hook_gives_up_on_endless_input(endless: bytes, known: Path) -> None:
+def test_hook_times_out_on_endless_input(endless: bytes, known: Path) -> None:
     """A program that never closes its pipe or never stops writing waits one second at most."""
     process = subprocess.Popen(
         [sys.executable, "-m", "memvault", "hook", "prompt"],
@@ -263,13 +263,13 @@ def test_hook_gives_up_on_endless_input(endless: bytes, known: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
-def test_hook_gives_up_on_unwritten_transcript_pipe(known: Path, run: Run, tmp_path: Path) -> None:
+def test_hook_times_out_on_silent_transcript_pipe(known: Path, run: Run, tmp_path: Path) -> None:
     """If the transcript is a pipe without a writer, the hook gives up after one second."""
     os.mkfifo(tmp_path / "pipe")
     silent(run("hook", "stop", stdin=json.dumps({"transcript_path": str(tmp_path / "pipe")})))
 
 
-def test_hook_gives_up_on_slow_disk(
+def test_hook_times_out_on_slow_disk(
     known: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a memory takes minutes to open, a prompt waits one second at most."""
@@ -335,7 +335,7 @@ def test_hook_help_states_actual_time_limits(run: Run) -> None:
 
 @pytest.fixture
 def shop(known: Path, tmp_path: Path, vault: Vault) -> Path:
-    """A project's repository, of which the vault knows something by each of its traits."""
+    """A project's repository, with a memory for each of its properties."""
     for title, text in (
         ("Webshop", "The webshop is built by two people in Lyon."),
         ("Ferry timetable", "The ferry timetable caches its departures for ten minutes."),

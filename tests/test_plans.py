@@ -1,4 +1,4 @@
-"""Plans say when something is to be done; people and tools may write them."""
+"""Plans define when something is due; people and tools may write them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def planned(folder: Path, name: str, kind: str, text: str, zone: tzinfo = UTC) -
 
 
 def fire(folder: Path, now: datetime = NOW) -> tuple[list[str], list[str]]:
-    """Fire what is due; return the runs as ``NAME MOMENT``, and the notes."""
+    """Fire due plans; return the runs as ``NAME MOMENT``, and the notes."""
     runs: list[str] = []
 
     def deliver(event_id: str, timestamp: datetime, data: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ def fire(folder: Path, now: datetime = NOW) -> tuple[list[str], list[str]]:
 
 
 def get(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> dict[str, PlanStatus]:
-    """How the plans stand, by name."""
+    """Return the state of the plans, by name."""
     return {stand.plan.name: stand for stand in at(folder, now, zone).statuses()[0]}
 
 
@@ -237,7 +237,7 @@ def change(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), "utf-8")
 
 
-def test_plan_with_invalid_schedule_blocks_no_other(vault: Vault, folder: Path) -> None:
+def test_plan_with_invalid_schedule_does_not_block_others(vault: Vault, folder: Path) -> None:
     """A plan with no schedule, two or an invalid one is reported, and the other plans run."""
     broken = {
         "none": "name: x",

@@ -1,4 +1,4 @@
-"""Bad files and wrong commands get a right answer, or one clear sentence and a hint."""
+"""Invalid files and commands get a correct answer, or one clear sentence and a hint."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault that all refusals have in common, as none of them changes it."""
+    """A vault shared by all refusals, since none of them changes it."""
     root = tmp_path_factory.mktemp("refusals") / "vault"
     for path, text in FILES.items():
         write(root, path, text)
@@ -108,7 +108,7 @@ def refuse(root: Path, here: Vault, run: Run) -> Run:
     return partial(run, cwd=root)
 
 
-def test_every_refusal_row_checks_its_message() -> None:
+def test_refusal_tables_check_every_message() -> None:
     """Every row of the refusal tables checks part of the message."""
     assert not [row for row in (*COMMANDS, *CALLS, *JSON) if not row[-1].strip()]
 

@@ -1,4 +1,4 @@
-"""A look compares the folder with the scan that was remembered, however the folder has changed."""
+"""The folder is compared with the saved scan, however the folder has changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANY = 700
 
 
 def titles_of(root: Path) -> set[str]:
-    """Return the titles of all memories, as a process that has just begun sees them."""
+    """Return the titles of all memories, as a new process sees them."""
     with open_vault(root) as vault:
         found = vault.call("memory_list", limit=10_000)["memories"]
         assert len(recalled(vault, "wombat", limit=100, type="keyword")) == 100
@@ -29,7 +29,7 @@ def titles_of(root: Path) -> set[str]:
 
 @pytest.fixture
 def settled(folder: Path) -> set[str]:
-    """The titles of a vault that is indexed, and whose last scan is remembered."""
+    """The titles of an indexed vault with a saved scan."""
     for number in range(MANY):
         write(folder, f"{number % 3}/{number}.md", f"# Note {number}\n\nThe wombat digs.\n")
     titles_of(folder)
@@ -91,7 +91,7 @@ def test_saved_scan_detects_moved_and_unignored_files(folder: Path, settled: set
 
 @sampled(4)
 @pytest.mark.parametrize("damage", [b"", b"1 2 ", b"x", b"1 2 \xff" * 99])
-def test_saved_scan_damage_only_takes_time(folder: Path, settled: set[str], damage: bytes) -> None:
+def test_unreadable_saved_scan_is_ignored(folder: Path, settled: set[str], damage: bytes) -> None:
     """An unreadable scan is ignored, and a scan of another index is not compared."""
     file = index_of(folder) / INDEX / "scan"
     kept = file.read_bytes()
@@ -106,7 +106,7 @@ FOLDERS = st.dictionaries(st.integers(0, 1_500).map("{}.md".format), STATES, max
 
 @given(FOLDERS, FOLDERS, st.booleans())
 @settings(max_examples=examples(30))
-def test_saved_scans_differ_in_changed_files_only(
+def test_saved_scan_comparison_lists_changed_files(
     first: dict[str, tuple[int, ...]], second: dict[str, tuple[int, ...]], mostly: bool
 ) -> None:
     """Exactly the added, removed or changed files differ, and a scan is saved completely."""

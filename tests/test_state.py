@@ -1,4 +1,4 @@
-"""Values, goals and the prompt's block of state: small files that people and programs change."""
+"""Values, goals and the prompt's state block: small files changed by people and programs."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ GOALS = "agents/main/goals"
 
 
 def values(vault: Vault, *keys: str) -> dict[str, str]:
-    """What the vault keeps under keys."""
+    """Return the vault's values by key."""
     found = vault.call("get_memories", keys=list(keys))
     assert found["success"], found
     return {entry["key"]: entry["value"] for entry in found["memories"]}
 
 
 def keep(vault: Vault, **pairs: str) -> dict[str, Any]:
-    """Keep values."""
+    """Set values."""
     memories = [{"key": key, "value": value} for key, value in pairs.items()]
     return vault.call("set_memories", memories=memories)
 
@@ -82,7 +82,7 @@ def test_state_values_are_returned_in_requested_order(vault: Vault) -> None:
     ["a/b", "..", "../../x", "a\\b", "ключ 键 🔑", "con", ".hidden", "k" * 900, "1.0", "true",
      "#x: [y]", "A", "- a", "null", "x.md", "'", '"', "@file", "e\u0301"],
 )  # fmt: skip
-def test_state_key_may_be_any_line(vault: Vault, folder: Path, key: str) -> None:
+def test_state_key_can_be_any_single_line(vault: Vault, folder: Path, key: str) -> None:
     """Slashes, dots, any script and long keys map to a file in the folder, never outside it."""
     keep(vault, **{key: "first", "other": "x"})
     keep(vault, **{key: "second"})
@@ -96,7 +96,7 @@ def test_state_key_may_be_any_line(vault: Vault, folder: Path, key: str) -> None
 
 
 @given(value=st.text(max_size=60))
-def test_state_value_may_be_any_text(value: str) -> None:
+def test_state_value_can_be_any_text(value: str) -> None:
     """A value is returned with its whitespace and newlines, however it starts or ends."""
     with tempfile.TemporaryDirectory() as name:
         write(Path(name), "memvault.toml", "")
@@ -111,7 +111,7 @@ def test_state_value_may_be_any_text(value: str) -> None:
     ["---", "---\nkey: other\n---\nx", "\n\n", " x ", "a\n", "\na", "x" * 10**6, "é\n" * 300_000],
     ids=["rule", "header", "lines", "blanks", "end", "begin", "long", "long lines"],
 )  # fmt: skip
-def test_state_value_of_any_content_is_kept_exactly(vault: Vault, folder: Path, value: str) -> None:
+def test_state_value_is_stored_unchanged(vault: Vault, folder: Path, value: str) -> None:
     """A value that looks like a header, is blank or has a million characters is kept exactly."""
     write(folder, f"{KEYS}/bare.md", "By hand, without a header\n")
     keep(vault, k=value, bare=value)
@@ -150,7 +150,7 @@ BROKEN = {
 }
 
 
-def test_state_invalid_file_blocks_no_other_entry(vault: Vault, folder: Path) -> None:
+def test_state_invalid_file_does_not_block_other_entries(vault: Vault, folder: Path) -> None:
     """Invalid files are reported and left unchanged, and all other entries still work."""
     for name, data in BROKEN.items():
         write(folder, f"{KEYS}/{name}", data)
@@ -262,7 +262,7 @@ def test_state_writes_of_eight_processes_are_all_kept(
 
 
 class Hands(RuleBasedStateMachine):
-    """Key-values and goals changed by tools and by hand, against two dicts."""
+    """Key-values and goals changed by tools and by hand, compared with two dicts."""
 
     names = st.sampled_from(["a", "A", "b c", "b-c", "ä", "x/y", "x-y"])
     texts = st.sampled_from(["", "x", "two\n\nlines", "---", " # y "])
@@ -280,7 +280,7 @@ class Hands(RuleBasedStateMachine):
 
     @rule(name=names, text=texts)
     def keeps(self, name: str, text: str) -> None:
-        """Keep a value."""
+        """Set a value."""
         keep(self.vault, **{name: text})
         self.values[name] = text
 
@@ -301,7 +301,7 @@ class Hands(RuleBasedStateMachine):
 
     @rule(pick=st.integers(0, 99), kind=st.sampled_from([KEYS, GOALS]))
     def renames(self, pick: int, kind: str) -> None:
-        """Rename a file in an editor; one that does not say its name has a new one then."""
+        """Rename a file in an editor; a file without a name in its header gets a new name."""
         files = sorted((self.root / kind).glob("*.md"))
         if not files:
             return

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and what is in history and trash comes back."""
+"""Files are written completely or not at all, and history and trash can be restored."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_store_equal_titles_get_different_files(vault: Vault, folder: Path) -> N
     assert titles(vault.call("memory_list")).count("Same title") == 2
 
 
-def test_store_equal_titles_stay_equal(vault: Vault) -> None:
+def test_store_keeps_title_unchanged_if_file_name_gets_suffix(vault: Vault) -> None:
     """A title is stored as given, even if its file name gets a suffix."""
     made = [_remember(vault, "plain", f"text {number}")["memId"] for number in range(3)]
     assert titles(vault.call("memory_list")) == ["plain"] * 3
@@ -390,12 +390,12 @@ def test_store_keeps_mixed_line_endings(vault: Vault, folder: Path, body: str) -
 
 @pytest.fixture
 def store(folder: Path) -> MemoryStore:
-    """The files of a vault, without what is made of them."""
+    """Return the files of a vault, without derived files."""
     return MemoryStore(folder, load_settings(folder))
 
 
 def _file_operations(work: Callable[[], object]) -> int:
-    """Count how often files are opened, linked, renamed or removed while something is done."""
+    """Count how often files are opened, linked, renamed or removed during a function call."""
     counted = {"open", "os.link", "os.rename", "os.remove", "os.mkdir"}
     seen: list[str] = []
     sys.addaudithook(lambda event, _: seen.append(event) if event in counted else None)
@@ -462,7 +462,7 @@ def test_store_symlinked_revision_is_ignored(vault: Vault, folder: Path) -> None
     assert "hidden" not in str(shown)
 
 
-def test_store_future_trash_timestamp_blocks_nothing(vault: Vault, folder: Path) -> None:
+def test_store_future_trash_timestamp_does_not_block_forget(vault: Vault, folder: Path) -> None:
     """A trash entry dated in the year 9999 does not keep others from being forgotten."""
     write(folder, ".memvault/trash/99991231T235959.999Z-abc123/b.md", "# B\n")
     write(folder, "a.md", "# A\n\nzebra\n")
@@ -481,14 +481,14 @@ _TWO_DAYS = 48 * 3_600
 
 
 def _aged(path: Path, seconds: float = _TWO_HOURS) -> Path:
-    """Make a file older than it is."""
+    """Set a file's time to the past."""
     then = time.time() - seconds
     os.utime(path, (then, then))
     return path
 
 
 def _killed(folder: Path) -> Path:
-    """Return the temporary file of a process that was killed while it wrote a file."""
+    """Return the temporary file of a process that was killed while writing a file."""
     folder.mkdir(parents=True, exist_ok=True)
     before = set(folder.iterdir())
     command = [sys.executable, "-c", _WRITER, str(folder / "note.md")]

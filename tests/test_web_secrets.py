@@ -1,4 +1,4 @@
-"""Pages, map files and published sites show no secret of a memory, at any place."""
+"""Pages, map files and published sites show no secret of a memory anywhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACES = (
 
 @pytest.fixture(scope="module")
 def secretive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """A vault with a secret in each place that pages show, and these by their places."""
+    """A vault with a secret in each place that pages show, and the secrets by place."""
     root = tmp_path_factory.mktemp("secretive") / "vault"
     told = {place: made("GitHub token")[0] for place in PLACES}
     bold, escaped = told["bold"], told["escaped"].replace("_", "\\_")
@@ -137,7 +137,7 @@ def test_web_masks_secret_split_by_markup() -> None:
 
 
 @pytest.mark.promise("S84")
-def test_web_page_works_with_keys_of_the_same_mask(tmp_path: Path) -> None:
+def test_web_page_shows_memory_with_several_masked_keys(tmp_path: Path) -> None:
     """A memory with several secret header keys and a secret memId can still be displayed."""
     from memvault.tools.vault import memory_show
     from memvault.web.session import WebSession

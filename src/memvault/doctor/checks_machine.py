@@ -201,8 +201,8 @@ def _stale_memories(vault: VaultInspection) -> list[str]:
     if not suspects:
         return []
     before = {path: _etag(call, path) for path in suspects}
-    call.engine.invalidate()  # they may have been saved since the first refresh
-    indexed = {record.path: record.etag for record in call.engine.list_records(Filters())}
+    records = call.engine.list_records(Filters(), rescans=True)  # some may have been saved since
+    indexed = {record.path: record.etag for record in records}
     return sorted(
         path
         for path, etag in before.items()

@@ -107,7 +107,7 @@ def consolidate_memories(
     becomes a procedure. If the wording differs, it takes three episodes. Proposals quote their
     episodes. A later episode supersedes the facts that it contradicts; other contradictions are
     only reported, once per subject. Facts with the same meaning are merged. Memories that are
-    unimportant, old and were never returned on this machine by recall, show, load or context are
+    unimportant, old and were never returned on this machine by a tool are
     archived: they stay files, and recall still finds them. With `--apply`, the result lists the
     memories written.
     """
@@ -125,10 +125,9 @@ def consolidate_memories(
             "omit `--apply` to see the valid and the invalid lines",
             {"refused": _refused_lines(extracted)},
         )
-    from memvault.consolidation.apply import apply_proposals, lock, prune_counts
+    from memvault.consolidation.apply import apply_proposals, locked, prune_counts
 
-    with lock(call.store):
-        call.engine.invalidate()
+    with locked(call.store, call.engine):
         inputs = _load_inputs(call, days)
         proposals = _proposals(call, inputs, extracted)
         writing = apply_proposals(call.store, call.engine, proposals, inputs.episodes)

@@ -1,4 +1,4 @@
-"""Read files and compute all that an index stores of their memories, without the index."""
+"""Read files and compute everything that an index stores about their memories."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 _REPORTED = 50
-"""The number of files after which progress is reported."""
+"""The number of files between two progress reports."""
 
 Read = tuple[Memory, FileState, int]
-"""A memory, its file's state, and the time at which that was checked, in nanoseconds."""
+"""A memory, its file's state, and the time of that check in nanoseconds."""
 
 
 def read_file(store: MemoryStore, state: FileState) -> Read | None:
     """Read a file and return its memory; None if the file no longer exists.
 
-    A file that cannot be read yields a memory with only the name from its path, and a problem. A
-    file whose header no index can store yields a memory with the name and the text.
+    For an unreadable file the memory has only a name from its path, and a problem. If the header
+    cannot be indexed, it has the name and the text.
     """
     checked = time.time_ns()
     try:
@@ -55,7 +55,7 @@ def read_file(store: MemoryStore, state: FileState) -> Read | None:
     except NotFound:
         return None
     except MemvaultError as error:
-        problem = error.message.removesuffix(f": {state.path}")  # which is shown next to it
+        problem = error.message.removesuffix(f": {state.path}")  # shown next to it
         memory = store.parse(b"", state)._replace(etag="", problem=problem)
         return memory, state, checked
     memory = store.parse(data, fresh)
@@ -67,7 +67,7 @@ def read_file(store: MemoryStore, state: FileState) -> Read | None:
 
 
 def header_problem(memory: Memory, state: FileState) -> str:
-    """Return why an index cannot store a memory's header; empty if it can."""
+    """Return why a memory's header cannot be indexed; empty if it can."""
     try:
         columns_of(ManifestRow(MemoryRecord.from_memory(0, state.size, memory, ""), state, 0, {}))
     except (ValueError, TypeError, RecursionError) as error:
@@ -100,8 +100,8 @@ class Analysis(NamedTuple):
     """The data that an index stores for some memories, in the order of their files.
 
     ``hashes`` are those of the texts of passages. ``passages`` and ``text_blocks`` are the texts to
-    embed, by uid, while ``vectors``, those of all passages in order, is None. ``detected`` is the
-    language of each memory, empty if its text does not show it; such a memory is analyzed in
+    embed, by uid, while ``vectors``, those of all passages in order, is None. ``detected`` is each
+    memory's language, empty if it cannot be detected; such a memory is analyzed in
     ``main_language``.
     """
 
@@ -127,9 +127,9 @@ def analyze(
     report: Callable[[int], None] = lambda _: None,
     language: str = "",
 ) -> Analysis:
-    """Return what an index stores of files; those that no longer exist are left out.
+    """Return the index data of files; deleted files are omitted.
 
-    ``language`` is the main language, by default that of most memories, indexed or of the task.
+    ``language`` is the main language, by default the most frequent one of the index and the task.
     ``report`` is called with the number of bytes done.
     """
     read = [file for state in task.files if (file := read_file(store, state)) is not None]
@@ -162,7 +162,7 @@ def analyze(
 
 
 def embed(analysis: Analysis, table: StaticEmbedder) -> Analysis:
-    """Return an analysis with vectors and subwords instead of the texts to embed."""
+    """Return an analysis with vectors and subwords in place of the texts to embed."""
     from memvault.index.local.soft_match import with_subwords
 
     vectors = table.embed([*chain.from_iterable(analysis.passages.values())])
@@ -171,7 +171,7 @@ def embed(analysis: Analysis, table: StaticEmbedder) -> Analysis:
 
 
 def joined(analyses: Sequence[Analysis]) -> Analysis:
-    """Return the analysis of all files of some; each of them must be embedded, or none."""
+    """Merge analyses; either all or none of them must be embedded."""
     if len(analyses) == 1:
         return analyses[0]
     vectors = [analysis.vectors for analysis in analyses if analysis.vectors is not None]

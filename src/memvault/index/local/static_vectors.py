@@ -1,7 +1,4 @@
-"""The static vectors of an index, computed with the built-in static embedding table.
-
-They are computed when the index is refreshed.
-"""
+"""The static vectors of an index, computed on refresh with the built-in static embedding table."""
 
 from __future__ import annotations
 
@@ -31,8 +28,9 @@ Texts = Callable[[str], list[str]]
 """A function that returns the passage texts of the memory at a path, as they are indexed."""
 
 _BATCH = 256
-"""Memories after which progress is reported."""
+"""The number of memories after which progress is reported."""
 _MAX_BATCH_PASSAGES = 4_000
+"""The number of passages after which a batch is complete."""
 _MAX_IN_MEMORY = 500
 
 
@@ -89,7 +87,7 @@ class StaticVectors:
 
     @cached_property
     def table(self) -> StaticEmbedder:
-        """The static embedding table; raises ``EmbedderError`` if it cannot be loaded."""
+        """Return the static embedding table; raises ``EmbedderError`` if it cannot be loaded."""
         return open_table()
 
     def opened(self) -> VectorStore | None:
@@ -111,18 +109,18 @@ class StaticVectors:
         return manifest.paths(missing) if missing else []
 
     def is_finished(self, manifest: Manifest) -> bool:
-        """Return whether all memories have vectors that can be searched at once.
+        """Return whether all memories have vectors that can be searched without delay.
 
-        Files that another program has touched are read and verified completely each time, until the
-        card records their new states.
+        Files that another program has touched are verified completely each time, until the card
+        records their new states.
         """
         store = self.opened()
         return (store is None or store.is_unchanged) and not _is_missing(store, manifest).any()
 
     def passages(self, pending: Sequence[tuple[int, str]]) -> dict[int, list[str]]:
-        """Return the passages of the last indexed memories, at most 500, for embedding in memory.
+        """Return the most recently indexed passages, at most 500, for embedding in memory.
 
-        The limit keeps a search from taking long.
+        The limit keeps searches fast.
         """
         return {uid: self._texts(path) for uid, path in pending[-_MAX_IN_MEMORY:]}
 
@@ -134,7 +132,7 @@ class StaticVectors:
             self._add(np.concatenate([*analysis.hashes.values()]), analysis.vectors)
 
     def embed(self, manifest: Manifest) -> None:
-        """Embed the memories that lack vectors, and drop vectors if most belong to none."""
+        """Embed the memories that lack vectors, and report progress if they are many."""
         store = self.opened()
         if store is not None and not store.is_unchanged:
             store.record_states()

@@ -1,4 +1,4 @@
-"""The interfaces of a keyword index and of static vectors, independent of their place."""
+"""Interfaces of a keyword index and of static vectors, independent of their storage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memvault.index.vectors.nearest import ScoredPassages
 
 
 class KeywordStore(Protocol):
-    """A keyword index of one commit."""
+    """The keyword index of a commit."""
 
     def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> KeywordStore:
         """Remove memories and add documents; return the index to commit."""
@@ -40,7 +40,7 @@ class Vectors(Protocol):
     ) -> ScoredPassages:
         """Return the passages of the nearest memories and of ``also``, or all passages.
 
-        ``among`` are the memories that the search is limited to; None for no limit.
+        ``among`` are the memories to search; None for all.
         """
 
 

@@ -1,9 +1,9 @@
 """The static vectors of one vault's memories, stored in Milvus.
 
-The machine that publishes a vault searches its own vectors and uploads them for others. Their
-search in the engine returns the memories with the nearest passages. All passages of these are then
-fetched and compared here, so that a memory's cosine is that of its nearest passage, as in the local
-index.
+The machine that publishes a vault searches its own vectors, and uploads them for other machines.
+These ask the engine for the memories with the nearest passages. All passages of these memories are
+then fetched and compared here, so that a memory's cosine is the cosine of its nearest passage, as
+in the local index.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memvault.index.vectors.nearest import ScoredPassages
 from memvault.index.vectors.vector_store import VectorStore
 
 _PASSAGES_PER_MEMORY = 4
-"""Passages to search for each memory wanted, as one memory may have several near ones."""
+"""Passages to search for per requested memory, since a memory may have several near ones."""
 _BATCH = 256
 _STATE_FILE = "uploaded_vectors.json"
 
@@ -36,7 +36,7 @@ class MilvusVectors(NamedTuple):
     generation: str
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
-        """Return the vector and hash of one passage of each memory, except removed memories."""
+        """See ``Vectors.rows_of``."""
         vectors: dict[int, tuple[Matrix, Any]] = {}
         for row in self._rows([uid for uid in passages if uid >= 0]):
             if passages[row["uid"]] == row["passage"]:

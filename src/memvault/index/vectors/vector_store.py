@@ -1,4 +1,4 @@
-"""The vectors of one embedder and the codes of tokens, by the hashes of their texts."""
+"""The vectors and token codes of one embedder, keyed by text hash."""
 
 from __future__ import annotations
 
@@ -21,57 +21,55 @@ LOCK = "lock"
 _MIN_USED_SHARE = 0.5
 _MIN_ROWS_TO_COMPACT = 1_000
 _ROWS = "rows.i32"
-"""The file with the rows of the last search for the passages of all memories.
+"""The file with the rows of the last hashes, which usually are the next ones.
 
-Each is compared with its hash before it is used, so the file may be of another state.
+Each row is compared with its hash before it is used, so an outdated file does no harm.
 """
 _MIN_REMEMBERED = 1_000
+"""The number of hashes above which their rows are remembered."""
 
 
 class VectorStore:
-    """The vectors of one embedder and the codes of tokens, by the hashes of their texts."""
+    """The vectors and token codes of one embedder, keyed by text hash."""
 
     def __init__(self, file: VectorFile) -> None:
         self._file = file
         self._order: tuple[Places, Hashes] | None = None
         self._rows = np.zeros(0, np.int32)
-        """The rows of the last search for many hashes."""
+        """The content of ``_ROWS``."""
         self._last: tuple[Hashes, Hashes, Integers] | None = None
-        """These hashes, the stored ones, and the rows."""
+        """The last hashes, the stored hashes at that time, and the rows."""
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
-        """Open the vectors in a folder; None if there are none that can be used."""
+        """Open the vectors in a folder; None if there are no usable ones."""
         file = VectorFile.open(folder)
         return cls(file) if file is not None else None
 
     @classmethod
     def create(cls, folder: Path, card: VectorCard) -> Self:
-        """Create an empty file, or open the one that another process has created in the meantime.
+        """Create an empty file, or open the one that another process has just created.
 
         Raises:
-            OSError: the folder cannot be written.
-            StorageError: the parent folder was deleted; it is not recreated.
-            TimedOut: another process holds the lock for too long.
+            OSError: if the folder is not writable.
+            StorageError: if the parent folder was deleted; it is not recreated.
+            TimedOut: if another process holds the lock for too long.
         """
         with _locked(folder):
             return cls(_open_or_create(folder, card))
 
     @property
     def folder(self) -> Path:
-        """The folder of the files."""
+        """Return the folder of the files."""
         return self._file.folder
 
     @property
     def card(self) -> VectorCard:
-        """The embedder that computed the vectors, and their number."""
+        """Return the embedder that computed the vectors, and their number."""
         return self._file.card
 
     def row_numbers(self, hashes: Hashes) -> Integers:
-        """Return the row of each hash, or -1 where there is none.
-
-        The rows of many hashes are remembered for the next search, which usually has the same.
-        """
+        """Return the row of each hash, or -1 if missing."""
         _, stored_hashes, _ = self._file.load()
         if self._last is not None and self._last[0] is hashes and self._last[1] is stored_hashes:
             return self._last[2]
@@ -89,7 +87,7 @@ class VectorStore:
         return rows
 
     def _remembered(self, hashes: Hashes, stored_hashes: Hashes) -> Integers:
-        """Return the row of each hash if it is the remembered one, or else -1."""
+        """Return the remembered row of each hash, or -1 if it is another's."""
         rows = np.full(len(hashes), -1, np.int64)
         if len(hashes) > _MIN_REMEMBERED and len(stored_hashes):
             if not len(self._rows):
@@ -101,7 +99,7 @@ class VectorStore:
         return rows
 
     def _search(self, hashes: Hashes, stored_hashes: Hashes) -> Integers:
-        """Return the row of each hash, or -1 where there is none."""
+        """Find the rows by binary search."""
         if self._order is None or len(self._order[1]) != len(stored_hashes):
             order = np.argsort(stored_hashes)
             self._order = order, stored_hashes[order]
@@ -125,7 +123,7 @@ class VectorStore:
         return cosines
 
     def token_codes(self, hashes: Hashes) -> list[Codes]:
-        """Return the codes of each text's tokens; a text without any has none."""
+        """Return the codes of each text's tokens, possibly none."""
         codes = self._file.load_tokens()
         rows = self.row_numbers(hashes)
         _, _, ends = self._file.load()
@@ -133,9 +131,9 @@ class VectorStore:
         return [codes[bounds[row] : bounds[row + 1]] if row >= 0 else codes[:0] for row in rows]
 
     def add(self, hashes: Hashes, rows: Matrix, codes: Sequence[Codes] = ()) -> None:
-        """Add the vectors of texts, except those that another process has added in the meantime.
+        """Add the vectors of texts, except those that another process has just added.
 
-        ``codes`` are those of each text's tokens, or empty. Raises OSError, StorageError or
+        ``codes`` has the token codes of each text, or is empty. Raises OSError, StorageError or
         TimedOut.
         """
         with self._updating():
@@ -169,10 +167,10 @@ class VectorStore:
             self._file.store_calibration(calibration)
 
     def compact(self, used: Hashes, max_tokens: int) -> None:
-        """Drop the vectors that no memory uses if they are more than half, and surplus tokens.
+        """Drop unused vectors if they are more than half, and surplus tokens.
 
-        ``used`` are the hashes of all texts; those first in order keep their tokens as long as
-        ``max_tokens`` are not exceeded. Raises OSError, StorageError or TimedOut.
+        ``used`` are the hashes of all texts; the first ones keep their tokens up to ``max_tokens``.
+        Raises OSError, StorageError or TimedOut.
         """
         with self._updating():
             rows, hashes, ends = self._file.load()
@@ -197,9 +195,9 @@ class VectorStore:
 
     @contextmanager
     def _updating(self, seconds: float = 30.0) -> Iterator[None]:
-        """Hold the lock, and load what other processes have added.
+        """Hold the lock, and load rows added by other processes.
 
-        A file that is missing or corrupted is replaced by an empty one.
+        A missing or corrupted file is replaced by an empty one.
         """
         with _locked(self._file.folder, seconds):
             previous_card = self.card
@@ -211,7 +209,7 @@ class VectorStore:
 
 
 def _ends(codes: Sequence[Codes], count: int) -> Hashes:
-    """Return the number of tokens up to and including each of ``count`` texts."""
+    """Return the cumulative token counts of ``count`` texts."""
     lengths = [len(passage_codes) for passage_codes in codes] or [0] * count
     return np.cumsum(np.array(lengths, np.uint64))
 
@@ -225,7 +223,7 @@ def _open_or_create(folder: Path, card: VectorCard) -> VectorFile:
 
 @contextmanager
 def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
-    """Hold the lock of a store's folder; a deleted index is not recreated by a running process."""
+    """Hold the lock of a store's folder, without recreating a deleted index."""
     try:
         with FileLock(folder.parent / LOCK, seconds, makes_folder=False):
             yield
