@@ -47,8 +47,8 @@ class Settled(NamedTuple):
 
 def embed_until(index: LocalIndex, waiting: int) -> None:
     """Embed memories until at most ``waiting`` lack transformer vectors."""
-    if index.schedule.pending_transformer() > waiting:
-        index.schedule.embed_missing(lambda: index.schedule.pending_transformer() > waiting)
+    if index.schedule.pending() > waiting:
+        index.schedule.embed_missing(lambda: index.schedule.pending() > waiting)
 
 
 def first_answers(

@@ -683,7 +683,7 @@ def test_deep_first_hits_are_stable_while_embedding(
     ):
         for most in (30, 15, -1):
             index.schedule.embed_missing(
-                partial(lambda most: index.schedule.pending_transformer() > most, most)
+                partial(lambda most: index.schedule.pending() > most, most)
             )
             found = [vault.call("memory_recall", query=entry["text"]) for entry in queries[:20]]
             firsts.append([titles(answer)[0] for answer in found])

@@ -70,7 +70,7 @@ def test_reindex_during_embedding_leaves_no_vector_missing(
         (index_of(folder) / "deep").mkdir(exist_ok=True)
         index.schedule.embed_missing(rebuild)
         assert rebuilt
-        assert index.schedule.pending_transformer() == 0
+        assert index.schedule.pending() == 0
 
 
 def test_embedding_workers_of_several_vaults_take_turns(folder: Path, run: Run, auto: None) -> None:
