@@ -1,4 +1,4 @@
-"""Facts, procedures and contradictions from statements and actions in other words."""
+"""Find facts, procedures and contradictions in paraphrased statements and actions."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ def by_meaning(
     analyzer: Analyzer,
     meaning: Meaning,
 ) -> tuple[list[NewFact], list[Contradiction]]:
-    """Join statements that say the same and find those that later ones contradict.
+    """Join paraphrased statements, and find statements that later ones contradict.
 
-    Returns the facts of the exact rules with those in other words, and contradictions by meaning.
-    ``facts`` are those of the exact rules; one that is part of a group is replaced by it. Of a
-    contradiction whose older side is a fact of the vault, the later statement becomes a fact that
-    supersedes it.
+    Returns facts by exact and paraphrased wording, and contradictions by meaning. ``facts`` come
+    from the exact rules; a fact that is part of a group is replaced by the group. If a stored fact
+    is contradicted, the later statement becomes a fact that supersedes it.
     """
     comparison = compare(_sources(inputs, statement_clusters, analyzer), meaning, analyzer)
     groups = paraphrases(comparison)
@@ -68,7 +67,7 @@ def by_meaning(
 def _sources(
     inputs: ConsolidationInput, statement_clusters: Sequence[StatementCluster], analyzer: Analyzer
 ) -> list[StatedText]:
-    """Return the statements of episodes, and the current facts of one sentence."""
+    """Return the statements of episodes, and the current single-sentence facts."""
     created = {episode.episode_id: episode.created for episode in inputs.episodes}
     keys = {cluster.statement.key for cluster in statement_clusters}
     outcomes = [
@@ -123,9 +122,9 @@ def _not_stated(
     analyzer: Analyzer,
     meaning: Meaning,
 ) -> list[NewFact]:
-    """Return the facts without those groups that a fact of the vault, or an earlier one, states.
+    """Return the facts except groups that a stored fact or an earlier one already states.
 
-    Archived facts count too: a proposal that was put aside does not return in other words.
+    Archived facts count too, so that a dismissed proposal does not return in other words.
     """
     known_texts = [
         text for memory in held for text in (memory.title, *sentences(text_of(memory))) if text
@@ -153,7 +152,7 @@ def _with_superseding(
     sources: Sequence[StatedText],
     shared: frozenset[str],
 ) -> list[NewFact]:
-    """Let the fact of a later statement supersede the facts of the vault that it contradicts."""
+    """Make the fact of a later statement supersede the stored facts that it contradicts."""
     *denied, latest = sources
     held = {name for source in denied if source.cluster is None for name in source.ids}
     outdated = tuple(sorted(held - shared))

@@ -165,7 +165,7 @@ class _LogseqGraph:
                 self._blocks[key] = ReferredBlock(ref, text[:_MAX_QUOTED])
 
     def complete(self) -> None:
-        """Add titles and aliases, which are overridden by names of pages."""
+        """Add titles and aliases, which names of pages override."""
         for name, ref in self._others:
             self._refs.setdefault(name, ref)
         self._last_parts.update(name.rpartition("/")[2] for name in self._paths.values())
