@@ -97,7 +97,8 @@ class SourceDatabase:
         """Yield the rows of a query.
 
         Raises:
-            UnreadableDatabase: if a table or column is missing or computed, or a row is too slow."""
+            UnreadableDatabase: if a table or column is missing or computed, or a row is slow.
+        """
         try:
             yield from self._rows(query, arguments)
         except sqlite3.Error as error:
