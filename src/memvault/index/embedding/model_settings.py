@@ -8,7 +8,6 @@ a vault's settings is therefore opened only if this user allowed exactly its cur
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 from collections.abc import Hashable, Mapping
 from pathlib import Path
@@ -217,6 +216,8 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 def _digest(folder: Path, sizes: Mapping[str, int]) -> str:
     """Return one digest of the files' names and bytes."""
+    import hashlib
+
     combined = hashlib.sha256()
     for name in sizes:
         with open(folder / name, "rb") as file:
