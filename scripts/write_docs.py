@@ -53,7 +53,7 @@ def generated() -> dict[Path, str]:
         ROOT / "README.md": with_part(readme, "speed", performance_page.readme_lines(figures)),
         DOCS / "development/performance.md": performance,
         DOCS / "reference/doctor.md": with_part(doctor_page, "codes", doctor.markdown_table()),
-        DOCS / "reference/tools.md": reference.markdown(),
+        DOCS / "reference/tools.md": reference.markdown(cli_registry.find_command),
         DOCS / "reference/tools.schema.json": f"{document}\n",
         DOCS / "reference/mcp.md": with_part(mcp_page, "profiles", profile_table()),
         GUIDE: with_settings(GUIDE.read_text("utf-8")),

@@ -40,12 +40,12 @@ _SESSION = "episode/2026-11-18 Orders are charged twice when the customer clicks
 
 
 def import_all(run: Run, *arguments: str | Path) -> Ran:
-    """Import without being asked."""
+    """Import without a confirmation."""
     return succeeded(run("import", *map(str, arguments), "--yes", "--json"))
 
 
 def notes_in(vault: Path) -> dict[str, bytes]:
-    """Return the files of a vault that travel with it."""
+    """Return the files tracked with a vault."""
     return {
         path.relative_to(vault).as_posix(): data
         for path, data in contents(vault).items()
@@ -174,7 +174,7 @@ def test_import_shows_the_plan_and_asks(folder: Path, tmp_path: Path) -> None:
 
 
 def imported(run: Run, folder: Path, made: Path, path: str) -> str:
-    """Import a source, and return the text of a note that it became."""
+    """Import a source, and return the text of a resulting note."""
     import_all(run, made)
     return notes_in(folder)[path].decode()
 
@@ -208,7 +208,6 @@ def test_session_episode_is_updated_as_it_grows(run: Run, folder: Path, tmp_path
 FORMS = [
     ("codex", "make", "episode/2026-11-19 Round prices to cents.md", "Changed src/pay.py"),
     ("opencode", "make", "episode/2025-11-19 Tax of books.md", "Changed tax.py"),
-    ("opencode", "make_files", "episode/2025-11-19 Tax of books.md", "Changed tax.py"),
     ("gemini", "make", "episode/2026-11-20 A changelog.md", "Changed CHANGELOG.md"),
     ("gemini", "make_object", "episode/2026-11-20 A changelog.md", "by hand"),
     ("chatgpt", "make", "imported/chatgpt/2026/2026-03-01 Cake 1.md", "![[file-AbC123xyz"),
@@ -366,8 +365,10 @@ def test_damaged_source_is_refused_or_listed(
             text = text[:at] + new + text[at + length :]
         try:
             file.write_bytes(text)
-            with contextlib.suppress(MemvaultError):
-                source = open_source(str(made))
+            with (
+                contextlib.suppress(MemvaultError),
+                contextlib.closing(open_source(str(made))) as source,
+            ):
                 detect_format(source)
                 planned = plan(row.read(source), kind, "x", EMPTY_VAULT)
                 for item in row.read(source):

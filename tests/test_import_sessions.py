@@ -1,4 +1,4 @@
-"""Sessions of agents become one episode each, with what was asked, done and decided, once."""
+"""Sessions of agents become one episode each, with requests, actions and decisions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Run, succeeded, write
+from import_sources import opencode as opencode_source
 from memvault.importers.sessions import Session
 from memvault.vault import markdown
 
@@ -16,7 +17,7 @@ _FIRST = "10000000-0000-4000-8000-000000000000"
 
 
 def line(kind: str, minute: int, content: Any, session: str = "s1", **more: Any) -> dict[str, Any]:
-    """Return an entry of Claude Code's record; its id is made of its minute."""
+    """Return an entry of Claude Code's record, with an id based on its minute."""
     message = {"role": kind, "content": content, **more.pop("message", {})}
     return {
         "type": kind,
@@ -37,13 +38,13 @@ def text(said: str) -> list[dict[str, Any]]:
 
 
 def record(folder: Path, name: str, *entries: dict[str, Any]) -> Path:
-    """Write a record of a project's."""
+    """Write a record of a project."""
     lines = "".join(f"{json.dumps(entry)}\n" for entry in entries)
     return write(folder, f"projects/shop/{name}.jsonl", lines)
 
 
 class Episodes:
-    """The episodes that an import made, and its result."""
+    """The episodes of an import, and its result."""
 
     def __init__(self, run: Run, vault: Path, source: Path, kind: str = "claude-code") -> None:
         self.found = succeeded(run("import", str(source), "--from", kind, "--yes", "--json")).json
@@ -276,7 +277,7 @@ def test_session_title_ignores_other_summaries_and_errors(
 
 
 def rollout(folder: Path, name: str, *entries: tuple[str, dict[str, Any]]) -> Path:
-    """Write a record of Codex's."""
+    """Write a Codex record."""
     lines = [
         json.dumps(
             {"timestamp": f"2026-11-19T10:00:{number:02}.000Z", "type": kind, "payload": one}
@@ -287,7 +288,7 @@ def rollout(folder: Path, name: str, *entries: tuple[str, dict[str, Any]]) -> Pa
 
 
 def said(kind: str, text: str) -> tuple[str, dict[str, Any]]:
-    """Return an event of Codex's."""
+    """Return a Codex event."""
     return "event_msg", {"type": f"{kind}_message", "message": text}
 
 
@@ -337,9 +338,6 @@ def test_gemini_files_of_a_session_are_one_episode(run: Run, folder: Path, tmp_p
 
 def test_opencode_added_texts_are_skipped(run: Run, folder: Path, tmp_path: Path) -> None:
     """Added texts, summaries of compactions and sub-agents' sessions are counted."""
-    about = {"id": "ses_1", "title": "New session - 2026", "directory": "/home/ana/shop"}
-    child = {"id": "ses_2", "parentID": "ses_1", "title": "Sub"}
-    storage = tmp_path / "storage"
     messages: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
         (
             {"role": "user"},
@@ -353,17 +351,13 @@ def test_opencode_added_texts_are_skipped(run: Run, folder: Path, tmp_path: Path
         ({"role": "assistant", "summary": True}, [{"type": "text", "text": "In short"}]),
         ({"role": "assistant", "error": {"name": "APIError"}}, []),
     ]
-    for one in (about, child):
-        write(storage, f"session/p/{one['id']}.json", json.dumps(one))
-    for number, (message, parts) in enumerate(messages):
-        write(storage, f"message/ses_1/m{number}.json", json.dumps({"id": f"m{number}", **message}))
-        for index, part in enumerate(parts):
-            write(storage, f"part/m{number}/p{index}.json", json.dumps(part))
-    got = Episodes(run, folder, storage, "opencode")
+    titles = {"ses_1": "New session - 2026", "ses_2": "Sub"}
+    opencode_source.write_sessions(tmp_path / "opencode.db", titles, messages)
+    got = Episodes(run, folder, tmp_path / "opencode.db", "opencode")
     assert got.body.count("Asked") == 1
     assert got.body.endswith("Added.")
     assert "- action_error: It ended with an error of the program" in got.body
-    assert (folder / "episode/Add a rate.md").is_file()
+    assert (folder / "episode/2025-11-19 Add a rate.md").is_file()
     assert got.omitted == {
         "session of a sub-agent": 1,
         "message of the program": 3,

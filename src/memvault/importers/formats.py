@@ -11,11 +11,11 @@ from memvault.errors import MemvaultError, UsageError, suggestion
 from memvault.importers import claims, records
 from memvault.importers.items import (
     UNCLAIMED,
+    Attachment,
     ImportedNote,
     Item,
-    ItemWarning,
     SkippedItem,
-    TypeCount,
+    VaultFile,
 )
 from memvault.importers.source import Source
 
@@ -43,7 +43,7 @@ class Confidence(IntEnum):
 
 
 class SeenItems:
-    """Identifies the items already read, so that reading again after a failure repeats none."""
+    """Tracks the items already read, so that reading again after a failure repeats none."""
 
     def __init__(self) -> None:
         self._before: set[int] = set()
@@ -51,12 +51,7 @@ class SeenItems:
 
     def is_new(self, item: Item) -> bool:
         """Record an item; return whether it was not read before the last restart."""
-        if isinstance(item, ImportedNote):
-            identity = hash((item.key, item.path))
-        elif isinstance(item, SkippedItem | ItemWarning | TypeCount):
-            identity = hash(item)
-        else:
-            identity = hash(item.path)
+        identity = hash(item.path if isinstance(item, Attachment | VaultFile) else item[:2])
         self._now.add(identity)
         return identity not in self._before
 
@@ -95,6 +90,8 @@ class ImportFormat(NamedTuple):
 
     def claims(self, source: Source) -> frozenset[str]:
         """Return the names of the files that are read, or known to contain no notes."""
+        if not hasattr(self.module, "claims"):
+            return frozenset(source.visible)
         return frozenset(self.module.claims(source))
 
     def read(self, source: Source) -> Iterator[Item]:
@@ -182,7 +179,7 @@ _KEYED_BY_NAME = frozenset(
     "folder mnemonics basic-memory mcp-memory claude-memory evernote keep apple-notes word logseq "
     "dendron".split()
 )
-"""Formats whose keys are names, such as paths, which another source may use too."""
+"""Formats whose keys are names, such as paths, which other sources may use too."""
 
 
 def find_format(name: str) -> ImportFormat:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
     from memvault.model import Memory
     from memvault.results import (
-        AvailableModel,
         AvailableModels,
         ChosenModel,
         ListedMemories,
@@ -398,6 +397,7 @@ def vault_status(call: Call) -> VaultStatus:
     idempotent=True,
     own_scope="all",
     examples=("memvault reindex", "memvault reindex --quiet"),
+    view="Indexed {indexed:memory|memories} for the model {embedder}",
 )
 def vault_reindex(call: Call) -> RebuiltIndex:
     """Rebuild the index, and embed the memories without vectors with both embedders.
@@ -451,28 +451,12 @@ def _model_in_use(call: Call) -> str:
 )
 def model_list(call: Call) -> AvailableModels:
     """List the available models for embedding and reranking, and those in use."""
-    from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL, read_card
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
-    from memvault.index.embedding.transformer import FOLDERS
+    from memvault.index.embedding.transformer import builtin_models
 
-    builtin_entry: AvailableModel = {
-        "name": BUILTIN,
-        "dimension": read_card(FOLDERS[BUILTIN]).dimension,
-        "sizeInGb": 0.02,
-        "license": "Apache-2.0",
-        "description": "Built in: a transformer for English; works offline",
-    }
-    multilingual_entry: AvailableModel = {
-        "name": MULTILINGUAL,
-        "dimension": read_card(FOLDERS[MULTILINGUAL]).dimension,
-        "sizeInGb": 0.03,
-        "license": "MIT",
-        "description": "Built in, for 24 languages: used if more than a tenth of the memories "
-        "are not English",
-    }
     return {
         "inUse": call.hide_paths(_model_in_use(call)),
-        "models": [builtin_entry, multilingual_entry, *known_models(EMBEDDING)],
+        "models": [*builtin_models(), *known_models(EMBEDDING)],
         "rerankerInUse": call.hide_paths(call.settings.rerank.model),
         "rerankers": known_models(CROSS_ENCODER),
     }
@@ -488,6 +472,9 @@ def model_list(call: Call) -> AvailableModels:
         "memvault model use BAAI/bge-small-en-v1.5",
         "memvault model use Xenova/ms-marco-MiniLM-L-6-v2 --for rerank",
     ),
+    view="""
+        Using {name}  version {version}  embedded {embedded:memory|memories}
+           before: {previous}""",
 )
 def model_use(
     call: Call,
@@ -505,12 +492,12 @@ def model_use(
     auto removes the setting: builtin or multilingual is then selected by the vault's languages.
 
     It is used in addition to the built-in static embeddings, which are used alone until the
-    candidate memories are embedded. With for = rerank the model becomes the cross-encoder of
+    candidate memories are embedded. With `--for rerank` the model becomes the cross-encoder of
     `memvault recall --rerank`, and nothing is embedded. The network is only used to download a
     model that is not on this machine.
 
-    Ranking weights are fitted to the built-in models. With another model, ``vectors`` in
-    ``[ranking]`` of memvault.toml sets the weight of its vectors.
+    Ranking weights are fitted to the built-in models. With another model, vectors in
+    [ranking] of memvault.toml sets the weight of its vectors.
     """
     from memvault.index.embedding import model_check
 
@@ -542,6 +529,9 @@ def model_use(
     read_only=True,
     own_scope="all",
     examples=("memvault model verify", "memvault model verify --json"),
+    view="""
+        {name} works  version {version}  {seconds:.1f} s
+           similarity of related texts {related}, of unrelated texts {unrelated}""",
 )
 def model_verify(
     call: Call,
