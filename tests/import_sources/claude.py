@@ -65,7 +65,7 @@ def make(folder: Path) -> Path:
 
 
 def make_folder(folder: Path) -> Path:
-    """Write the parts in folders of their own, as exports since 2026 have them.
+    """Write each part in its own folder, like exports since 2026.
 
     The conversation has an artifact, a created file, citations, files and a branch. No real export
     was available; the keys are taken from public converters.

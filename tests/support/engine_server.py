@@ -1,6 +1,6 @@
 """A Milvus server for tests: milvus-lite in a separate process that many machines can use.
 
-python engine_server.py FOLDER PORT [TOKEN]
+    python engine_server.py FOLDER PORT [TOKEN]
 
 It runs one call at a time, since milvus-lite cannot write concurrently. With a token it refuses
 other clients with the messages of Milvus 2.6's proxy. It does not answer calls listed in the file

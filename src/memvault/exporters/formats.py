@@ -22,7 +22,7 @@ class ExportFormat(NamedTuple):
         """Write the files and return their number; ``replaces`` allows an existing target.
 
         Raises:
-            Refused: the target exists.
+            Refused: if the target exists.
             StorageError: if it cannot be written.
         """
         module = import_module(f"memvault.exporters.{self.module}")
