@@ -1,4 +1,4 @@
-"""A tool takes what its schema says and what the table of leniencies has, and refuses the rest."""
+"""A tool accepts values of its schema and the documented leniencies, and refuses all others."""
 
 from __future__ import annotations
 
@@ -351,7 +351,7 @@ def usual(parameter: Parameter) -> Any:
 
 
 def whole(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the given arguments, and whatever else of texts can be given."""
+    """Return the given arguments and any other text arguments."""
     texts = (str, list, dict)
     more = [entry for entry in parameters if entry.required or set(texts) & set(entry.types)]
     return {
@@ -361,12 +361,12 @@ def whole(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> dict[str,
 
 
 def code(root: Path, *line: str) -> str:
-    """Run a command line; return its error's code, or nothing."""
+    """Run a command line; return its error's code, or None."""
     return error(printed(root, *line))
 
 
 def error(found: Any) -> str:
-    """Return the code of a result's error, which may be flat, or nothing."""
+    """Return the code of a result's error, which may be flat, or None."""
     failed = found.get("error", {})
     return str((found if isinstance(failed, str) else failed).get("code", ""))
 

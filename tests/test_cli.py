@@ -1,4 +1,4 @@
-"""The command line and its completion: the same tools and results, and nothing else on stdout."""
+"""The command line and its completion: the same tools and results, and clean standard output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOTE = "---\nid: wombats-are-nocturnal-abc123\ntags: [animal]\n---\n\n# Wombats\
 
 @pytest.fixture
 def notes(folder: Path) -> Path:
-    """A vault with memories, a talk that was received, a space that was entered, and a place."""
+    """A vault with memories, a received talk, an entered space, and a place."""
     write(folder, "fact/wombats.md", NOTE)
     write(folder, "issue/crows.md", "# Crows\n\nThey fly over the harbour.\n")
     header = "type: talk\ntimestamp: 2026-01-31T12:00:00.000Z\nfrom: bob\ntalkId: 7"
@@ -463,7 +463,7 @@ hostile_vault = pytest.fixture(hostile_names)
 
 
 def offered(line: str) -> list[str]:
-    """Return what is offered at the end of a line."""
+    """Return the completions at the end of a line."""
     *before, typed = line.split(" ")
     return [choice.word for choice in candidates(before[1:], typed)]
 

@@ -1,4 +1,4 @@
-"""Help, public names, and the one way to write; scripts/check_repository.py checks the pages."""
+"""Help, public names, and the single module that writes files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _WRITERS = {
 
 
 def _writes(tree: ast.AST) -> list[int]:
-    """Return the lines on which a file may be opened for writing, or made."""
+    """Return the lines on which a file may be opened for writing or created."""
     lines = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):

@@ -1,4 +1,4 @@
-"""A vault in git: set up once, committed call by call, and what is refused in one sentence."""
+"""A vault in git: initialized once, committed call by call, with clear refusals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def repository(folder: Path, vault: Vault) -> Path:
-    """A vault that is a repository with a first commit, and commits by itself."""
+    """A vault in a repository with a first commit and automatic commits."""
     assert vault.call("git_init")["success"]
     write(folder, "memvault.toml", "version = 1\n\n[git]\nautocommit = true\n")
     git(folder, "add", "--all")

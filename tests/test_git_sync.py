@@ -40,7 +40,7 @@ def titled(mem_id: str, title: str, text: str) -> str:
 
 @pytest.fixture
 def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
-    """Two clones of one vault, where git has no user name."""
+    """Two clones of one vault, without a git user name."""
     without_identity(monkeypatch, tmp_path / "home")
     yield from cloned(tmp_path)
 

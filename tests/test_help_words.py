@@ -1,4 +1,4 @@
-"""Help and messages in the words of their reader: options in a shell, keys in JSON."""
+"""Help and messages use the reader's terms: options in a shell, keys in JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORD = re.compile(r"(?<![\w-])[\w-]+")
 
 
 def keys_unlike_options(entry: registry.ShellCommand) -> set[str]:
-    """Return the keys of a command's arguments, and of their objects, that no option is called."""
+    """Return the keys of a command's arguments, and of their objects, that are not option names."""
     whole: Iterator[Parameter] = iter(entry.parameters if isinstance(entry, Tool) else ())
     parts = [part for one in whole for part in (one, *one.items)]
     parts += entry.shell_parameters
@@ -31,7 +31,7 @@ def keys_unlike_options(entry: registry.ShellCommand) -> set[str]:
 
 
 def is_a_key(word: str) -> bool:
-    """Return whether a word is spelled as only a key is, such as ``memoryType``."""
+    """Return whether a word is spelled like a key, such as ``memoryType``."""
     return re.fullmatch(r"[a-z]+([A-Z][a-z]*)+", word) is not None
 
 

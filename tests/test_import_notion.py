@@ -1,4 +1,4 @@
-"""Notion's exports: zips in a zip, properties of every type, dates of other languages, callouts."""
+"""Notion's exports: nested zips, properties of every type, localized dates, callouts."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_nested_zip_expansion_is_limited(run: Run, folder: Path, tmp_path: Path)
 
 
 def database(folder: Path, properties: str, columns: str) -> Path:
-    """Write an export with a database of one page with properties, and a page that it names."""
+    """Write an export with a database of one page with properties, and a page it refers to."""
     made = folder / "Export"
     write(made, f"Home {HOME}.md", "# Home\n\nText.\n")
     write(made, f"Tasks {BASE}.csv", f"Name,{columns}\nRow,x\n")

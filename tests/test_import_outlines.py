@@ -22,7 +22,7 @@ from test_import_details import Imported
 
 
 def counts(source: Path, kind: str) -> dict[str, dict[str, int]]:
-    """Return the numbers of converted and of omitted parts of a source by their types."""
+    """Return the numbers of converted and of omitted parts of a source, by type."""
     found: dict[str, dict[str, int]] = {"converted": {}, "omitted": {}}
     for item in formats.find_format(kind).read(open_source(str(source))):
         if isinstance(item, TypeCount):

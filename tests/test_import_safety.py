@@ -1,4 +1,4 @@
-"""An import keeps what the vault has, whatever the source, and reports what it leaves out."""
+"""An import preserves the vault's files, whatever the source, and reports omissions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from test_import import import_all, notes_in
 
 
 def limited(folder: Path, kilobytes: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run memvault where no file can grow beyond a size."""
+    """Run memvault with a limited file size."""
     script = f'ulimit -f {kilobytes}; trap "" XFSZ; exec "$@"'
     command = ["bash", "-c", script, "bash", sys.executable, "-m", "memvault", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -75,7 +75,7 @@ def write(folder: Path, name: str, kind: str, more: str = "") -> None:
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
-    """A vault with more than 50 of everything that can be listed."""
+    """A vault with more than 50 entries of everything that can be listed."""
     folder = tmp_path_factory.mktemp("crowded")
     (folder / "memvault.toml").write_text("version = 1\n", "utf-8")
     for number in range(MANY):
@@ -109,7 +109,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
 
 
 def read(vault: Vault, name: str, **more: Any) -> dict[str, Any]:
-    """Call a tool so that it has much to list."""
+    """Call a tool with arguments that produce a long list."""
     return vault.call(name, **ARGUMENTS.get(name, {}), **more)
 
 
@@ -125,7 +125,7 @@ def listings(value: Any) -> Iterator[list[Any]]:
 
 
 def can_read(tool: Tool) -> bool:
-    """Say whether a tool only reads, and can be called here."""
+    """Return whether a tool is read-only and can be called here."""
     return tool.read_only and tool.group != "world" and not tool.open_world
 
 

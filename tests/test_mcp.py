@@ -1,4 +1,4 @@
-"""An MCP client gets every tool with the results of the command line, and notes of changes."""
+"""An MCP client gets every tool with the command line's results, and change notifications."""
 
 from __future__ import annotations
 
@@ -274,13 +274,13 @@ ECHO = "---\ndescription: x\ncommand: python3 echo.py\n---\n"
 
 
 class Heard:
-    """The notifications that a client of an older protocol version got."""
+    """The notifications received by a client of an older protocol version."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []
 
     async def __call__(self, message: Any) -> None:
-        """Take a message down."""
+        """Record a message."""
         self.messages.append(message)
 
     async def until(self, found: Callable[[Any], bool]) -> Any:

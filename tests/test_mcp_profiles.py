@@ -1,4 +1,4 @@
-"""An MCP client gets chosen tools, prompts, lists and texts that tell all that it needs."""
+"""An MCP client gets the selected tools, prompts, lists and texts with all it needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def names(client: Client) -> list[str]:
 
 
 def offered(folder: Path, tools: str = "", *options: str) -> list[str]:
-    """Return what a server offers that is started with some tools, or none named."""
+    """Return what a server offers with the given tools, or by default."""
     found: list[str] = []
 
     async def talk(client: Client) -> None:
@@ -219,7 +219,7 @@ def kept(folder: Path) -> Path:
 
 
 async def text_of(client: Client, name: str, **arguments: str) -> str:
-    """Return what a prompt says."""
+    """Return a prompt's text."""
     answer = await client.get_prompt(name, arguments)
     (message,) = answer.messages
     assert message.role == "user"

@@ -1,4 +1,4 @@
-"""Messages name commands in backticks, and are rendered for callers that have tools."""
+"""Messages contain commands in backticks, and are rendered for callers that use tools."""
 
 from __future__ import annotations
 

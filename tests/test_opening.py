@@ -1,4 +1,4 @@
-"""A person reaches the files themselves: by path, in an editor, in Obsidian, from a template."""
+"""People can access the files: by path, in an editor, in Obsidian, from a template."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_remember_fills_in_template(run: Run, folder: Path) -> None:
 
 
 def scripted(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Set an editor that runs Python code on the file at ``path``, whose text is ``text``."""
+    """Set an editor that runs Python code on the file at ``path`` with the text ``text``."""
     script = folder.parent / "editor.py"
     head = "import os, pathlib, signal, sys, time\npath = pathlib.Path(sys.argv[-1])\n"
     script.write_text(f"{head}text = path.read_text('utf-8')\n{code}\n", "utf-8")

@@ -27,7 +27,7 @@ ALLOWED = "secrets: allowed\n"
 
 
 def deploy(root: Path, said: str, header: str = "") -> None:
-    """Write a memory that tells a secret."""
+    """Write a memory that contains a secret."""
     text = f"# Deploy\n\nThe deploy job reads this secret every night:\n\n{said}\n\nNothing else."
     write(root, "deploy.md", f"---\nid: deploy-1\n{header}---\n\n{text}\n")
 
@@ -72,7 +72,7 @@ def test_secrets_of_shown_memory_are_visible_in_shell(folder: Path, run: Run) ->
 
 
 def asked(root: Path, said: str = "deploy", vault: str = "") -> list[Any]:
-    """Return what tools tell over MCP of the memory, whole and in parts, or in a named vault."""
+    """Return tool results about the memory over MCP, whole and in parts, or in a named vault."""
     own = f"{vault}:deploy-1" if vault else "deploy-1"
     query = {"query": f"deploy job secret {said.splitlines()[0]}"}
     several = query | ({"vaults": ["all"]} if vault else {})
@@ -343,7 +343,7 @@ def test_secrets_in_shell_overviews_are_masked(
 
 @pytest.fixture(scope="module")
 def filled_with_secrets(filled: Path) -> tuple[Path, dict[str, str]]:
-    """A vault with a secret in each place, and these."""
+    """A vault with a secret in each place, and the secrets."""
     return filled, put_secrets(filled)
 
 
@@ -409,7 +409,7 @@ def test_secrets_header_applies_in_every_front_end(
 
 
 def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
-    """Return what a front end shows of the one memory of a vault."""
+    """Return how a front end shows the only memory of a vault."""
     match front_end:
         case "mcp":
             return json.dumps(over_mcp(root, "memory_show", {"memId": "deploy-1"}))

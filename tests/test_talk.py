@@ -1,4 +1,4 @@
-"""Talk and spaces reach whom they are meant for, and keep what was written in them."""
+"""Talks and spaces reach their recipients, and keep their messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(result: dict[str, Any]) -> int:
 
 
 def next_event(folder: Path, agent: str) -> dict[str, Any]:
-    """Take the next event of an agent; its data."""
+    """Take the next event of an agent; return its data."""
     with open_vault(folder, agent) as vault:
         found = vault.call("peek_inbox")["events"]
     return dict(found[0]["data"]) if found else {}
@@ -153,7 +153,7 @@ class Conversation:
             )
 
     def wait(self, agent: str, *wanted: tuple[str, str]) -> tuple[str, str]:
-        """Wait for answers of others to talks; which talk was answered, and the answer."""
+        """Wait for others' answers to talks; return the answered talk, and the answer."""
         events = [
             {"eventType": "User", "talkId": self.numbers[text]}
             if name == "user"

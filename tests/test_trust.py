@@ -1,4 +1,4 @@
-"""Nothing that lies in a vault runs before its user has trusted exactly that."""
+"""No code in a vault runs before its user has trusted exactly that code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOOL = "---\ndescription: Does harm\ncommand: [sh, evil.sh]\n---\n"
 
 @pytest.fixture
 def hostile(folder: Path) -> Path:
-    """A vault with a tool that leaves a mark in the folder in which it runs."""
+    """A vault with a tool that creates a file in the folder in which it runs."""
     write(folder, "tools/evil.md", TOOL)
     write(folder, "tools/evil.sh", SCRIPT).chmod(0o755)
     write(folder, "tools/evil2.md", "---\ndescription: y\ncommand: ./evil.sh x\n---\n")
@@ -36,7 +36,7 @@ def hostile(folder: Path) -> Path:
 
 
 def ran(folder: Path) -> bool:
-    """Say whether the tool has run since this was last asked."""
+    """Return whether the tool has run since the last call."""
     file = folder / "ran.txt"
     there = file.exists()
     file.unlink(missing_ok=True)
@@ -44,7 +44,7 @@ def ran(folder: Path) -> bool:
 
 
 def trusted(run: Run, folder: Path) -> bool:
-    """Say whether the tool may run; it ran if and only if it may."""
+    """Return whether the tool may run, after checking that it ran if and only if it may."""
     done = run("call", "evil", cwd=folder)
     assert ran(folder) == (done.code == 0), done
     return done.code == 0

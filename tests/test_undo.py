@@ -31,14 +31,14 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 def remember(vault: Vault, **given: Any) -> dict[str, Any]:
-    """Remember something as a fact."""
+    """Remember a text as a fact."""
     made = vault.call("memory_remember", memoryType="fact", **given)
     assert made["success"], made
     return dict(made)
 
 
 def changes(vault: Vault) -> list[dict[str, Any]]:
-    """Return what the log tells, newest first."""
+    """Return the entries of the log, newest first."""
     found = vault.call("memory_log", limit=1_000)
     assert found["success"], found
     return list(found["changes"])

@@ -22,8 +22,8 @@ class ExportFormat(NamedTuple):
         """Write the files and return their number; ``replaces`` allows an existing target.
 
         Raises:
-            Refused: the target exists.
-            StorageError: it cannot be written.
+            Refused: if the target exists.
+            StorageError: if it cannot be written.
         """
         module = import_module(f"memvault.exporters.{self.module}")
         written: int = getattr(module, self.function)(files, target, replaces)
@@ -44,7 +44,7 @@ def chosen(target: str, name: str) -> ExportFormat:
     """Return the format with a name, or the format of a target's extension.
 
     Raises:
-        UsageError: there is none.
+        UsageError: if there is none.
     """
     for entry in FORMATS:
         if entry.name == name if name else target.lower().endswith(entry.endings):

@@ -1,8 +1,8 @@
 """Export a static site: a page for each memory, lists, a search and a map.
 
-The pages work from a disk or below any URL, since all links are relative. They are rendered as by
-``memvault web``: no code in a memory runs, and secrets are masked. A file in the folder lists the
-written files, so that the next export can delete outdated ones.
+The pages work from a disk or below any URL, since all links are relative. They are rendered like
+``memvault web``: code in a memory never runs, and secrets are masked. A file in the folder lists
+the written files, so that the next export can delete outdated ones.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def write_site(files: ExportedFiles, target: Path, replaces: bool) -> int:
 
 
 class _StaticSite:
-    """Writes the pages and attachments of a site."""
+    """The writer of a site's pages and attachments."""
 
     def __init__(self, session: WebSession, files: ExportedFiles, target: TargetFiles) -> None:
         self._session = session
@@ -102,7 +102,7 @@ class _StaticSite:
 
     @cached_property
     def _attachments(self) -> dict[str, str]:
-        """The targets of files that pages may link to, unless their names contain secrets.
+        """Return the targets of files that pages may link to, unless their names contain secrets.
 
         SVG pictures are excluded, since they can run scripts.
         """

@@ -57,7 +57,7 @@ class _ArchiveSource(Source):
         super().__init__(path)
         self._stack = contextlib.ExitStack()
         self._room = max(_MIN_EXPANDED, _MAX_RATIO * packed_size)
-        """Number of bytes to which further files may expand."""
+        """The remaining number of bytes to which files may expand."""
 
     def close(self) -> None:
         self._stack.close()
@@ -160,7 +160,7 @@ class _PackedFile(io.RawIOBase):
 class _ZipSource(_ArchiveSource):
     """The files of one or more zips.
 
-    A zip that contains only zips, such as Notion's, stands for their files.
+    A zip that contains only zips, as Notion's do, represents the files in them.
     """
 
     form = "zip"

@@ -166,7 +166,7 @@ def _opened(source: Source, name: str, opened: ExitStack) -> SourceDatabase:
 def _is_left_by_program(source: Source, name: str) -> bool:
     """Return whether a database has a write-ahead log, but is not open in a program.
 
-    SQLite would create a file beside it even for reading.
+    SQLite would create a file next to it even for reading.
     """
     has_log = f"{name}-wal" in source.name_set and f"{name}-shm" not in source.name_set
     return has_log and source.size(name) <= _MAX_BYTES

@@ -186,9 +186,9 @@ class Docx:
                 self._numbered[_value(style, "styleId")] = numbered
 
     def _list(self, properties: Any, style: str) -> tuple[int, str] | None:
-        """Return the level and tag of the list of a paragraph or of its style; None without one.
+        """Return the level and tag of the list of a paragraph or of its style, or None.
 
-        A style may also be called like one of Word's list styles, without a list definition.
+        A style may have the name of one of Word's list styles without a list definition.
         """
         numbering = _child(properties, "numPr")
         number, level = _value(_child(numbering, "numId")), _value(_child(numbering, "ilvl"))
@@ -450,7 +450,7 @@ class Docx:
         yield ("table", number), f"<table>{''.join(table_rows)}</table>"
 
     def _cell(self, cell: Any) -> Iterator[str]:
-        """Yield the text of a cell, then an empty text for each further column that it spans."""
+        """Yield the text of a cell, then an empty text for each further column it spans."""
         lines = (
             _joined(list(self._runs(paragraph, frozenset()))) for paragraph in cell.iter("{*}p")
         )
@@ -471,7 +471,7 @@ def _list_tag(form: Any) -> str:
 
 
 def _joined(runs: list[tuple[frozenset[str], str]]) -> str:
-    """Join texts, each run of equal formatting within its tags."""
+    """Join texts, wrapping each run of equal formatting in its tags."""
     parts = []
     for formats, group in groupby(runs, key=lambda run: run[0]):
         text = "".join(part for _, part in group)

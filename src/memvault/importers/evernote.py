@@ -81,14 +81,14 @@ def read(source: Source) -> Iterator[Item]:
 
 
 class _ParsedNote(NamedTuple):
-    """The element of a note, None if nothing is readable, and what is wrong with it."""
+    """A note's element, None if nothing is readable, and its problem."""
 
     element: Any
     problem: str = ""
 
 
 def _parsed(data: bytes) -> _ParsedNote:
-    """Parse a note; a damaged one as far as possible."""
+    """Parse a note, recovering as much as possible of a damaged one."""
     if data.count(b"<") > _MAX_TAGS:
         return _ParsedNote(None, _TOO_LARGE)
     root, error = html_markdown.parse_xml(data)

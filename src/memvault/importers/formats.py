@@ -43,7 +43,7 @@ class Confidence(IntEnum):
 
 
 class SeenItems:
-    """Identifies the items already read, so that reading again after a failure repeats none."""
+    """Tracks the items already read, so that reading again after a failure repeats none."""
 
     def __init__(self) -> None:
         self._before: set[int] = set()
@@ -179,7 +179,7 @@ _KEYED_BY_NAME = frozenset(
     "folder mnemonics basic-memory mcp-memory claude-memory evernote keep apple-notes word logseq "
     "dendron".split()
 )
-"""Formats whose keys are names, such as paths, which another source may use too."""
+"""Formats whose keys are names, such as paths, which other sources may use too."""
 
 
 def find_format(name: str) -> ImportFormat:

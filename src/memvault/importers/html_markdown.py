@@ -1,7 +1,7 @@
 """Convert HTML to markdown, and parse HTML and XML, with lxml.
 
 Python's own HTML parser takes minutes for kilobytes of unclosed tags. Existing converters escape
-text by itself, but whether a character needs an escape depends on the whole line.
+each text separately, but whether a character needs an escape depends on the whole line.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _STYLES = (
 )
 """Styles of a ``span`` or ``font`` that are equivalent to a tag."""
 _IN_HTML = {"**": "b", "*": "i", "~~": "s", "==": "mark"}
-"""HTML tags to use next to a word, where emphasis signs would stay text."""
+"""HTML tags to use next to a word, where emphasis characters would stay text."""
 _TASK = lazy_pattern(r"- \[[ x]\] ")
 _CLOSING = lazy_pattern(r"(?<= )#+\Z")
-"""Matches trailing signs that would not be part of a heading."""
+"""Matches trailing characters that would not be part of a heading."""
 _LANGUAGE = lazy_pattern(r"(?:^|\s)(?:lang|language)-([\w#+.-]{1,30})")
 _NOT_IN_TARGETS = lazy_pattern(r"[\x00-\x20\x7f<>\\|]")
 _ENTITY = lazy_pattern(r"&(?=#?\w{1,32};)")
@@ -120,7 +120,7 @@ _CHECKBOXES = (_CHECKED, _UNCHECKED)
 
 
 class _Converter:
-    """Converts a tree; ``_marks`` are the emphasis marks of the current text."""
+    """A converter of a tree; ``_marks`` are the emphasis marks of the current text."""
 
     def __init__(self, root: Any, custom: Custom) -> None:
         self._custom = custom

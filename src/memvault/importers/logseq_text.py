@@ -67,7 +67,7 @@ _TIMES = frozenset("todo doing now later done waiting created_at updated_at".spl
 _BEGINNINGS = ("```", "~~~", "#+")
 """Prefixes of a first line that does not describe its block."""
 _MAX_NUMBER = 99
-"""Longer numbers would need a deeper indentation than a tab."""
+"""The longest number of a list item whose text is indented by a tab."""
 
 
 class _LogseqBlock:

@@ -175,7 +175,7 @@ class _Export:
 
 
 def _possible_names(name: str) -> Iterator[str]:
-    """Yield possible names for a file or folder, the last one with its full ID."""
+    """Yield possible names for a file or folder, ending with its full ID."""
     yield _ID.sub("", name)
     if page_id := _ID.search(name):
         yield _ID.sub(f" {page_id[1][-8:]}", name)  # IDs of the same day start alike
@@ -307,7 +307,7 @@ def _time(value: str) -> str:
         if moment is None or ":" in value:
             return clock.iso(moment) if moment else ""
         return clock.iso(datetime.combine(moment, time.min, UTC))
-    except (ValueError, OverflowError, OSError):  # out of the calendar
+    except (ValueError, OverflowError, OSError):  # not a date in the calendar
         return ""
 
 

@@ -279,7 +279,7 @@ class _Sender:
 
 
 def limit() -> None:
-    """Limit the memory, file size and time of this process, as far as the system allows."""
+    """Limit the memory, file size and time of this process, where the system supports it."""
     records.limit_time()
     if sys.platform == "win32":
         return

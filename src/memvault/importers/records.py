@@ -1,4 +1,4 @@
-"""Convert one record of a source at a time, so that a failure affects no other record.
+"""Convert records of a source one at a time, so that a failure affects no other record.
 
 Exports may be untrusted or damaged: a value may be missing, have the wrong type, be nested too
 deeply, or be built to take minutes. ``convert_record`` turns any exception into a ``SkippedItem``,
@@ -56,9 +56,9 @@ def limit_time() -> None:
 def convert_record(
     location: str, convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
 ) -> list[Item]:
-    """Return the items that ``convert`` makes of a record, or why it cannot be converted.
+    """Return the items of ``convert`` for a record, or why it cannot be converted.
 
-    ``location`` tells users where the record is.
+    ``location`` describes the record to users.
     """
     try:
         return _timed(convert, *arguments) if _timer.is_on else _listed(convert(*arguments))
@@ -71,7 +71,7 @@ def convert_each(
     convert: Callable[..., Item | Iterable[Item] | None],
     *arguments: Any,
 ) -> Iterator[Item]:
-    """Yield the items of each entry; ``convert`` gets its location, its value and ``arguments``."""
+    """Yield each entry's items; ``convert`` gets its location, its value and ``arguments``."""
     for entry in entries:
         if isinstance(entry, SkippedItem):
             yield entry

@@ -121,7 +121,7 @@ class Session:
             self.is_interrupted = False
 
     def join(self, other: Session) -> None:
-        """Add another part of the session, which may repeat the start of this one."""
+        """Append another part of the session, which may repeat the beginning of this one."""
         asked = _after_common_prefix(self.prompts, other.prompts)
         answered = _after_common_prefix(self.answers, other.answers)
         self.prompts += asked
@@ -216,7 +216,7 @@ def tool_use(name: str, arguments: Any) -> ToolUse:
 
 
 def _as_text(value: Any) -> str:
-    """Return the value of an argument as text; of a shell's argv, only the script."""
+    """Return the value of an argument as text; for a shell's argv, only the script."""
     if isinstance(value, list):
         argv = [str(word) for word in value]
         return argv[-1] if len(argv) == 3 and argv[1] in ("-lc", "-c") else " ".join(argv)
