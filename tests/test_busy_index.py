@@ -130,7 +130,7 @@ def test_access_by_path_works_without_index(unindexed: Path, run: Run) -> None:
         shown = _soon(run, "show", "old/1.md", "--json")
         assert (shown.code, shown.json["title"], shown.err) == (0, "Old 1", "")
         (note,) = shown.json["warnings"]
-        assert note.startswith("what was replaced or has ended is not marked: Another process")
+        assert note.startswith("superseded and expired memories are not marked: Another process")
         added = _soon(run, "compound", "./old/2.md", "And it digs.", "--json")
         assert (added.code, added.json["filePath"], added.err) == (0, "old/2.md", "")
         assert "And it digs." in (unindexed / "old/2.md").read_text("utf-8")

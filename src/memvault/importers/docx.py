@@ -114,8 +114,8 @@ class Docx:
         """Convert the document; afterwards ``files`` are its pictures.
 
         Raises:
-            OSError: it lacks its text, or is damaged.
-            ValueError: its XML is damaged or too large.
+            OSError: if it lacks its text, or is damaged.
+            ValueError: if its XML is damaged or too large.
         """
         self._counts = counts
         body = _child(self._parsed("word/document.xml"), "body")

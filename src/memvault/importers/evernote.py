@@ -106,7 +106,7 @@ def _notes(source: Source, file: BinaryIO) -> Iterator[_ParsedNote]:
     """Yield the notes of a file.
 
     Raises:
-        ValueError: it declares an entity.
+        ValueError: if it declares an entity.
     """
     parts: list[bytes] = []
     size = 0

@@ -130,7 +130,7 @@ class RecallEngine:
         try:
             return self._retry_stale(check)
         except TimedOut as error:
-            self._validity_note = f"what was replaced or has ended is not marked: {error.message}"
+            self._validity_note = f"superseded and expired memories are not marked: {error.message}"
             return [CURRENT for _ in entries]
 
     def languages(self) -> tuple[str, ...]:

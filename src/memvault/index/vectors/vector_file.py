@@ -297,7 +297,7 @@ class VectorFile:
         last_uid: int = 0,
         tokens: Codes | None = None,
     ) -> None:
-        """Append rows and token codes after the counted ones, and count them."""
+        """Append rows and token codes, and update the card's counts."""
         self._write(UnitRows.encode(rows), columns, tokens)
         self.card = self.card._replace(last_uid=last_uid)
         self.write_card()
