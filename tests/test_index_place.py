@@ -1,7 +1,8 @@
-"""The local index keeps the protocol's promises in a folder that is the user's alone."""
+"""The local index satisfies the index contract in a private folder of the user."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 from conftest import Run, child, examples, index_of, titles, without_rights, write
 from index_contract import IndexContract, local
 from memvault import Vault, open_vault
+from memvault.errors import StorageError
 from memvault.files.lock import FileLock
 from memvault.files.plain_files import stamp_of
 from memvault.index.federated import FederatedIndex
@@ -29,12 +31,13 @@ from memvault.index.folder import delete_abandoned, prepare_folder
 from memvault.index.keyword.bm25f import KeywordDocument
 from memvault.index.keyword.keyword_index import KeywordIndex
 from memvault.index.local.index_files import INDEX
+from memvault.index.local.local_index import LocalIndex
 from memvault.index.protocol import COMPLETE, Index, KeywordQuery, SearchIndex
 from memvault.workspace import Workspace
 
 
 class Evil:
-    """A pickle that makes a file when it is read."""
+    """A pickle that creates a file when it is loaded."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker
@@ -45,7 +48,7 @@ class Evil:
 
 @pytest.fixture
 def filled(folder: Path) -> Path:
-    """A vault of two memories, indexed."""
+    """An indexed vault of two memories."""
     write(folder, "a.md", "# A\n\nzebra\n")
     write(folder, "b.md", "# B\n\nwombat\n")
     with open_vault(folder) as vault:
@@ -54,7 +57,7 @@ def filled(folder: Path) -> Path:
 
 
 def _poisoned(index: Path, marker: Path) -> None:
-    """Put a pickle that runs code in the place of each file, and note their states."""
+    """Replace each file by a pickle that runs code, and record their states."""
     keyword = index / INDEX / "keyword"
     files = [*keyword.iterdir(), keyword / "_MAIN_999999.toc"]
     for file in files:
@@ -63,7 +66,7 @@ def _poisoned(index: Path, marker: Path) -> None:
 
 
 def _note(index: Path, *files: Path) -> None:
-    """Write into the manifest that files of the keyword index are as they should be."""
+    """Make the manifest accept the current files of the keyword index."""
     with closing(sqlite3.connect(index / INDEX / "manifest.db")) as database, database:
         for path in files:
             row = path.name, json.dumps(stamp_of(path))
@@ -358,7 +361,7 @@ def test_index_with_pipe_in_place_of_file_still_answers(vault: Vault, folder: Pa
 
 
 class TestLocalIndex(IndexContract):
-    """The contract, asked of the local engine."""
+    """The contract for the local index."""
 
     @contextmanager
     def opened(self, root: Path) -> Iterator[Index]:
@@ -368,7 +371,7 @@ class TestLocalIndex(IndexContract):
 
 
 class TestFederatedIndex(IndexContract):
-    """The contract, asked of a vault together with an empty one."""
+    """The contract for a vault combined with an empty one."""
 
     @contextmanager
     def opened(self, root: Path) -> Iterator[SearchIndex[Any]]:
@@ -377,3 +380,20 @@ class TestFederatedIndex(IndexContract):
         write(empty, "memvault.toml", "version = 1\n")
         with local(empty) as other, local(root) as index:
             yield FederatedIndex({"empty": lambda: other, "own": lambda: index})
+
+
+def test_index_error_says_what_to_do(filled: Path) -> None:
+    """The error for an index that cannot be written names the cause and what to do about it."""
+    workspace = Workspace(filled)
+    index = workspace.index
+    assert isinstance(index, LocalIndex)
+    for number, advice in (
+        (errno.ENOSPC, "free some disk space"),
+        (errno.EACCES, "check the permissions of caches"),
+        (errno.EROFS, "set MEMVAULT_CACHE"),
+    ):
+        with pytest.raises(StorageError) as caught, index.files.locked(0.0):
+            raise OSError(number, os.strerror(number), "caches")
+        assert os.strerror(number) in caught.value.message
+        assert advice in caught.value.hint
+    workspace.close()

@@ -61,8 +61,8 @@ class Caller(NamedTuple):
     confirm: Confirm | None = None
     # Asks about a correction that memvault suggests, with yes as the default; None with --quiet.
     confirm_suggestion: Confirm | None = None
-    # Whether messages name commands and options, or tools and arguments.
-    message_style: Literal["shell", "tools"] = "shell"
+    # Whether messages name commands and options, commands and JSON keys, or tools and JSON keys.
+    message_style: Literal["shell", "keys", "tools"] = "shell"
     # Whether its program adds arguments that a tool does not have; they are ignored.
     adds_arguments: bool = False
     # Whether to answer from what is indexed so far; the caller indexes the rest afterwards.

@@ -45,16 +45,23 @@ def open_entry(
     """Run a tool, and open an entry of its list in the editor, at its line.
 
     Raises:
+        UsageError: If the number is larger than the limit.
         NotFound: If the list has no entry of that number.
         Refused: If the editor could not be started, or failed.
     """
     from memvault.tools.core import invoke
 
     print_result.check(options)
+    limit = int(arguments.get("limit") or 0)
+    if 0 < limit < number:
+        raise UsageError(
+            f"`--open {number}` is beyond `--limit {limit}`",
+            f"open a result from 1 to {limit}, or omit `--limit`",
+        )
     output.require_terminal()
     workspace = options.workspace()
     shown = {key: value for key, value in arguments.items() if key not in ("brief", "budget")}
-    shown["limit"] = max(number, int(shown.get("limit") or 0))
+    shown["limit"] = max(number, limit)
     try:
         caller = options.caller()._replace(secrets="shown")  # masked file names could not be opened
         with invoke.call(workspace, tool.name, shown, caller) as outcome:

@@ -295,7 +295,7 @@ def _check_step(
         if not _find_trashed(store, step):
             raise NotFound(
                 f"{step.path} is no longer in the trash",
-                "`memvault trash list` shows what is",
+                "`memvault trash list` shows what is in the trash",
             )
     elif step.backup:
         store.history.read_verified(step.subject.mem_id, step.backup)

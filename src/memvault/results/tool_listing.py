@@ -6,14 +6,17 @@ from memvault.results.shared import Listing, ToolResult
 
 
 class ToolEntry(TypedDict):
-    """A tool, as listed over MCP; one of the vault has a file, and must be ``trusted`` to run."""
+    """A tool, as listed over MCP; one of the vault has a file, and must be ``trusted`` to run.
+
+    With a token budget it may have only its name.
+    """
 
     name: str
-    title: str
-    description: str
+    title: NotRequired[str]
+    description: NotRequired[str]
     inputSchema: NotRequired[dict[str, Any]]
     outputSchema: NotRequired[dict[str, Any]]
-    annotations: dict[str, Any]
+    annotations: NotRequired[dict[str, Any]]
     filePath: NotRequired[str]
     trusted: NotRequired[bool]
 

@@ -472,7 +472,7 @@ class MemoryStore:
         except FileNotFoundError as error:
             raise NotFound(
                 f"{item.path} is no longer in the trash",
-                "`memvault trash list` shows what is",
+                "`memvault trash list` shows what is in the trash",
             ) from error
 
     def lock(self, seconds: float = 30.0) -> FileLock:

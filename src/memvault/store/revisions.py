@@ -6,7 +6,6 @@ They are in ``.memvault/history`` and never synced by git.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +17,7 @@ from memvault import clock
 from memvault.errors import Ambiguous, Conflict, NotFound, StorageError
 from memvault.files import atomic, plain_files
 from memvault.files.attributes import Attributes
+from memvault.files.plain_files import digest_of
 from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import DEFAULTS, HistorySettings
 from memvault.store.stamps import format_stamp, new_stamp, trusted_stamp
@@ -257,7 +257,7 @@ def files_linked_to(
 
 
 def _folder_name(mem_id: str) -> str:
-    return hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()
+    return digest_of(mem_id.encode(), 8).hex()
 
 
 def _find_problem(path: Path) -> str:

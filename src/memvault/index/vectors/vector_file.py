@@ -2,9 +2,9 @@
 
 ``rows-N.i8`` contains the vectors (``UnitRows``), unless their dimension is 0, and each column
 file, such as ``hashes-N.u64``, one number per vector. ``tokens-N.bin`` contains the codes of each
-text's tokens (``embedding.token_vectors``), if the embedder has any; a column says how many belong
-to each text. All files only grow; bytes past the counts in ``card.json`` are ignored. ``replace``
-writes files with the next ``N`` and then the card that refers to them.
+text's tokens (``embedding.token_vectors``), if the embedder supports them; a column has the number
+of codes per text. All files only grow; bytes past the counts in ``card.json`` are ignored.
+``replace`` writes files with the next ``N`` and then the card that refers to them.
 
 The card has checksums of the counted bytes, so a process killed while appending loses only the new
 rows. It also has the states of the files as written, so unchanged files are not read again to
@@ -13,7 +13,6 @@ verify them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 import zlib
@@ -25,7 +24,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from memvault.files import atomic, plain_files
-from memvault.files.plain_files import MAX_SETTING_BYTES, FileStamp, stamp_of
+from memvault.files.plain_files import MAX_SETTING_BYTES, FileStamp, digest_of, stamp_of
 from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.protocol import VectorsCorrupted
@@ -151,10 +150,7 @@ class VectorCard(NamedTuple):
 
 def hashes_of(texts: Sequence[str]) -> Hashes:
     """Return a 64-bit hash of each text."""
-    digests = (
-        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
-        for text in texts
-    )
+    digests = (digest_of(text.encode("utf-8", "surrogatepass"), _HASH_BYTES) for text in texts)
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
@@ -301,7 +297,7 @@ class VectorFile:
         last_uid: int = 0,
         tokens: Codes | None = None,
     ) -> None:
-        """Append rows and token codes after the counted ones, and count them."""
+        """Append rows and token codes, and update the card's counts."""
         self._write(UnitRows.encode(rows), columns, tokens)
         self.card = self.card._replace(last_uid=last_uid)
         self.write_card()
