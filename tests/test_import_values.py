@@ -56,7 +56,5 @@ def test_table_may_have_short_rows_and_limited_cells() -> None:
 def test_link_to_a_missing_page_keeps_its_label() -> None:
     """The shown text of a link remains where the name of the missing page has links in it."""
     link = "[[{}]]".format
-    assert outlines.link_nested_names("a [[b]]", "", lambda name, _: link(name)) == "a [[b]]"
-    assert (
-        outlines.link_nested_names("a [[b]]", "see", lambda name, _: link(name)) == "see (a [[b]])"
-    )
+    assert outlines.link_missing("a [[b]]", "", lambda name, _: link(name)) == "a [[b]]"
+    assert outlines.link_missing("a [[b]]", "see", lambda name, _: link(name)) == "see (a [[b]])"

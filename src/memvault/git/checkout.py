@@ -22,7 +22,13 @@ from memvault.git.tree_merge import LINK
 from memvault.model import FileState, Memory
 from memvault.repository import approval
 from memvault.repository.location import find_repository
-from memvault.repository.program import QUIET_INSIDE, GitError, Repository, null_separated
+from memvault.repository.program import (
+    QUIET_INSIDE,
+    GitError,
+    Repository,
+    null_separated,
+    null_terminated,
+)
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import program_files
@@ -119,16 +125,8 @@ def restore_unfinished(repository: Repository, store: MemoryStore) -> None:
             used = set(_used(store.root, changed))
             changed = [entry for entry in changed if entry.path not in used]
             memories = _plain_memories(repository, store, changed)
-            args = (
-                "diff",
-                QUIET_INSIDE,
-                "--no-renames",
-                "--diff-filter=d",
-                "--name-only",
-                "-z",
-                new,
-            )
-            edited = set(null_separated(git.run(*args))) - memories
+            args = ("--no-renames", "--diff-filter=d", "--name-only", "-z", new)
+            edited = set(null_separated(git.run("diff", QUIET_INSIDE, *args))) - memories
             edited -= set(_cut_off(repository, changed, edited))
             changed = [entry for entry in changed if entry.path not in edited]
             _replace(repository, store, before, changed, memories, is_recovery=True)
@@ -191,9 +189,8 @@ def _plain_memories(
         if entry.path.endswith(".md")
         and all(side is None or side.mode == "100644" for side in (entry.before, entry.after))
     ]
-    data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     args = ("check-attr", "-z", "--stdin", "text", "filter", "ident", "working-tree-encoding")
-    parts = null_separated(repository.git.run(*args, data=data))
+    parts = null_separated(repository.git.run(*args, data=null_terminated(paths)))
     converted = {
         path
         for path, name, value in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
@@ -218,10 +215,8 @@ def _check(repository: Repository, changed: list[ChangedPath], memories: set[str
                 inside = (Path(parent, name).relative_to(repository.top) for name in names)
                 remaining = [inner.as_posix() for inner in inside if inner.as_posix() not in gone]
                 if remaining:
-                    message = (
-                        f"{path} is a file on the remote but a folder here "
-                        f"(contains {remaining[0]})"
-                    )
+                    contents = f"a folder here (contains {remaining[0]})"
+                    message = f"{path} is a file on the remote but {contents}"
                     raise Refused(message, "move the folder's files or add them to git")
         elif before is None and path not in memories and os.path.lexists(file):
             raise ConcurrentEdit(path)
@@ -248,9 +243,8 @@ def _replace(
     """
     memory_changes = [entry for entry in changed if entry.path in memories]
     others = [entry for entry in changed if entry.path not in memories]
-    _write(
-        repository, store, [entry for entry in memory_changes if entry.after is None], is_recovery
-    )
+    deleted = [entry for entry in memory_changes if entry.after is None]
+    _write(repository, store, deleted, is_recovery)
     for entry in changed:
         folder = repository.top / entry.path
         if entry.after is None or not _is_inside(repository.top, entry.path):
@@ -260,12 +254,8 @@ def _replace(
                 with contextlib.suppress(OSError):
                     Path(parent).rmdir()
     _check_out(repository, tree, others)
-    _write(
-        repository,
-        store,
-        [entry for entry in memory_changes if entry.after is not None],
-        is_recovery,
-    )
+    written = [entry for entry in memory_changes if entry.after is not None]
+    _write(repository, store, written, is_recovery)
 
 
 def _check_out(repository: Repository, tree: str, changed: list[ChangedPath]) -> None:
@@ -276,11 +266,10 @@ def _check_out(repository: Repository, tree: str, changed: list[ChangedPath]) ->
                 (repository.top / entry.path).unlink()
     written = [entry.path for entry in changed if entry.after is not None]
     if written:
-        data = "".join(f"{path}\0" for path in written).encode("utf-8", "surrogateescape")
         stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
         hint = "free space if the disk is full, then `memvault git sync`"
         args = ("restore", f"--source={tree}", "--worktree", *stdin)
-        repository.git.run(*args, data=data, hint=hint)
+        repository.git.run(*args, data=null_terminated(written), hint=hint)
 
 
 def _write(
