@@ -244,7 +244,7 @@ def other_name(one: Wording, other: Wording) -> bool:
 def are_incompatible(one: Wording, other: Wording) -> bool:
     """Return whether statements differ in meaning, however similar they are."""
     days = one.weekdays and other.weekdays and one.weekdays != other.weekdays
-    nearly = share(one, other) >= _MIN_DICE  # fewer words in common have no fixed roles
+    nearly = share(one, other) >= _MIN_DICE  # otherwise word roles are unclear
     return bool(
         days
         or different_numbers(one, other)

@@ -35,7 +35,7 @@ def parse(data: bytes | str) -> Any:
         ValueError: if it is not JSON, or exceeds the limits.
     """
     text = data if isinstance(data, str) else data.decode("utf-8-sig")
-    if text.count("{") + text.count("[") > _MAX_CONTAINERS:  # those in strings included
+    if text.count("{") + text.count("[") > _MAX_CONTAINERS:  # including those in strings
         raise ValueError(f"more than {_MAX_CONTAINERS:,} objects and arrays")
     try:
         return json.loads(text)
