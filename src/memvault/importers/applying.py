@@ -48,7 +48,7 @@ def apply(
     killed, complete files remain, and a second import continues.
 
     Raises:
-        StorageError: the vault or its journal cannot be written; the import stops.
+        StorageError: if the vault or its journal cannot be written; the import stops.
     """
     failed: list[SkippedItem] = []
     done, total = 0, len(plan.notes) + len(plan.attachments)

@@ -295,8 +295,8 @@ def open_packed(source: Source, name: str, strips_top: bool) -> Source:
     ``strips_top`` omits a single top folder from the names.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is not a zip.
+        OSError: if it cannot be read.
+        ValueError: if it is not a zip.
     """
     data = source.read(name)
     try:
@@ -311,8 +311,8 @@ def open_source(argument: str) -> Source:
     """Open a folder, a file, a zip, a tar, or a folder of zips.
 
     Raises:
-        NotFound: there is no such file or folder.
-        UsageError: it is neither, or a damaged archive.
+        NotFound: if there is no such file or folder.
+        UsageError: if it is neither, or a damaged archive.
     """
     path = Path(argument).expanduser()
     try:

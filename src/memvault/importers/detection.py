@@ -57,7 +57,7 @@ def detect(source: Source) -> Detection:
     Everything counts as claimed unless the source could also be a folder of markdown.
 
     Raises:
-        UsageError: no format fits, or several do.
+        UsageError: if no format fits, or several do.
     """
     best = detect_format(source)
     claimed = best.claims(source)
@@ -77,7 +77,7 @@ def detect_format(source: Source) -> ImportFormat:
     """Return the format of a source.
 
     Raises:
-        UsageError: no format fits, or several do.
+        UsageError: if no format fits, or several do.
     """
     if not source.names and source.skipped:
         name, reason = source.skipped[0]

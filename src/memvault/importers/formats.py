@@ -101,7 +101,7 @@ class ImportFormat(NamedTuple):
         again. An untrusted source is read in a process with limits (``reader_process``).
 
         Raises:
-            UsageError: the format claims none of the files.
+            UsageError: if the format claims none of the files.
         """
         claimed = self.claims(source)
         if source.names and not claimed and not source.left_out:
@@ -186,7 +186,7 @@ def find_format(name: str) -> ImportFormat:
     """Return the format with a name.
 
     Raises:
-        UsageError: there is none; the hint suggests a similar one.
+        UsageError: if there is none; the hint suggests a similar one.
     """
     by_name = {entry.name: entry for entry in FORMATS}
     if name.strip().lower() in by_name:

@@ -70,7 +70,7 @@ def markdown(html: str, custom: Custom = lambda _: None) -> str:
     """Convert HTML to markdown, without scripts and styles; code stays unchanged.
 
     Raises:
-        ValueError: nested too deeply, or too long.
+        ValueError: if nested too deeply, or too long.
     """
     return tree_markdown(tree(html), len(html), custom)
 
@@ -79,7 +79,7 @@ def tree(html: str) -> Any:
     """Return the parsed HTML; None if it is empty.
 
     Raises:
-        ValueError: it is too long.
+        ValueError: if it is too long.
     """
     from lxml.etree import HTMLParser, fromstring
 

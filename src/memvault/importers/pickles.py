@@ -38,7 +38,7 @@ class Opaque:
         self.values.append(value)
 
     def __call__(self, *arguments: Any) -> Opaque:
-        """Return an object, as a function would."""
+        """Return an ``Opaque`` for a called object."""
         return Opaque(*arguments)
 
 
@@ -56,7 +56,7 @@ def parse(data: bytes) -> Any:
     """Return the value in a pickle.
 
     Raises:
-        UnreadablePickle: it is damaged.
+        UnreadablePickle: if it is damaged.
     """
     try:
         return _Unpickler(io.BytesIO(data), encoding="utf-8", errors="replace").load()

@@ -134,7 +134,7 @@ class SourceReader:
         """Detect the format of the source, and how much of it the format claims.
 
         Raises:
-            UsageError: no format fits, or several do.
+            UsageError: if no format fits, or several do.
         """
         for message in self._answers("recognize"):
             if message.name == "kind":
@@ -185,7 +185,7 @@ class SourceReader:
         """Yield the replies to a request, until the last one or the end of the worker.
 
         Raises:
-            UsageError: the worker reports a user error.
+            UsageError: if the worker reports a user error.
         """
         worker = self._start()
         assert worker.stdin is not None

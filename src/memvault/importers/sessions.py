@@ -73,7 +73,7 @@ _DECISION = lazy_pattern(
 
 
 class ToolUse(NamedTuple):
-    """A use of a tool: its name, its main argument, and the files it changed."""
+    """A tool use: its name, its main argument, and the files it changed."""
 
     name: str
     argument: str
@@ -93,7 +93,7 @@ class Session:
         self.prompts: list[str] = []
         self.answers: list[str] = []
         self.tools: dict[str, ToolUse] = {}
-        """Tool uses by call id, or by number without one."""
+        """Tool uses by call id, or by number if they have none."""
         self.failed: set[str] = set()
         self.is_interrupted = False
         """Whether an error follows the last answer."""
@@ -136,11 +136,11 @@ class Session:
             self.extend_to(time)
 
     def add_tool_use(self, call_id: str, name: str, arguments: Any) -> None:
-        """Add a use of a tool; ``arguments`` is an object, JSON, or a patch."""
+        """Add a tool use; ``arguments`` is an object, JSON, or a patch."""
         self.tools[call_id or str(len(self.tools))] = tool_use(name, arguments)
 
     def mark_failed(self, call_id: str) -> None:
-        """Mark a use of a tool as failed."""
+        """Mark a tool use as failed."""
         if call_id in self.tools:
             self.failed.add(call_id)
 
@@ -188,7 +188,7 @@ def _masked_and_cut(text: str) -> str:
 
 
 def tool_use(name: str, arguments: Any) -> ToolUse:
-    """Return a use of a tool with the file, command or query in its arguments."""
+    """Return a tool use with the file, command or query in its arguments."""
     if isinstance(arguments, str):
         try:
             parsed = json_source.parse(arguments)

@@ -6,7 +6,6 @@ without loading a tokenizer.
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from math import ceil
 
+from memvault.files.plain_files import digest_of
 from memvault.index.text.sentences import sentence_ends
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Passage
@@ -44,10 +44,7 @@ _ITEM = lazy_pattern(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 def text_hashes(texts: Iterable[str]) -> array[int]:
     """Return a 64-bit hash of each text, by which its vectors are stored."""
-    digests = (
-        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        for text in texts
-    )
+    digests = (digest_of(text.encode("utf-8", "surrogatepass"), 8) for text in texts)
     return array("Q", (int.from_bytes(digest, "little") for digest in digests))
 
 
@@ -133,7 +130,7 @@ def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
     above: list[tuple[int, str]] = []
     lines: list[_Line] = []
     heading = ""
-    has_text = False  # more than a heading
+    has_text = False  # besides headings
     find_tokens = _TOKEN.findall
     marked = {start: (level, title) for start, _, level, title in headings(body)}
     for line, is_code in lines_with_code(body):
@@ -204,7 +201,7 @@ def _parts(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
             yield start, end, size
         elif kind == "text":
             ends = [start + end for end in sentence_ends(body[start:end])]
-            whole = sorted(set(ends).intersection(line_ends))  # no sentence spans lines
+            whole = sorted(set(ends).intersection(line_ends))  # sentences do not span lines
             yield from _split(body, start, end, (whole, ends, line_ends))
         else:
             yield from _split(body, start, end, (line_ends,))

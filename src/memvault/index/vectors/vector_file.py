@@ -283,7 +283,7 @@ class VectorFile:
     def append(
         self, rows: Matrix, hashes: Hashes, ends: Hashes, tokens: Codes | None = None
     ) -> None:
-        """Append rows and token codes after the counted ones, and count them."""
+        """Append rows and token codes, and update the card's counts."""
         self._write(UnitRows.encode(rows), hashes, ends, tokens)
         self.write_card()
 
