@@ -109,7 +109,7 @@ class TransformerWriter(NamedTuple):
         return file
 
     def compact(self, hashes: Sequence[int]) -> None:
-        """Drop unused vectors and surplus tokens (``TransformerVectorFile.compact``).
+        """Drop unused vectors and surplus tokens (``VectorStore.compact``).
 
         ``hashes`` are those of the passages of all memories, most important first.
         """
