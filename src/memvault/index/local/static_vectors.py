@@ -104,8 +104,8 @@ class StaticVectors:
 
     def pending(self, manifest: Manifest) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories that lack a vector, in ascending order."""
-        uids, _ = manifest.passages.all()
-        missing = distinct(uids[_is_missing(self.opened(), manifest)]).tolist()
+        uids, hashes = manifest.passages.all()
+        missing = distinct(uids[_is_missing(self.opened(), hashes)]).tolist()
         return manifest.paths(missing) if missing else []
 
     def is_finished(self, manifest: Manifest) -> bool:
@@ -114,8 +114,8 @@ class StaticVectors:
         Files that another program has touched are verified completely each time, until the card
         records their new states.
         """
-        store = self.opened()
-        return (store is None or store.is_unchanged) and not _is_missing(store, manifest).any()
+        store, (_, hashes) = self.opened(), manifest.passages.all()
+        return (store is None or store.is_unchanged) and not _is_missing(store, hashes).any()
 
     def passages(self, pending: Sequence[tuple[int, str]]) -> dict[int, list[str]]:
         """Return the most recently indexed passages, at most 500, for embedding in memory.
@@ -160,7 +160,6 @@ class StaticVectors:
         store.add(hashes, vectors)
 
 
-def _is_missing(store: VectorStore | None, manifest: Manifest) -> Flags:
-    """Return whether each passage of a manifest has no vector."""
-    _, hashes = manifest.passages.all()
+def _is_missing(store: VectorStore | None, hashes: Hashes) -> Flags:
+    """Return whether each text has no vector."""
     return np.full(len(hashes), True) if store is None else store.row_numbers(hashes) < 0
