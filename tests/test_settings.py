@@ -65,8 +65,8 @@ WRONG = [
     ('[plans]\ntimezone = ""', "plans.timezone"),
     ('[index]\ntoken = "abc"', "MEMVAULT_MILVUS_TOKEN"),
     ('[index]\nengine = "other"', "local or milvus"),
-    ('[index]\ncollection = "a b"', "letters, digits and _"),
-    ('[index]\nvault = "A/B"', "index push` gave it"),
+    ('[index]\ncollection = "a b"', "letters, digits and underscores"),
+    ('[index]\nvault = "A/B"', "set by `memvault index push`"),
     ("[index]\npatience = 0", "seconds, from 1 to 600"),
 ]
 

@@ -284,7 +284,7 @@ class World:
             data, _ = self._store.read_bytes(self._path)
         except NotFound as error:
             if os.path.lexists(self._store.root / self._path):
-                raise Refused(f"{self._path} is not a plain file", "remove it") from error
+                raise Refused(f"{self._path} is not a regular file", "remove it") from error
             return None, parse_character(self._address.agent, {})
         return data, parse_character(self._address.agent, _header_of(self._path, data))
 

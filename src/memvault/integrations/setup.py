@@ -252,7 +252,7 @@ def _read(path: Path) -> str | None:
         return plain_files.read(path, plain_files.MAX_STATE_BYTES).decode()
     except FileNotFoundError:
         if os.path.lexists(path):
-            raise Refused(f"{path} is not a plain file", "move it away") from None
+            raise Refused(f"{path} is not a regular file", "move it away") from None
         return None
     except NotADirectoryError as error:
         raise Refused(f"{path.parent} is not a folder", "move it away") from error

@@ -205,7 +205,7 @@ def _digest_file(base: str, path: str, max_bytes: int) -> tuple[str, int]:
     whole = os.path.join(base, path)
     mode = os.lstat(whole)
     if not stat.S_ISREG(mode.st_mode):
-        raise Refused(f"{path} is not a plain file", "remove it, or use another file")
+        raise Refused(f"{path} is not a regular file", "remove it, or use another file")
     if mode.st_size > max_bytes:
         raise _too_much(path)
     return _digest(whole, max_bytes)
