@@ -433,7 +433,7 @@ def test_cli_path_with_unknown_home_is_a_clear_error(run: Run) -> None:
     """A path that starts with an unknown user's home fails with a clear message."""
     ran = run("--vault", "~no-such-user-here/x", "list")
     assert ran.code == 3
-    assert "met a bug" not in ran.err
+    assert "hit a bug" not in ran.err
 
 
 @pytest.mark.parametrize("locale", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])

@@ -88,8 +88,8 @@ def test_help_calls_memory_argument_memory() -> None:
         ("show", "memvault show needs MEMORY", "memory_show", {}, "memory_show needs memId"),
         ("show twin", "use one of their paths", "memory_show", {"memId": "twin"},
          "of the same memory id\nuse one of their paths"),
-        ("compound '' x", "give a memory id, a path", "memory_compound",
-         {"query": "", "modifications": "x"}, "give a memory id, a path"),
+        ("compound '' x", "pass a memory id, a path", "memory_compound",
+         {"query": "", "modifications": "x"}, "pass a memory id, a path"),
     ],
 )  # fmt: skip
 def test_message_uses_options_or_json_keys(

@@ -462,7 +462,7 @@ def test_settings_symlink_is_refused(folder: Path, run: Run, tmp_path: Path) -> 
         ("[vaults", "not valid TOML"),
         ("[vaults]\ntrusted = 5\n", "must be a list of folders"),
         ("vaults = 5\n", "must be a [vaults] table"),
-        ("[embedder]\nmodel = 5\n", "must be a name or a folder"),
+        ("[embedder]\nmodel = 5\n", "must be a model's name or folder"),
     ],
 )
 def test_broken_user_settings_are_reported(
