@@ -175,7 +175,7 @@ def test_active_mutation_is_reported_if_set_is_unwritable(
     assert vault.call("memory_active", full=True)["memories"][0]["content"] == "New."
 
 
-def test_active_memory_may_have_the_name_of_another(vault: Vault) -> None:
+def test_active_memories_can_share_a_name(vault: Vault) -> None:
     """Each creation gets its own memId and stores the value exactly as passed."""
     first = vault.call("memory_create", name="Plan", value="One.", tags=["#a b"])
     second = vault.call("memory_create", name="Plan", value="Two.")

@@ -228,7 +228,7 @@ def test_error_suggests_the_closest_choice() -> None:
         assert caught.value.hint == f"did you mean {meant}?"
 
 
-def test_arguments_alias_means_one_argument() -> None:
+def test_arguments_alias_belongs_to_one_argument() -> None:
     """No two arguments of a tool share an alias, and the reference lists every alias."""
     page = reference.markdown()
     for tool in registry.all_tools():
@@ -302,7 +302,7 @@ def test_arguments_tag_with_space_is_one_tag(vault: Vault, run: Run) -> None:
 
 
 @pytest.mark.parametrize("yes", [1, "1", "y", "TRUE", "Yes", True])
-def test_arguments_confirm_accepts_any_word_for_yes(vault: Vault, run: Run, yes: Any) -> None:
+def test_arguments_confirm_accepts_common_words_for_yes(vault: Vault, run: Run, yes: Any) -> None:
     """Any usual word for yes confirms, and any for no previews again, on the command line too."""
     made = vault.call("memory_remember", title="T", content="x")["memId"]
     for no in (0, "0", "no", "N", "False", False):

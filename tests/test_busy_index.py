@@ -124,7 +124,7 @@ def behind(unindexed: Path, run: Run) -> Path:
     return unindexed
 
 
-def test_access_by_path_needs_no_index(unindexed: Path, run: Run) -> None:
+def test_access_by_path_works_without_index(unindexed: Path, run: Run) -> None:
     """A memory named by its path is shown, compounded and forgotten though nothing is indexed."""
     with _held(unindexed):
         shown = _soon(run, "show", "old/1.md", "--json")

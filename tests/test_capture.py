@@ -407,7 +407,7 @@ def test_random_in_empty_vault_reports_it(run: Run, folder: Path) -> None:
     assert "The vault has no memories yet" in refused(run("random"), 1)
 
 
-def test_saved_search_replaces_a_query(run: Run, folder: Path, vault: Vault) -> None:
+def test_saved_search_is_accepted_in_place_of_query(run: Run, folder: Path, vault: Vault) -> None:
     """Each command with a query accepts a saved search; its filters can be overridden."""
     write(folder, "issue/a.md", "# Disk full\n\nThe deploy is blocked by a full disk.\n")
     write(folder, "fact/b.md", "# Blocked\n\nA deploy is blocked on Fridays.\n")

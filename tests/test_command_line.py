@@ -118,7 +118,7 @@ def test_plain_command_line_parses_as_with_typer(words: str) -> None:
 
 
 @pytest.mark.parametrize("words", WORDS)
-def test_command_line_with_each_parameter_needs_no_typer(words: str) -> None:
+def test_every_parameter_is_parsed_without_typer(words: str) -> None:
     """A line with one value for each parameter of a command needs no Typer."""
     command = find_command(words)
     assert command is not None
@@ -180,7 +180,7 @@ def usual_lines() -> list[str]:
     return found
 
 
-def test_documented_commands_need_no_typer() -> None:
+def test_documented_commands_are_parsed_without_typer() -> None:
     """Documented commands need no Typer, except for mistakes, negative numbers and custom tools."""
     usual = usual_lines()
     assert len(usual) > 250

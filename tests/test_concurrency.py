@@ -145,7 +145,7 @@ def test_view_shows_each_memory_once(folder: Path) -> None:
     with open_vault(folder) as other:
         assert len(_recall(other, "wombat", "hybrid")) == 2
     hits = view.keyword(KeywordQuery([("wombat",)])).hits
-    records = [record for hit in hits if (record := view.record(hit.key))]
+    records = [record for hit in hits if (record := view.record(hit.uid))]
     for found in (records, view.records()):
         assert sorted(record.path for record in found) == ["new.md", "old.md"]
     workspace.close()
@@ -185,7 +185,7 @@ def test_threads_share_one_vault(folder: Path, vault: Vault) -> None:
     assert len(_recall(vault, "common")) == 30
 
 
-def test_two_open_vaults_see_each_other_changes(folder: Path) -> None:
+def test_two_open_vaults_see_each_others_changes(folder: Path) -> None:
     """Two processes' worth of open vaults answer alike after every change by either."""
     with open_vault(folder) as one, open_vault(folder) as two:
         for number in range(12):
@@ -256,7 +256,7 @@ def _is_right(vault: Vault) -> None:
 
 @sampled(4)
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damaged_state_file_changes_no_answer(folder: Path, name: str) -> None:
+def test_damaged_state_file_does_not_affect_answers(folder: Path, name: str) -> None:
     """Garbage in any one file of ``.memvault`` or the index changes no answer, now or later."""
     _write_three(folder)
     done: set[str] = set()
@@ -279,7 +279,7 @@ def test_damaged_state_file_changes_no_answer(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", INDEX, f"{INDEX}/keyword", f"{INDEX}/vectors"])
-def test_file_in_place_of_index_folder_changes_no_answer(folder: Path, path: str) -> None:
+def test_file_in_place_of_index_folder_does_not_affect_answers(folder: Path, path: str) -> None:
     """A file in the place of one of the index's folders changes no answer."""
     _write_three(folder)
     for made in (False, True):
@@ -544,7 +544,7 @@ def test_last_hundred_leases_are_recorded(folder: Path, inbox: Inbox) -> None:
     assert other.exists()
 
 
-def test_oldest_event_costs_the_same_in_full_inbox(folder: Path, inbox: Inbox) -> None:
+def test_oldest_event_lookup_time_is_independent_of_inbox_size(folder: Path, inbox: Inbox) -> None:
     """The oldest event is as quickly taken out of a full inbox as out of an empty one."""
     for number in range(300):
         inbox.deliver("service", {"name": str(number)})

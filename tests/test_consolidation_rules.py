@@ -176,7 +176,7 @@ def test_consolidate_proposal_lists_its_episodes(
 
 
 @given(EPISODES, FACTS, st.integers(0, 6), st.integers(0, 4))
-def test_consolidate_proposes_only_unwritten_rest(
+def test_consolidate_proposes_only_remaining_facts(
     episodes: list[Episode], facts: list[Memory], done: int, learned: int
 ) -> None:
     """After some proposals were written, the rest is proposed, and then nothing."""
@@ -248,7 +248,9 @@ def test_consolidate_resumes_after_kill(run: Run, folder: Path) -> None:
         ("See https://example.org/a/b for more.", False),
     ],
 )
-def test_consolidate_proposes_rules_but_no_remarks(vault: Vault, said: str, proposed: bool) -> None:
+def test_consolidate_proposes_rules_but_not_remarks(
+    vault: Vault, said: str, proposed: bool
+) -> None:
     """A short repeated rule is proposed; tasks, links, remarks and situations are not."""
     for number in range(3):
         vault.call(

@@ -194,7 +194,7 @@ def git_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], in
 WANTED = {"old.md": (OLD, OLD), "new.md": (NEW, NEW)}
 
 
-def test_commits_date_notes(repository: Repository) -> None:
+def test_notes_are_dated_by_their_commits(repository: Repository) -> None:
     """A note is created at its first commit and modified at the last one that changed it."""
     allow(repository.root)
     write(repository.root, "old.md", "# The office\n\nOur office is in Faro.\n")
@@ -437,7 +437,7 @@ def test_linked_worktree_has_dates(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("broken", ["HEAD", "objects", "gone", "worktree"])
-def test_broken_repository_leaves_file_times(repository: Repository, broken: str) -> None:
+def test_broken_repository_falls_back_to_file_times(repository: Repository, broken: str) -> None:
     """Without git data, notes are found with the remaining dates and without an error."""
     allow(repository.root)
     folder = repository.root / ".git"
@@ -457,7 +457,7 @@ def test_broken_repository_leaves_file_times(repository: Repository, broken: str
     assert "notes" not in found
 
 
-def test_missing_git_leaves_file_times(
+def test_missing_git_falls_back_to_file_times(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """If git is not installed, recall still works in an approved vault."""
@@ -480,7 +480,7 @@ def test_damaged_cache_is_rebuilt(repository: Repository) -> None:
     assert dates(repository.root) == WANTED
 
 
-def test_times_read_but_not_indexed_are_indexed_later(repository: Repository) -> None:
+def test_commit_dates_are_correct_after_kill_before_indexing(repository: Repository) -> None:
     """A process killed between reading git and indexing leaves no outdated dates."""
     root = repository.root
     dates(root)

@@ -229,7 +229,7 @@ def test_daily_weekly_and_monthly_names_are_parsed(path: str) -> None:
 
 
 @pytest.mark.parametrize("text", NO_ENGLISH)
-def test_non_date_words_mean_no_days(text: str) -> None:
+def test_non_date_words_are_not_parsed_as_dates(text: str) -> None:
     """A verb, a number, a made-up date or half a phrase does not pass for a date."""
     assert meant_by(text, FRIDAY) is None
 
@@ -311,7 +311,7 @@ def test_date_proximity_decreases_with_distance(one: date, other: date, day: dat
         assert span_proximity(found, DateRange(before, before)) <= near
 
 
-def test_near_dates_are_not_parsed() -> None:
+def test_almost_dates_are_not_parsed() -> None:
     """However often it is repeated, what only begins like a date is none."""
     for text in ("last " * 800, "2023-" * 800, "may " * 1000, "9" * 4000, "a couple of " * 330):
         assert meant_by(text, FRIDAY) is None
@@ -377,7 +377,7 @@ def test_incidental_date_word_does_not_dominate(folder: Path, vault: Vault) -> N
 @pytest.mark.parametrize(
     "query", ["letter of 5 \u017fept 1923", "ye\u017fterday", "la\u017ft week"]
 )
-def test_long_s_in_date_is_not_a_date(folder: Path, vault: Vault, query: str) -> None:
+def test_date_with_long_s_is_ignored(folder: Path, vault: Vault, query: str) -> None:
     """A date spelled with a long s is ignored without an error; with an ordinary s it is a date."""
     write(folder, "a.md", "# Letter\n\nA letter of 1923.\n")
     for asked, is_date in ((query, False), (query.replace("\u017f", "s"), True)):

@@ -53,7 +53,7 @@ def read(
     return head, read_commits(found, head, frozenset(), since, known)
 
 
-def test_merge_with_a_rename_dates_all_notes(repository: Repository) -> None:
+def test_merge_with_rename_keeps_commit_dates(repository: Repository) -> None:
     """A rename in a merge keeps the note's history and changes nothing for other notes."""
     for name in ("a", "b", "c"):
         write(repository.root, f"{name}.md", lines(name))

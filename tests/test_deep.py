@@ -419,7 +419,7 @@ def test_deep_vectors_of_old_model_version_are_not_used(
     assert json.loads(card.read_text("utf-8"))["version"] == entries["version"]
 
 
-def test_deep_file_in_place_of_vector_folder_changes_no_answer(
+def test_deep_file_in_place_of_vector_folder_does_not_affect_answers(
     vault: Vault, folder: Path, deep_now: None
 ) -> None:
     """A file in place of the deep vector folder, or of a model's folder, changes no answer."""

@@ -169,7 +169,7 @@ def _cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("machine", "page"), list(_cases()))
-def test_environments_do_not_change_sessions(
+def test_documented_sessions_do_not_depend_on_environment(
     machine: Machine,
     page: Path,
     tmp_path: Path,
@@ -192,7 +192,7 @@ def test_environments_do_not_change_sessions(
         for name, machine in (TOGETHER | ALONE).items()
     ],
 )
-def test_environments_do_not_change_the_demo(
+def test_demo_does_not_depend_on_environment(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In each environment, the demo run in a fresh copy prints the documented output."""

@@ -282,7 +282,7 @@ def test_tag_rename_changes_only_the_tag(
 
 
 @given(st.lists(st.text(), max_size=3))
-def test_tag_reads_back_or_is_refused(tags: list[str]) -> None:
+def test_tag_round_trips_or_is_refused(tags: list[str]) -> None:
     """Any text given as a tag either reads back unchanged from a header or is refused."""
     try:
         wanted = parse_new_tags(tags)
@@ -322,7 +322,7 @@ def test_rename_finds_title_heading(folder: Path, vault: Vault, text: str, title
     assert called(vault, "memory_show", memId=done["memId"])["content"].count("Fresh") == 1
 
 
-def test_links_to_file_name_with_percent_sign_read_back(planned: Path, vault: Vault) -> None:
+def test_links_to_file_name_with_percent_sign_round_trip(planned: Path, vault: Vault) -> None:
     """A percent sign in a file's name is preserved in links with and without angle brackets."""
     write(planned, "log/angle.md", "[a](<../ideas/the-plan.md>) and [b](../ideas/the-plan.md)\n")
     called(vault, "memory_rename", memId="plan-7k2m9q", to="50%25 off.md", confirm=True)
@@ -330,7 +330,7 @@ def test_links_to_file_name_with_percent_sign_read_back(planned: Path, vault: Va
     assert [entry.get("memId") for entry in links] == ["plan-7k2m9q"] * 2
 
 
-def test_tag_with_comma_matches_nothing(vault: Vault) -> None:
+def test_search_for_tag_with_comma_finds_nothing(vault: Vault) -> None:
     """Searching for a tag that no memory can have finds nothing and is not an error."""
     assert called(vault, "tag_list", under="a,b")["tags"] == []
     assert called(vault, "tag_rename", old="a,b", new="c")["changed"] == 0
@@ -389,7 +389,7 @@ def test_tag_edit_keeps_yaml_set(run: Run, folder: Path) -> None:
         ("tag_rename", {"old": "sea", "new": "lake", "confirm": True}),
     ],
 )
-def test_everyday_write_protected_file_stops_whole_change(
+def test_write_protected_file_aborts_the_whole_change(
     vault: Vault,
     folder: Path,
     write_protect: Callable[[Path], None],

@@ -68,7 +68,7 @@ def test_first_index_progress_uses_one_bar(unindexed: Path) -> None:
 
 
 @pytest.mark.promise("R110")
-def test_first_index_is_complete_for_programs(unindexed: Path, run: Run) -> None:
+def test_first_index_is_complete_for_pipes_and_json(unindexed: Path, run: Run) -> None:
     """A pipe, or --json on a terminal, waits until every memory is indexed."""
     _, shown = recall(unindexed, "burrow", "0", "-n", "1", "--json")
     assert "answered from" not in shown

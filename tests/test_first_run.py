@@ -110,7 +110,7 @@ def _commands(block: str) -> Iterator[str]:
 
 @sampled(6)
 @pytest.mark.parametrize(("page", "share"), list(_shares_of_pages()))
-def test_transcript_is_the_same_for_every_vector_share(
+def test_transcript_is_independent_of_embedding_progress(
     page: Path, share: str, run: Run, tmp_path: Path
 ) -> None:
     """A documented session shows no answer, score or note that differs between users."""
@@ -160,7 +160,7 @@ def play_demo(
 
 @soak_only
 @pytest.mark.parametrize("share", ["half-way", "quick-alone", "complete"])
-def test_demo_succeeds_for_every_vector_share(
+def test_demo_succeeds_during_background_embedding(
     share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The demo in a fresh copy finds its documented results during any background work."""

@@ -137,7 +137,7 @@ def test_remember_in_shell_loop_keeps_remaining_lines(folder: Path) -> None:
     assert {file.name for file in folder.glob("context/*.md")} == {"one.md", "two.md", "three.md"}
 
 
-def test_remember_gives_up_on_silent_pipe(folder: Path) -> None:
+def test_remember_times_out_on_silent_pipe(folder: Path) -> None:
     """An open pipe without data ends in a note and an error, and nothing is written."""
     reading, writing = os.pipe()
     done = _remembered(folder, "Never", reading)

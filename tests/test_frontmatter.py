@@ -282,7 +282,7 @@ JSON = st.recursive(
 @example({"metadata": {"a": "x, y"}}, "")
 @example({"importance": 1e-05}, "")
 @example({"true": "x", "null": "y"}, "")
-def test_header_values_read_back_equal(header: dict[str, Any], body: str) -> None:
+def test_header_values_round_trip(header: dict[str, Any], body: str) -> None:
     """Any text, number, list or mapping in a new header reads back unchanged."""
     assert parse_header(dump_header(header)) == header
     assert parse_header(dump_header(header, "\r\n")) == header
@@ -471,7 +471,7 @@ def test_header_is_not_added_by_removing_key() -> None:
 
 @pytest.mark.promise("R13")
 @pytest.mark.parametrize("text", ["{" * 200, "[" * 200 + "]", "- " * 150 + "-", "? " * 120 + "x"])
-def test_header_text_of_brackets_reads_back(text: str) -> None:
+def test_header_text_of_brackets_round_trips(text: str) -> None:
     """A value that only looks deeply nested is stored as text and does not break its header."""
     file = document.Document.parse(document.encode_new({"a": text, "b": [text]}, "body"))
     assert file.header == {"a": text, "b": [text]}

@@ -534,7 +534,9 @@ def test_git_config_trailing_unicode_blank_is_refused(
     ],
 )
 @pytest.mark.promise("S22")
-def test_git_setting_covers_its_file(begun: Path, vault: Vault, setting: str, value: str) -> None:
+def test_git_setting_approval_covers_referenced_file(
+    begun: Path, vault: Vault, setting: str, value: str
+) -> None:
     """However a setting quotes a file of the vault, a change to the file needs approval."""
     names = ("a clean.sh", "named #1")
     name = next((name for name in names if name in value), "clean.sh")

@@ -225,7 +225,7 @@ def test_sync_keeps_both_versions_with_broken_header(both: tuple[Clone, ...]) ->
 
 
 @soak_only
-def test_sync_removes_link_to_forgotten_version(both: tuple[Clone, ...]) -> None:
+def test_forgetting_conflicting_version_removes_its_link(both: tuple[Clone, ...]) -> None:
     """Forgetting a conflicting version deletes its file and the link to it."""
     one, two = both
     write(one.root, "fact/database.md", DATABASE.replace("SQLite", "PostgreSQL"))

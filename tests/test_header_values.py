@@ -36,7 +36,7 @@ TEXTS = [
 
 @pytest.mark.promise("R95")
 @pytest.mark.parametrize("text", TEXTS)
-def test_titles_tags_and_aliases_keep_their_text(vault: Vault, folder: Path, text: str) -> None:
+def test_titles_tags_and_aliases_are_read_unchanged(vault: Vault, folder: Path, text: str) -> None:
     """Values that YAML reads as a number, boolean or date keep their exact text."""
     header = f"title: {text}\ntags: [{text}, other, null]\naliases: {text}\n"
     file = write(folder, "a.md", f"---\n{header}---\nx\n")

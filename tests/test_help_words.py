@@ -92,7 +92,7 @@ def test_help_calls_memory_argument_memory() -> None:
          {"query": "", "modifications": "x"}, "pass a memory id, a path"),
     ],
 )  # fmt: skip
-def test_message_uses_options_or_json_keys(
+def test_message_uses_options_in_shell_and_keys_in_json(
     folder: Path,
     vault: Vault,
     run: Run,
@@ -122,7 +122,7 @@ def test_tool_file_error_uses_file_key(run: Run, folder: Path) -> None:
     assert "--description" not in said
 
 
-def test_descriptions_for_tools_have_keys_and_no_options() -> None:
+def test_tool_descriptions_use_keys_instead_of_options() -> None:
     """Tool descriptions for MCP clients use JSON keys where help uses options."""
     shown = {tool.name: reference.described(tool) for tool in tools.all_tools()}
     recall = shown["memory_recall"]

@@ -241,7 +241,7 @@ def test_hook_ignores_broken_settings(text: str, known: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("endless", [b"", b"x" * 4096])
-def test_hook_gives_up_on_endless_input(endless: bytes, known: Path) -> None:
+def test_hook_times_out_on_endless_input(endless: bytes, known: Path) -> None:
     """A program that never closes its pipe or never stops writing waits one second at most."""
     process = subprocess.Popen(
         [sys.executable, "-m", "memvault", "hook", "prompt"],
@@ -263,13 +263,13 @@ def test_hook_gives_up_on_endless_input(endless: bytes, known: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
-def test_hook_gives_up_on_unwritten_transcript_pipe(known: Path, run: Run, tmp_path: Path) -> None:
+def test_hook_times_out_on_silent_transcript_pipe(known: Path, run: Run, tmp_path: Path) -> None:
     """If the transcript is a pipe without a writer, the hook gives up after one second."""
     os.mkfifo(tmp_path / "pipe")
     silent(run("hook", "stop", stdin=json.dumps({"transcript_path": str(tmp_path / "pipe")})))
 
 
-def test_hook_gives_up_on_slow_disk(
+def test_hook_times_out_on_slow_disk(
     known: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a memory takes minutes to open, a prompt waits one second at most."""

@@ -83,7 +83,7 @@ def test_symlinks_are_neither_read_nor_written_through(vault: Vault, folder: Pat
         "old/x.txt"
     ).split(),
 )
-def test_only_a_listed_path_selects_a_memory(folder: Path, run: Run, path: str) -> None:
+def test_unlisted_path_selects_no_memory(folder: Path, run: Run, path: str) -> None:
     """A path that recall does not list selects no memory to show, change or forget."""
     (folder / "memvault.toml").write_text('version = 1\nignore = ["ignored"]\n', "utf-8")
     for real in ("old/x.md", "agents/x.md", ".hidden/x.md", "ignored/x.md", "old/x.txt"):
@@ -234,7 +234,7 @@ BOMBS = {
 
 @sampled(3)
 @pytest.mark.parametrize("name", BOMBS)
-def test_exhausting_file_hides_no_other_memory(folder: Path, name: str) -> None:
+def test_resource_exhausting_file_does_not_hide_other_memories(folder: Path, name: str) -> None:
     """A file made to exhaust its reader breaks neither the process nor other memories."""
     file = write(folder, "bomb.md", BOMBS[name])
     write(folder, "fine.md", "# Fine\n\nperiwinkle\n")
@@ -344,7 +344,7 @@ say recall periwinkle
 """
 
 
-def test_full_disk_loses_and_hides_nothing(folder: Path) -> None:
+def test_full_disk_loses_no_data(folder: Path) -> None:
     """On a full disk every memory is still found, and a write reports the full disk."""
     line = ["unshare", "-m", "sh", "-c", _FULL, sys.executable, str(folder)]
     if not shutil.which("unshare"):
@@ -403,7 +403,7 @@ def test_settings_have_a_maximum_size(folder: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("S50")
-def test_huge_file_hides_no_other_memory(folder: Path, run: Run) -> None:
+def test_huge_file_does_not_hide_other_memories(folder: Path, run: Run) -> None:
     """A sparse file of 20 GB hides no other memory, and status reports it."""
     write(folder, "a.md", "# A\n\nzebra\n")
     _sparse(folder / "huge.md", 20 << 30)
@@ -455,7 +455,7 @@ _STATES = (
     ids=range(9),
 )
 @pytest.mark.promise("S59")
-def test_corrupt_state_files_break_no_tool(folder: Path, vault: Vault, data: bytes) -> None:
+def test_tools_work_with_corrupt_state_files(folder: Path, vault: Vault, data: bytes) -> None:
     """An untrusted vault's state files can contain anything, at any size."""
     write(folder, "fact/a.md", "---\nid: m1\n---\n\n# A\n\nzebra\n")
     for path in _STATES:

@@ -339,7 +339,7 @@ def test_ignore_patterns_never_hang(fresh: Fresh) -> None:
     check_growth(work, 15)
 
 
-def test_impossible_plan_date_is_cheap(fresh: Fresh) -> None:
+def test_impossible_plan_date_is_rejected_quickly(fresh: Fresh) -> None:
     """Plans for February 30 or for impossible Mondays take little time to check."""
 
     def work(*lines: str) -> None:
@@ -490,7 +490,7 @@ def test_complex_headers_do_not_slow_indexing(folder: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.promise("S54")
-def test_unindexable_header_is_reported_for_its_file() -> None:
+def test_unindexable_header_is_reported() -> None:
     """A value that JSON or UTF-8 cannot encode is reported and does not damage the index."""
     state = FileState("notes/a.md", 1, 0, 0, 0)
     memory = read_memory(b"---\nx: 1\n---\ntext\n", state, frozenset())

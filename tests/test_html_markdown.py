@@ -51,7 +51,7 @@ def text_of(html: str) -> str:
 
 
 @given(html=PAGES)
-def test_converted_html_keeps_text(html: str) -> None:
+def test_html_conversion_preserves_text(html: str) -> None:
     """The rendered markdown has the same text as the HTML, whatever characters it contains."""
     made = markdown(html)
     shown = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(made)

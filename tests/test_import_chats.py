@@ -104,22 +104,6 @@ def test_claude_artifacts_keep_each_version_and_the_last(
     assert got.contents["version of an artifact"] == 4
 
 
-def test_claude_artifact_and_thinking_tags_are_converted(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
-    """Tags in a text become documents and thinking is left out; tags in code stay."""
-    text = (
-        'Here.\n\n<antThinking>hm</antThinking>\n\n<antArtifact identifier="x" type="text/html" '
-        'title="A &lt;page">\n<h1>Hi</h1>\n</antArtifact>\n\nBye.\n\n'
-        '```\n<antArtifact title="q">\n```'
-    )
-    got = Chats(run, folder, claude(tmp_path, claude_message("assistant", text)), "claude")
-    assert "```html\n<h1>Hi</h1>\n```\n\nBye." in got.text
-    assert '```\n<antArtifact title="q">\n```' in got.text
-    assert "hm" not in got.text.partition("## ")[2]
-    assert got.omitted == {"block thinking": 1}
-
-
 def test_claude_tool_and_user_files_are_imported(run: Run, folder: Path, tmp_path: Path) -> None:
     """Created files are code, given files a quote of their text or a name; the rest is counted."""
     made = claude(
@@ -189,7 +173,9 @@ def test_claude_shows_the_branch_of_the_last_edit(run: Run, folder: Path, tmp_pa
     assert Chats(run, folder, chosen, "claude").text.endswith("m1\n\n## Claude\n\nm2\n")
 
 
-def test_claude_export_in_folders_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_claude_export_split_into_folders_is_imported(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """Projects and memories in files of their own are notes; design chats are listed."""
     project = {
         "uuid": "p",
@@ -257,7 +243,6 @@ def test_chatgpt_code_and_citations_are_converted(run: Run, folder: Path, tmp_pa
         f"```\n【1†a】\n```"
     )
     references = [{"matched_text": cite, "type": "grouped_webpages", "items": [page]}]
-    old = [{"start_ix": 5, "end_ix": 15, "metadata": page}]
     code = {"content_type": "code", "language": "unknown", "text": "print('```')"}
     output = {"content_type": "execution_output", "text": "  ``` \n"}
     got = Chats(
@@ -269,7 +254,6 @@ def test_chatgpt_code_and_citations_are_converted(run: Run, folder: Path, tmp_pa
             said("assistant", content=code, to="python"),
             said("tool", content=output, name="python"),
             said("assistant", answer, content_references=references),
-            said("assistant", "Well 【1†source】.", citations=old),
             said("assistant", "Noted: tea", to="bio"),
             said("assistant", "search('x')", to="web"),
             said("tool", "a page", name="web"),
@@ -281,7 +265,6 @@ def test_chatgpt_code_and_citations_are_converted(run: Run, folder: Path, tmp_pa
     assert "````python\nprint('```')\n````\n\n(output)\n\n````\n  ``` \n````" in got.text
     link = "[A \\[x\\]](<https://a.example/>)"
     assert f"Bees ({link})dance, says Ada_L【重点】.\n\n```\n【1†a】\n```" in got.text
-    assert f"Well ({link})." in got.text
     assert "**Remembered:** Noted: tea" in got.text
     assert "```\nodd\n```" in got.text
     assert not set(got.text) & set("\ue200\ue201\ue202\ue203\ue204")
@@ -456,13 +439,13 @@ def test_typed_message_escapes_html(tag: str, before: str) -> None:
 
 
 @pytest.mark.parametrize("sign", ["<!-- a", "<script>", "[[a]]"])
-def test_message_escapes_signs_after_escaped_backslashes(sign: str) -> None:
+def test_message_markdown_after_escaped_backslashes_is_escaped(sign: str) -> None:
     """A sign has a meaning behind two backslashes, and none behind one: it is escaped once."""
     assert message(f"\\\\{sign}") == f"\\\\\\{sign}"
     assert message(f"\\{sign}") == f"\\{sign}"
 
 
-def test_message_escapes_signs_in_indented_text_but_not_in_code() -> None:
+def test_message_markdown_is_escaped_in_indented_text_but_not_in_code() -> None:
     """A line that continues a paragraph or a list is text; one after a blank line is code."""
     given_text = "My code:\n    #include <x>\n\n    #define y\n\n- a\n    - #b [[c]] \\#d"
     assert message(given_text, is_plain=True) == (
@@ -502,7 +485,7 @@ def test_old_chatgpt_zip_matches_its_folder(tmp_path: Path, run: Run, folder: Pa
         ("gemini", {"GEMINI.md"}),
     ],
 )
-def test_claims_cover_only_files_of_the_program(
+def test_format_claims_only_files_of_its_program(
     module: str, unclaimed: set[str], tmp_path: Path
 ) -> None:
     """A kind claims all files that its program writes, and no note beside them."""

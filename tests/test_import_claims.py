@@ -168,7 +168,7 @@ def likely_kinds(source: Source) -> Iterator[str]:
 @sampled(4)
 @pytest.mark.parametrize(("kind", "module", "make"), MAKERS)
 @pytest.mark.parametrize("below", ["", "sub", "sub/sub"])
-def test_unclaimed_files_are_listed(
+def test_files_are_imported_listed_or_claimed(
     kind: str, module: str, make: str, below: str, tmp_path: Path
 ) -> None:
     """Each file of a folder is imported, listed or claimed; what is listed adds no item."""
@@ -187,7 +187,7 @@ def test_unclaimed_files_are_listed(
 @sampled(4)
 @pytest.mark.parametrize("file", sorted(ORDINARY))
 @pytest.mark.parametrize(("kind", "module", "make"), MAKERS)
-def test_detection_ignores_ordinary_documents(
+def test_format_detection_ignores_ordinary_documents(
     kind: str, module: str, make: str, file: str, tmp_path: Path
 ) -> None:
     """A Word document, a PDF or a JSON file beside a program's files leaves their kind as it is."""
@@ -211,7 +211,7 @@ def recognized(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_claims_cover_every_file_of_the_format(kind: str, tmp_path: Path) -> None:
+def test_format_claims_every_file_of_its_program(kind: str, tmp_path: Path) -> None:
     """A source that a program wrote has no file to list as not read."""
     module = importlib.import_module(f"import_sources.{formats.find_format(kind).module_name}")
     with closing(open_source(str(module.make(tmp_path)))) as source:
@@ -229,7 +229,7 @@ def test_claims_cover_every_file_of_the_format(kind: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "below"), [*itertools.product(ODD_FILES, ("", "sub/", "sub/sub/"))]
 )
-def test_detection_foreign_file_does_not_hide_notes(name: str, below: str, tmp_path: Path) -> None:
+def test_foreign_file_in_import_does_not_hide_notes(name: str, below: str, tmp_path: Path) -> None:
     """Ten notes and one file that looks like another program's are imported or listed."""
     write(write_notes(tmp_path / "notes"), f"{below}{name}", ODD_FILES[name])
     with closing(open_source(str(tmp_path / "notes"))) as source:
@@ -266,7 +266,7 @@ def repository(folder: Path) -> Path:
 
 @pytest.mark.parametrize("make", [openclaw, obsidian, repository])
 @pytest.mark.parametrize("form", ["folder", "zip"])
-def test_detection_workspace_is_a_markdown_folder(
+def test_workspace_is_detected_as_markdown_folder(
     make: Any, form: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """All visible notes of a workspace are imported, although some are named as Claude's are."""
@@ -297,7 +297,7 @@ def partial(folder: Path) -> Path:
 @sampled(3)
 @pytest.mark.parametrize("form", ["folder", "zip"])
 @pytest.mark.parametrize("options", [(), ("--yes",), ("--json",), ("--yes", "--json")])
-def test_partial_format_needs_a_terminal(
+def test_format_covering_few_notes_asks_on_a_terminal(
     options: tuple[str, ...], form: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """A kind that reads less than half of the notes is an error with both commands."""
@@ -406,7 +406,7 @@ def test_two_exports_in_a_folder_list_their_commands(run: Run, tmp_path: Path) -
         assert found["otherFiles"] == [other]
 
 
-def test_database_entities_without_a_file_are_imported(
+def test_basic_memory_entities_without_files_are_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """Beside notes, Basic Memory's database adds the entities whose files are missing."""

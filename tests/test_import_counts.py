@@ -67,7 +67,7 @@ def test_basic_memory_database_keeps_metadata(run: Run, folder: Path, tmp_path: 
     assert "rating: 5\n" in text
 
 
-def test_basic_memory_notes_of_one_permalink_are_both_imported(
+def test_basic_memory_notes_with_equal_permalinks_are_both_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """A copied file, whose permalink is that of the original, is a note of its own."""

@@ -92,7 +92,7 @@ def test_notion_links_resolve_to_their_pages(run: Run, folder: Path, tmp_path: P
     assert (again["new"], again["changed"], again["attachments"]) == (0, 0, 0)
 
 
-def test_notion_link_leads_into_another_part(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_notion_link_resolves_across_export_parts(run: Run, folder: Path, tmp_path: Path) -> None:
     """The parts of a large export are one tree, also to the links in it."""
     made, part = tmp_path / "Export", "ExportBlock-0a1b-Part"
     write(made, f"{part}-1/Home {HOME}.md", f"# Home\n\n[one](Home%20{HOME}/Page%20{FIRST}.md)\n")
@@ -133,7 +133,7 @@ def test_html_import_preserves_text_and_formatting(text: str) -> None:
         assert word in made
 
 
-def test_table_cell_may_have_pipes_and_pictures(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_table_cell_can_contain_pipes_and_pictures(run: Run, folder: Path, tmp_path: Path) -> None:
     """Of a database, and of a note in HTML, a pipe in a cell does not begin another."""
     got = Imported(run, folder, twins(tmp_path), "notion")
     assert "| Paint (green) | a\\|b |\n| Old | x y |\n" in got.text("Tasks.md")

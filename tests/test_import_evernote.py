@@ -83,7 +83,7 @@ def test_evernote_blocks_become_markdown(run: Run, folder: Path, tmp_path: Path)
     }
 
 
-def test_evernote_signs_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_evernote_markdown_characters_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
     """A line that looks like markdown is text, and an address is as it was."""
     got = enex(run, folder, tmp_path, exported(note("Signs", SIGNS)))
     assert got.text("Signs.md").endswith(
@@ -139,7 +139,7 @@ def test_evernote_damaged_note_does_not_affect_others(
         assert [what for what, _ in got.unreadable] == ["E.enex, note 2"]
 
 
-def test_evernote_truncated_export_is_imported_up_to_its_end(
+def test_evernote_truncated_export_is_partly_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """The last note of a file that was cut off is imported with the text that it has."""

@@ -31,7 +31,7 @@ def header_of(found: Imported, path: str) -> dict[str, Any]:
     return header
 
 
-def test_keep_signs_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_keep_markdown_characters_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
     """Text, items and titles of links that look like markdown are text, in the same lines."""
     text = "# no\n- no\n\n    code? no_x *y* #tag\nhttps://a.org/b_c [x](y)"
     items = [{"text": "# a [x] |", "isChecked": True}, {"text": "1. b\nc", "isChecked": False}]

@@ -71,7 +71,7 @@ def test_joplin_task_title_is_escaped(run: Run, folder: Path, tmp_path: Path) ->
     assert got.found["new"] == 1
 
 
-def test_tar_special_entries_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_special_tar_entries_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
     """Links, devices and paths that lead out of a tar are never followed; the rest is imported."""
     files = joplin_source.files()
     name = f"{joplin_source.HONEY}.md"
@@ -95,7 +95,7 @@ def test_tar_special_entries_are_listed(run: Run, folder: Path, tmp_path: Path) 
     assert not (tmp_path.parent / "out.md").exists()
 
 
-def test_tar_truncated_is_read_up_to_its_end(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_truncated_tar_is_partly_imported(run: Run, folder: Path, tmp_path: Path) -> None:
     """Of a tar that was cut off, the whole items are imported and the rest is listed."""
     whole = joplin_source.make(tmp_path).read_bytes()
     (tmp_path / "notes.jex").write_bytes(whole[: len(whole) // 4])
@@ -202,7 +202,7 @@ def test_word_documents_become_markdown(run: Run, folder: Path, tmp_path: Path) 
     assert counted(got, "notConverted") == {"deleted text": 1, "embedded object": 1}
 
 
-def test_word_lists_of_styles_and_titles_are_used(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_word_list_styles_and_titles_are_converted(run: Run, folder: Path, tmp_path: Path) -> None:
     """A list may be that of a paragraph's style; the title is the document's own."""
     no_list = '<w:numPr><w:numId w:val="0"/></w:numPr>'
     steps = (("One", "Schritt"), ("a", "Unter"), ("b", "Punkt2"), ("Two", "Schritt"))
@@ -306,7 +306,7 @@ def test_apple_notes_with_equal_titles_take_linear_time(tmp_path: Path) -> None:
     ],
     ids=lambda file: file[0],
 )
-def test_detection_one_odd_file_does_not_change_the_format(
+def test_odd_file_does_not_change_the_detected_format(
     file: tuple[str, bytes], tmp_path: Path
 ) -> None:
     """One file of another program does not change the kind of a folder of markdown."""

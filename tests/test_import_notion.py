@@ -54,7 +54,7 @@ def test_notion_nested_zips_are_one_export(
     assert (again["new"], again["changed"], again["attachments"]) == (0, 0, 0)
 
 
-def test_zip_folder_is_one_export(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_extracted_export_parts_are_one_export(run: Run, folder: Path, tmp_path: Path) -> None:
     """Parts that were extracted from the outer zip are read as one export."""
     write(tmp_path, f"Export/{PART}1.zip", ONE)
     write(tmp_path, f"Export/{PART}2.zip", TWO)
@@ -62,9 +62,7 @@ def test_zip_folder_is_one_export(run: Run, folder: Path, tmp_path: Path) -> Non
     assert (found["kind"], found["new"]) == ("notion", 2)
 
 
-def test_zip_damaged_nested_zip_does_not_affect_others(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_damaged_nested_zip_does_not_affect_others(run: Run, folder: Path, tmp_path: Path) -> None:
     """The other parts are imported, and the damaged one is listed."""
     write(tmp_path, "e.zip", zipped((f"{PART}1.zip", ONE), (f"{PART}2.zip", TWO[:-30])))
     got = Imported(run, folder, tmp_path / "e.zip", "notion")
@@ -72,7 +70,7 @@ def test_zip_damaged_nested_zip_does_not_affect_others(
     assert "pack" in got.text("Trip.md")
 
 
-def test_zip_nested_expansion_is_limited(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_nested_zip_expansion_is_limited(run: Run, folder: Path, tmp_path: Path) -> None:
     """The limit of a zip holds for all that is in it, however deep."""
     bomb = zipped((f"Bomb {ROW}.md", b"\0" * (270 << 20)))
     write(tmp_path, "e.zip", zipped((f"{PART}1.zip", ONE), (f"{PART}2.zip", bomb)))

@@ -61,7 +61,7 @@ def test_day_formats_are_written_and_parsed(form: str, text: str) -> None:
     assert day.parsed("Mar 32nd, 2024") is None
 
 
-def test_logseq_days_lead_to_journals(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_logseq_day_links_resolve_to_journals(run: Run, folder: Path, tmp_path: Path) -> None:
     """Links to days follow the graph's formats, and commented settings do not count."""
     got = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq")
     assert 'aliases: ["Monday, 04.03.2024"]' in got.text("journals/2024-03-04.md")
@@ -223,9 +223,7 @@ def test_logseq_counts_each_type_once(tmp_path: Path) -> None:
     assert "Org" in listed["notes/old.org"]
 
 
-def test_logseq_database_of_the_new_version_is_explained(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_logseq_database_graph_hint_explains_export(run: Run, folder: Path, tmp_path: Path) -> None:
     """The folder of a graph with a database is recognized, and the hint says how to export it."""
     made = write(tmp_path, "graph/db.sqlite", b"")
     with closing(sqlite3.connect(made)) as database:
@@ -236,7 +234,9 @@ def test_logseq_database_of_the_new_version_is_explained(
     assert "export the graph as Markdown" in str(got.unreadable)
 
 
-def test_logseq_database_version_is_explained(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_logseq_database_export_hint_explains_alternative(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """An export of the version with a database is refused with what to do instead."""
     made = write(tmp_path, "graph.edn", "{:properties {} :pages-and-blocks [{:page {}}]}")
     got = Imported(run, folder, made, "logseq")
@@ -347,7 +347,7 @@ def test_roam_export_without_blocks_at_its_start_is_recognized(tmp_path: Path) -
     assert detection.detect_format(source).name == "roam"
 
 
-def test_roam_edn_is_explained(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_roam_edn_hint_explains_alternative(run: Run, folder: Path, tmp_path: Path) -> None:
     """An export as EDN is refused with the format to choose instead."""
     made = write(tmp_path, "graph.edn", "#datascript/DB {:schema {}}")
     got = Imported(run, folder, made, "roam")

@@ -33,7 +33,9 @@ def limited(folder: Path, kilobytes: int, *arguments: str) -> subprocess.Complet
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_sources_with_equal_names_are_separate(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_sources_with_equal_names_are_imported_separately(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """A folder whose paths are those of an earlier one adds its notes, and changes none."""
     for name in ("one", "two"):
         write(tmp_path, f"{name}/README.md", f"# Read me\n\nThis is {name}: [[start]].\n")
@@ -49,7 +51,9 @@ def test_sources_with_equal_names_are_separate(run: Run, folder: Path, tmp_path:
     assert b"The start of one." in notes_in(folder)["imported/notes/start.md"]
 
 
-def test_link_to_an_ambiguous_name_gets_the_path(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_imported_link_to_ambiguous_name_becomes_a_path(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """A link in an imported note leads to the imported note, not to one of the same name."""
     write(folder, "team/Plan.md", "The team's plan.\n")
     write(tmp_path, "mine/Plan.md", "My plan.\n")
@@ -105,7 +109,7 @@ def test_import_invalid_file_name_is_listed(run: Run, folder: Path, tmp_path: Pa
     assert (folder / "z.md").read_text("utf-8") == "z"
 
 
-def test_import_without_undo_stops(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_import_stops_if_journal_is_unwritable(run: Run, folder: Path, tmp_path: Path) -> None:
     """If the journal cannot be written, no further note is, and the error names the reason."""
     made = folder_source.make(tmp_path)
     run("list")
@@ -124,9 +128,7 @@ def test_import_that_writes_nothing_is_an_error(run: Run, folder: Path, tmp_path
     assert "is a link" in refused(run("import", str(made), "--yes"), 1)
 
 
-def test_import_settings_of_other_vaults_are_skipped(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_import_skips_settings_of_other_vaults(run: Run, folder: Path, tmp_path: Path) -> None:
     """No import makes a vault within the vault."""
     write(tmp_path, "old/memvault.toml", "version = 1\n")
     write(tmp_path, "old/a.md", "A\n")
@@ -157,7 +159,9 @@ def test_unreadable_source_is_an_error(run: Run, folder: Path, tmp_path: Path) -
     assert "not a JSON object" in refused(run("import", str(tmp_path / "z.jsonl"), "--yes"), 2)
 
 
-def test_import_failure_hints_at_continuing(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_import_failure_hint_explains_how_to_continue(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """The error names the written files and the undo command; a second import adds the rest."""
     write(tmp_path, "notes/a.md", "A\n")
     write(tmp_path, "notes/b.md", "B " * 200_000)
@@ -185,7 +189,7 @@ OF_PROGRAMS = (
 
 @pytest.mark.promise("S97")
 @pytest.mark.parametrize("form", ["jsonl", "folder", "zip"])
-def test_import_vault_instructions_are_skipped(
+def test_import_skips_agent_instructions_and_settings(
     run: Run, folder: Path, tmp_path: Path, form: str
 ) -> None:
     """Files that programs read as instructions or settings are listed and left out."""
@@ -248,7 +252,7 @@ def test_agent_files_are_not_imported_by_default(run: Run, folder: Path, tmp_pat
 
 
 @pytest.mark.promise("S97")
-def test_instructions_become_notes_of_another_name(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_imported_instructions_are_renamed(run: Run, folder: Path, tmp_path: Path) -> None:
     """A note named like an instructions file is renamed, and links to it are updated."""
     for name in ("CLAUDE.md", "sub/Agents.md", "SOUL.md", "USER.md", "MEMORY.md"):
         write(tmp_path, f"notes/{name}", f"# {name}\n\nText of {name}.\n")
@@ -385,7 +389,7 @@ RECORDS: dict[str, str] = {
 
 
 @pytest.mark.promise("S100")
-def test_odd_record_does_not_affect_others(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_malformed_record_does_not_affect_others(run: Run, folder: Path, tmp_path: Path) -> None:
     """Records with values that no program writes are imported or listed, the others imported."""
     notes = {**RECORDS, "z": '"title": "z", "textContent": "Wombats"'}
     for name, text in notes.items():

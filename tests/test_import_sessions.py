@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Run, succeeded, write
+from import_sources import opencode as opencode_source
 from memvault.importers.sessions import Session
 from memvault.vault import markdown
 
@@ -80,7 +81,7 @@ def test_episode_sentences_are_unique(run: Run, folder: Path, tmp_path: Path) ->
     assert "decision, We decided to round prices to cents." in shown["summary"]
 
 
-def test_episode_signs_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_episode_markdown_characters_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
     """No tag, link, comment or open fence of a session changes its episode or the vault."""
     source = record(
         tmp_path,
@@ -108,7 +109,7 @@ def test_episode_signs_are_escaped(run: Run, folder: Path, tmp_path: Path) -> No
         {},
     ],
 )
-def test_session_program_errors_are_not_answers(
+def test_session_api_errors_are_not_answers(
     more: dict[str, Any], run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """An API error does not count as an answer; the episode states that it ended with one."""
@@ -154,7 +155,7 @@ def test_session_program_errors_are_not_answers(
         "# AGENTS.md instructions for /home/ana/shop\n\n<INSTRUCTIONS>x</INSTRUCTIONS>",
     ],
 )
-def test_session_program_texts_are_not_prompts(written: str) -> None:
+def test_session_messages_from_the_program_are_not_prompts(written: str) -> None:
     """Notifications, commands, their output, hooks and summaries are not what the user asked."""
     session = Session("claude-code", "s")
     session.add_prompt(written)
@@ -165,7 +166,7 @@ def test_session_program_texts_are_not_prompts(written: str) -> None:
     "written",
     ["Caveat: mind the gap", "/home/ana/shop is broken", "# AGENTS.md needs a line", "<b>x</b>"],
 )
-def test_session_prompts_may_look_like_commands(written: str) -> None:
+def test_session_prompts_resembling_commands_are_imported(written: str) -> None:
     """A path, a heading and a word that programs also use do not hide a prompt."""
     session = Session("claude-code", "s")
     session.add_prompt(written)
@@ -252,7 +253,9 @@ def test_episode_edited_is_not_updated(run: Run, folder: Path, tmp_path: Path) -
     assert got.body.endswith("Mine.")
 
 
-def test_session_titles_are_its_own(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_session_title_ignores_other_summaries_and_errors(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """A summary of another session or an error is not a title; the user's own title wins."""
     said = [line("user", 0, "/clear"), line("user", 1, "Fix the tax")]
     other = {"type": "summary", "summary": "Another session", "leafUuid": "elsewhere"}
@@ -335,9 +338,6 @@ def test_gemini_files_of_a_session_are_one_episode(run: Run, folder: Path, tmp_p
 
 def test_opencode_added_texts_are_skipped(run: Run, folder: Path, tmp_path: Path) -> None:
     """Added texts, summaries of compactions and sub-agents' sessions are counted."""
-    about = {"id": "ses_1", "title": "New session - 2026", "directory": "/home/ana/shop"}
-    child = {"id": "ses_2", "parentID": "ses_1", "title": "Sub"}
-    storage = tmp_path / "storage"
     messages: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
         (
             {"role": "user"},
@@ -351,17 +351,13 @@ def test_opencode_added_texts_are_skipped(run: Run, folder: Path, tmp_path: Path
         ({"role": "assistant", "summary": True}, [{"type": "text", "text": "In short"}]),
         ({"role": "assistant", "error": {"name": "APIError"}}, []),
     ]
-    for one in (about, child):
-        write(storage, f"session/p/{one['id']}.json", json.dumps(one))
-    for number, (message, parts) in enumerate(messages):
-        write(storage, f"message/ses_1/m{number}.json", json.dumps({"id": f"m{number}", **message}))
-        for index, part in enumerate(parts):
-            write(storage, f"part/m{number}/p{index}.json", json.dumps(part))
-    got = Episodes(run, folder, storage, "opencode")
+    titles = {"ses_1": "New session - 2026", "ses_2": "Sub"}
+    opencode_source.write_sessions(tmp_path / "opencode.db", titles, messages)
+    got = Episodes(run, folder, tmp_path / "opencode.db", "opencode")
     assert got.body.count("Asked") == 1
     assert got.body.endswith("Added.")
     assert "- action_error: It ended with an error of the program" in got.body
-    assert (folder / "episode/Add a rate.md").is_file()
+    assert (folder / "episode/2025-11-19 Add a rate.md").is_file()
     assert got.omitted == {
         "session of a sub-agent": 1,
         "message of the program": 3,

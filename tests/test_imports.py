@@ -117,7 +117,7 @@ UNWANTED = {
 
 
 @sampled(1)
-def test_no_command_loads_what_it_does_not_need(indexed: Path, subtests: pytest.Subtests) -> None:
+def test_commands_import_only_needed_libraries(indexed: Path, subtests: pytest.Subtests) -> None:
     """Help needs no library, state and messages no index, looking no vectors, nothing a model."""
     for lines, unwanted in UNWANTED.items():
         for line in some_of(lines.split(" | "), every=8):
@@ -125,7 +125,7 @@ def test_no_command_loads_what_it_does_not_need(indexed: Path, subtests: pytest.
                 assert among(loaded(indexed, *shlex.split(line)), unwanted) == []
 
 
-def test_recall_loads_nothing_of_whoosh_but_its_stop_words(indexed: Path) -> None:
+def test_recall_imports_only_stop_words_from_whoosh(indexed: Path) -> None:
     """Whoosh writes the index; reading it needs none of its modules."""
     for mode in ("keyword", "hybrid"):
         found = all_loaded(indexed, "recall", "wombat", "--mode", mode)
@@ -136,7 +136,7 @@ def test_recall_loads_nothing_of_whoosh_but_its_stop_words(indexed: Path) -> Non
 
 
 @pytest.mark.parametrize("event", ["prompt", "session-start", "stop", "nothing"])
-def test_a_hook_loads_what_its_event_asks(indexed: Path, event: str) -> None:
+def test_hook_imports_only_modules_for_its_event(indexed: Path, event: str) -> None:
     """A hook, which runs at each prompt, loads no command line; an end loads no index either."""
 
     def asked() -> str:
@@ -160,14 +160,14 @@ def test_a_hook_loads_what_its_event_asks(indexed: Path, event: str) -> None:
         assert among(found, VECTORS, WORDS, {"sqlite3"}) == []
 
 
-def test_the_active_set_is_listed_from_a_small_file(current: Path) -> None:
+def test_active_list_reads_only_the_state_file(current: Path) -> None:
     """Listing and evicting what has not changed load neither index nor vectors nor a terminal."""
     assert among(loaded(current, "load", "Note 1"), NEVER, PERSON, WORDS) == []
     for command in (["active", "--json"], ["evict", "Note 1"], ["active"]):
         assert among(loaded(current, *command), NEVER, PERSON, VECTORS, WORDS, SLOW) == []
 
 
-def test_the_library_loads_as_little_as_the_command_line(indexed: Path) -> None:
+def test_library_imports_no_more_than_the_command_line(indexed: Path) -> None:
     """Importing memvault and opening a vault load no library before a tool is called."""
     code = "import sys, json, memvault; memvault.open_vault('.'); print(json.dumps([*sys.modules]))"
     done = subprocess.run(
@@ -177,7 +177,7 @@ def test_the_library_loads_as_little_as_the_command_line(indexed: Path) -> None:
     assert among(found, NEVER, PERSON, VECTORS, WORDS, FILES, LINE) == []
 
 
-def test_importing_memvault_loads_no_other_module_of_it() -> None:
+def test_importing_memvault_imports_no_submodules() -> None:
     """A program that imports memvault pays for it when it opens a vault."""
     code = "import sys, memvault; print(*[name for name in sys.modules if 'memvault' in name])"
     line = [sys.executable, "-c", code]
@@ -196,7 +196,7 @@ The order is that in which they are tried on one vault: what makes a memory is t
 """
 
 
-def test_a_command_loads_few_of_our_own_modules(current: Path, subtests: pytest.Subtests) -> None:
+def test_command_imports_few_of_our_own_modules(current: Path, subtests: pytest.Subtests) -> None:
     """A plain command stays within a number of modules, which is lowered as they get fewer."""
     for command, most in BUDGET.items():
         with subtests.test(command=command):

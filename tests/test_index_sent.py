@@ -59,7 +59,7 @@ class TestSentIndex(IndexContract):
             index.at(self.seen(index), clock.now())
 
     @pytest.mark.promise("S19")
-    def test_remote_index_returns_right_text_after_rebuild(self, notes: Path) -> None:
+    def test_remote_index_returns_current_text_after_rebuild(self, notes: Path) -> None:
         """After the owner rebuilds the index, each name still returns its own text."""
         with self.opened(notes) as index:
             assert isinstance(index, Follower)

@@ -33,11 +33,12 @@ def test_judged_set_is_well_formed(folder: Path) -> None:
     assert all(entry["text"].strip() and category_of(entry) for entry in judged.queries)
 
 
-def test_judged_updates_are_answered_by_newest_memory() -> None:
-    """In everyday-changes, each question about a change has one answer, newer than the rest."""
+@pytest.mark.parametrize("name", ["everyday-changes", "everyday-sessions"])
+def test_judged_updates_are_answered_by_newest_memory(name: str) -> None:
+    """Each question about a change has one answer, newer than the memories it contradicts."""
     from judged import kind_of, read_set
 
-    judged = read_set(BENCH / "everyday" / "everyday-changes")
+    judged = read_set(BENCH / "everyday" / name)
     dates = {entry["_id"]: entry["metadata"]["date"] for entry in judged.documents}
     for query in judged.queries:
         if kind_of(query) == "update":
@@ -45,6 +46,19 @@ def test_judged_updates_are_answered_by_newest_memory() -> None:
             (newest,) = (name for name, grade in grades.items() if grade == 2)
             assert len(grades) > 1
             assert all(dates[name] < dates[newest] for name in grades if name != newest)
+
+
+def test_judged_sessions_are_asked_about_in_one_part() -> None:
+    """In everyday-sessions, all questions about a session are in the same part."""
+    from judged import part_of, read_set
+
+    judged = read_set(BENCH / "everyday" / "everyday-sessions")
+    parts: dict[str, set[str]] = {}
+    for query in judged.queries:
+        for document in judged.relevant[query["_id"]]:
+            parts.setdefault(document, set()).add(part_of(query))
+    assert all(len(own) == 1 for own in parts.values())
+    assert Counter(map(part_of, judged.queries)) == {"fit": 35, "test": 35}
 
 
 def test_judged_sets_have_all_kinds_of_unanswerable_questions() -> None:
@@ -85,7 +99,7 @@ def test_judged_set_splits_into_fit_and_test(folder: Path) -> None:
     assert {part_of(entry) for entry in test.queries} <= {"test"}
 
 
-def test_judged_set_elsewhere_gets_unanswerable_questions(tmp_path: Path) -> None:
+def test_judged_set_in_another_folder_gets_unanswerable_questions(tmp_path: Path) -> None:
     """A folder of the same name elsewhere gets the unanswerable questions of that set."""
     from judged import read_set
 

@@ -168,7 +168,7 @@ def test_edit_of_settings_during_a_command_is_kept(
 
 @pytest.mark.promise("R90")
 @pytest.mark.parametrize("save", ["in place", "not at all"])
-def test_kill_before_the_rename_leaves_the_revision_separate(folder: Path, save: str) -> None:
+def test_kill_before_rename_is_repaired_by_the_next_change(folder: Path, save: str) -> None:
     """After a kill between saving a revision and replacing the note, the next change repairs it."""
     file = note(folder)
     before = file.read_text("utf-8")
@@ -191,7 +191,7 @@ def test_kill_before_the_rename_leaves_the_revision_separate(folder: Path, save:
 
 @pytest.mark.promise("R90")
 @pytest.mark.parametrize("save", ["in place", "not at all"])
-def test_doctor_separates_a_note_from_its_revision(folder: Path, save: str) -> None:
+def test_doctor_separates_note_sharing_a_file_with_its_revision(folder: Path, save: str) -> None:
     """Doctor reports the state left by a kill, and its fix keeps note and history intact."""
     file = note(folder)
     _killed_at_rename(folder, file)

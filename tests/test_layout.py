@@ -360,7 +360,7 @@ MORE = (
     ],
 )
 @pytest.mark.promise("S55")
-def test_deeply_nested_folders_break_no_command(folder: Path, run: Run, place: str) -> None:
+def test_commands_work_with_deeply_nested_folders(folder: Path, run: Run, place: str) -> None:
     """No command crashes on 3,000 nested folders anywhere in a vault."""
     write(folder, "a.md", "# A\n\nzebra\n")
     write(folder, "tools/t.md", "---\ndescription: x\ncommand: [sh, x.sh]\n---\n")

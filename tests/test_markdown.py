@@ -148,7 +148,7 @@ NAMES = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_
 
 @settings(max_examples=examples(60))
 @given(NAMES)
-def test_markdown_link_targets_read_back(name: str) -> None:
+def test_markdown_link_targets_round_trip(name: str) -> None:
     """Any file name can be linked to, in brackets, angle brackets, definitions and HTML."""
     assume(name == name.strip() and not name.startswith("/") and name not in (".", ".."))
     for text in ("[x](x.md)", "![x](<x.md>)", "[x]: x.md", '<img src="x.md">', "<a href='x.md'>"):

@@ -338,7 +338,7 @@ def test_mcp_null_string_is_text(filled: Path) -> None:
     assert found["memories"][0]["memId"] == made["memId"]
 
 
-def test_mcp_invalid_lines_and_surrogates_get_an_answer(folder: Path) -> None:
+def test_mcp_invalid_lines_and_surrogates_are_answered(folder: Path) -> None:
     """Invalid messages and lone surrogates in texts get an answer and block no client."""
     with Raw(folder) as server:
         assert server.process.stdin
@@ -411,9 +411,7 @@ def right() -> list[tuple[str, dict[str, Any]]]:
     return [(tool.name, call_of(tool)) for tool in some_of(registry.all_tools(), every=3)]
 
 
-def test_mcp_hint_suggests_a_tool_instead_of_a_command(
-    folder: Path, vault: Vault, run: Run
-) -> None:
+def test_mcp_hint_refers_to_tools_instead_of_commands(folder: Path, vault: Vault, run: Run) -> None:
     """The same hint suggests a command to a person, and a tool with arguments to an agent."""
     asked = {"query": " "}
     for answer in (vault.call("memory_recall", **asked), over_mcp(folder, "memory_recall", asked)):

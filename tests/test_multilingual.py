@@ -69,7 +69,7 @@ def test_multilingual_model_covers_its_languages(text: str) -> None:
     assert tokenizer.token_to_id("<unk>") not in tokenizer.encode(text).ids
 
 
-def test_multilingual_model_reads_long_text_to_the_end() -> None:
+def test_multilingual_model_embeds_long_text_completely() -> None:
     """Text beyond the model's token window changes the vector."""
     model = BuiltinTransformer(MULTILINGUAL)
     long = " ".join(f"Wort{number}" for number in range(400))

@@ -119,7 +119,7 @@ def test_partial_slug_changes_nothing(folder: Path, vault: Vault, run: Run, name
         assert vault.call("tag_add", memId=whole, tags=[f"t{len(whole)}"])["success"], whole
 
 
-def test_names_matching_exactly_allow_writes(ferries: Path, vault: Vault) -> None:
+def test_exact_name_match_allows_writes(ferries: Path, vault: Vault) -> None:
     """A wikilink, a path without .md and a file name each identify the memory to change."""
     for name, tag in (("[[ship]]", "a"), ("travel/ship", "b"), ("ship.md", "c")):
         assert vault.call("tag_add", memId=name, tags=[tag])["memId"] == "crossing-1a2b3c"
@@ -203,7 +203,7 @@ def test_delete_of_unknown_ids_skips_title_search(
 @pytest.mark.parametrize(
     "words", ["forget crossing-1a2b3c", "rename bus-7a8b9c Coach", "tag rename road street"]
 )
-def test_names_preview_asks_on_terminal(ferries: Path, run: Run, words: str) -> None:
+def test_preview_of_approximate_name_asks_on_terminal(ferries: Path, run: Run, words: str) -> None:
     """On a terminal, the preview ends with a question; programs get a confirmation token."""
     write(ferries, "log.md", "---\ntags: [road]\n---\n\nSee [[Bus to the town]].\n")
     before = contents(ferries)
@@ -276,7 +276,7 @@ def test_remember_accepts_distinct_new_type(folder: Path, run: Run, given: str) 
     assert "warnings" not in run("remember", "Ferry", "Pier 4.", "--type", given, "--json").json
 
 
-def test_remember_never_questions_existing_type(folder: Path, run: Run) -> None:
+def test_remember_accepts_existing_type_without_asking(folder: Path, run: Run) -> None:
     """A type used in a memory, a template or memvault.toml is not treated as a typo."""
     write(folder, "a.md", "---\nmemory_type: Bug\n---\n\n# A\n")
     write(folder, "templates/lesson.md", "What was learnt\n")

@@ -237,7 +237,7 @@ def change(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), "utf-8")
 
 
-def test_plan_with_invalid_schedule_blocks_no_other(vault: Vault, folder: Path) -> None:
+def test_plan_with_invalid_schedule_does_not_block_others(vault: Vault, folder: Path) -> None:
     """A plan with no schedule, two or an invalid one is reported, and the other plans run."""
     broken = {
         "none": "name: x",

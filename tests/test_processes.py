@@ -79,7 +79,9 @@ def test_process_run_enforces_timeout() -> None:
 
 
 @pytest.mark.parametrize("ending", ["sys.exit()", "time.sleep(600)"], ids=["ends", "goes on"])
-def test_process_outside_group_with_open_pipes_blocks_nothing(tmp_path: Path, ending: str) -> None:
+def test_process_that_left_its_group_with_open_pipes_does_not_block(
+    tmp_path: Path, ending: str
+) -> None:
     """A child that left the group but has the pipes open leaves no thread or open file here."""
     file = tmp_path / "pid"
     code = f"""

@@ -95,7 +95,7 @@ def test_ranking_title_counts_toward_every_sentence(folder: Path, vault: Vault) 
     assert near["Harbour"] > near["Ships"] > 0
 
 
-def test_ranking_reads_very_long_memory_to_the_end(folder: Path, vault: Vault) -> None:
+def test_ranking_scores_all_of_a_very_long_memory(folder: Path, vault: Vault) -> None:
     """An answer after 5,000 sentences ranks first, in time linear in their number."""
     write(folder, "b.md", "# Short\n\nThe keeper of the archive counts its sheets.\n")
     found: list[dict[str, Any]] = []
@@ -292,15 +292,13 @@ def test_ranking_phrase_query_returns_only_phrase_matches(many: Vault) -> None:
     wanted = {f"Note {number}" for number in range(7, 250, 36)}
     for limit in (10, 300):
         assert set(named(memories(many, '"storm surge"', limit=limit))) == wanted
-    assert memories(many, '"surge storm"', limit=300) == []
 
 
 def test_ranking_without_candidates_is_empty(folder: Path, vault: Vault) -> None:
-    """An empty vault, or a filter or phrase without a match, gives an empty list."""
+    """An empty vault, or a filter without a match, gives an empty list."""
     assert memories(vault, "word in May 2023") == []
     write(folder, "a.md", "# Word\n\nA word.\n")
     assert memories(vault, "word in May 2023", tags=["none"]) == []
-    assert memories(vault, '"word of a king" word') == []
 
 
 REST = {
@@ -433,6 +431,18 @@ CHINESE = [
     ("奶奶的汤", "排骨先焯水,加莲藕,小火慢炖,最后放盐。", "2025-12-04"),
     ("春游", "四月去植物园,早上七点集合,自带午饭。", "2025-12-05"),
 ]
+
+
+def test_ranking_newer_session_does_not_outrank_match(folder: Path, vault: Vault) -> None:
+    """Of two long memories, such as sessions, the better match stays first, whatever its date."""
+    rest = "We read the logs, ran the tests and wrote down what each of them printed. " * 20
+    first = f"{OLD} {rest}"
+    second = f"Our office has plants, on the third floor of the new mill. {rest}"
+    dated(folder, "office-1", "Session on Monday", first, "2026-01-01")
+    dated(folder, "office-2", "Session on Friday", second, "2026-02-01")
+    best, *_ = memories(vault, QUESTION)
+    assert best["memId"] == "office-1"
+    assert "newer" not in best
 
 
 def test_ranking_chinese_query_finds_newer_memory(folder: Path, vault: Vault) -> None:

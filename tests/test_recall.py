@@ -106,8 +106,31 @@ def test_recall_matches_quoted_phrase_exactly(folder: Path, vault: Vault) -> Non
         assert ask(vault, '"Quick brown FOX"', type=mode) == ["A"]
         assert ask(vault, "“quick brown”", type=mode) == ["A"]
         assert ask(vault, '"quick brown" "fox jumps"', type=mode) == ["A"]
-        assert ask(vault, '"quick brown" "brown quick"', type=mode) == []
+        assert vault.call("memory_recall", query='"quick brown"', type=mode).get("warnings") is None
     assert set(ask(vault, 'quick "unclosed')) == {"A", "B"}
+
+
+def test_recall_searches_words_of_phrase_that_no_memory_contains(
+    folder: Path, vault: Vault
+) -> None:
+    """A quoted phrase that occurs nowhere is searched as plain words, with a note."""
+    write(folder, "a.md", "# Queue\n\nAda decided against Kafka, the queue of Apache.\n")
+    write(folder, "b.md", "# Bread\n\nRye bread needs flour.\n")
+    for mode in ("keyword", "hybrid", "vector"):
+        answer = vault.call(
+            "memory_recall", query='who decided against "Apache Kafka"?', type=mode, limit=1
+        )
+        assert titles(answer) == ["Queue"]
+        assert "as a phrase" in answer["warnings"][0]
+    nothing = vault.call("memory_recall", query='"wombat burrow"', type="keyword")
+    assert (titles(nothing), nothing.get("warnings")) == ([], None)
+
+
+def test_forget_needs_the_whole_quoted_phrase(folder: Path, vault: Vault) -> None:
+    """Forgetting by a quoted phrase that no memory contains deletes nothing."""
+    write(folder, "a.md", "# Queue\n\nAda decided against Kafka, the queue of Apache.\n")
+    vault.call("memory_forget", query='Ada and "Apache Kafka"', confirm=True)
+    assert (folder / "a.md").exists()
 
 
 def test_recall_searches_all_fields(folder: Path, vault: Vault) -> None:
@@ -362,6 +385,7 @@ def test_recall_reads_each_file_once_for_missing_phrase(
     """A file without the quoted phrase is read only once for it."""
     for number in range(40):
         write(folder, f"{number}.md", f"# Note {number}\n\nstorm over the river {number}\n")
+    write(folder, "last.md", "# Last\n\nA storm river.\n")
     vault.call("memory_recall", query="storm")
     read: list[int] = []
     original = Snapshot.text
@@ -371,7 +395,7 @@ def test_recall_reads_each_file_once_for_missing_phrase(
         return original(self, key, accept_changed)
 
     monkeypatch.setattr(Snapshot, "text", counted)
-    assert explained(vault, '"storm river"') == []
+    assert len(explained(vault, '"storm river"')) == 1
     assert len(read) == len(set(read)) > 0
 
 

@@ -108,7 +108,7 @@ def refuse(root: Path, here: Vault, run: Run) -> Run:
     return partial(run, cwd=root)
 
 
-def test_every_refusal_row_checks_its_message() -> None:
+def test_refusal_tables_check_every_message() -> None:
     """Every row of the refusal tables checks part of the message."""
     assert not [row for row in (*COMMANDS, *CALLS, *JSON) if not row[-1].strip()]
 

@@ -91,7 +91,7 @@ def test_saved_scan_detects_moved_and_unignored_files(folder: Path, settled: set
 
 @sampled(4)
 @pytest.mark.parametrize("damage", [b"", b"1 2 ", b"x", b"1 2 \xff" * 99])
-def test_saved_scan_damage_only_takes_time(folder: Path, settled: set[str], damage: bytes) -> None:
+def test_unreadable_saved_scan_is_ignored(folder: Path, settled: set[str], damage: bytes) -> None:
     """An unreadable scan is ignored, and a scan of another index is not compared."""
     file = index_of(folder) / INDEX / "scan"
     kept = file.read_bytes()
@@ -106,7 +106,7 @@ FOLDERS = st.dictionaries(st.integers(0, 1_500).map("{}.md".format), STATES, max
 
 @given(FOLDERS, FOLDERS, st.booleans())
 @settings(max_examples=examples(30))
-def test_saved_scans_differ_in_changed_files_only(
+def test_saved_scan_comparison_lists_changed_files(
     first: dict[str, tuple[int, ...]], second: dict[str, tuple[int, ...]], mostly: bool
 ) -> None:
     """Exactly the added, removed or changed files differ, and a scan is saved completely."""

@@ -67,7 +67,7 @@ def test_resident_does_not_serve_sandboxed_process(
 
 @pytest.mark.promise("S81")
 @pytest.mark.parametrize("kind", sandboxes.KINDS)
-def test_resident_in_sandbox_serves_nobody(kind: str, folder: Path) -> None:
+def test_resident_in_sandbox_serves_no_clients(kind: str, folder: Path) -> None:
     """A resident process in a sandbox serves nobody and is not started if one is detected."""
     os.environ.pop("MEMVAULT_RESIDENT", None)
     command = [*sandbox(kind), sys.executable, "-m", "memvault", "watch"]

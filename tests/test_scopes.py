@@ -134,7 +134,7 @@ def answers(own: Side, scope: Scope, tool: Tool, patch: pytest.MonkeyPatch) -> l
 @sampled(2)
 @pytest.mark.promise("S39")
 @pytest.mark.parametrize("scope", SCOPES)
-def test_hidden_memories_change_no_answer(
+def test_hidden_memories_do_not_affect_answers(
     sides: list[Side], scope: Scope, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     """Each tool answers a scope as if hidden agents and vaults did not exist."""

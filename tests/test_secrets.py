@@ -184,7 +184,7 @@ def test_secrets_refusal_reports_argument_and_line(vault: Vault, folder: Path) -
     assert refused("memory_remember", **{**new, "content": many}).endswith("of content, and 2 more")
 
 
-def test_secrets_formed_only_in_whole_file_are_refused_by_kind() -> None:
+def test_secrets_spanning_several_arguments_are_refused() -> None:
     """If no single argument contains the secret, the refusal has its kind and no line."""
     value, said = made("AWS secret key")
     refusal = secret_policy.SecretRejected(
@@ -227,7 +227,7 @@ def holding(root: Path, secret: str) -> list[str]:
 
 @sampled(1)
 @pytest.mark.promise("S69")
-def test_secrets_are_warned_of_or_refused_by_every_tool(
+def test_every_tool_warns_of_or_refuses_secrets(
     filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """With refuse, no secret is ever written; with warn, the result shows where it was."""

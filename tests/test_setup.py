@@ -191,7 +191,7 @@ def test_setup_keeps_files_shared_by_several_programs(
         ("cursor", {}, [".cursor/mcp.json", ".cursor/hooks.json", ".cursor/agents/historian.md"]),
     ],
 )
-def test_setup_for_user_changes_only_user_folder(
+def test_setup_for_user_changes_only_home_folder(
     name: str,
     variables: dict[str, str],
     paths: list[str],

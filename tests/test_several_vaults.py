@@ -177,7 +177,7 @@ def test_damaged_index_of_another_vault_is_repaired(
 
 
 @pytest.mark.promise("R50")
-def test_index_replaced_during_query_changes_no_answer(
+def test_index_replaced_during_query_does_not_affect_answer(
     places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another process rebuilds one vault's index, all vaults still answer."""
@@ -550,7 +550,7 @@ def test_trusted_vaults_need_absolute_paths(
 
 @pytest.mark.promise("S14")
 @pytest.mark.parametrize("place", ["", "deep"])
-def test_own_settings_file_in_foreign_folder_gives_no_trust(
+def test_own_settings_file_does_not_make_foreign_folder_trusted(
     foreign: Path, run: Run, place: str
 ) -> None:
     """The user's memvault.toml in another user's folder does not make the vault trusted."""

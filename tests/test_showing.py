@@ -96,7 +96,7 @@ def test_show_renders_markdown_on_terminal(folder: Path, run: Run) -> None:
     assert "**Bold** sparrows" in run("show", "n1-7k2m9q").out
 
 
-def test_show_hides_no_markdown_source(folder: Path) -> None:
+def test_show_preserves_markdown_source(folder: Path) -> None:
     """HTML, comments and link definitions are shown to a person just as an agent reads them."""
     hidden = (
         "<div>one</div>\n\n<!-- two -->\n\n[x]: http://a.example 'three'\n\nfour <b>five</b>\nsix"

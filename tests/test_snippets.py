@@ -166,7 +166,9 @@ PLACES = {
 
 @sampled(9)
 @pytest.mark.parametrize("place", PLACES)
-def test_recall_searches_one_megabyte_to_the_end(folder: Path, vault: Vault, place: str) -> None:
+def test_recall_searches_all_of_a_one_megabyte_memory(
+    folder: Path, vault: Vault, place: str
+) -> None:
     """A sentence in a 1 MB note is found by its words, fully matched and displayed."""
     others(folder)
     before, after = PLACES[place]

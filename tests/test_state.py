@@ -82,7 +82,7 @@ def test_state_values_are_returned_in_requested_order(vault: Vault) -> None:
     ["a/b", "..", "../../x", "a\\b", "ключ 键 🔑", "con", ".hidden", "k" * 900, "1.0", "true",
      "#x: [y]", "A", "- a", "null", "x.md", "'", '"', "@file", "e\u0301"],
 )  # fmt: skip
-def test_state_key_may_be_any_line(vault: Vault, folder: Path, key: str) -> None:
+def test_state_key_can_be_any_single_line(vault: Vault, folder: Path, key: str) -> None:
     """Slashes, dots, any script and long keys map to a file in the folder, never outside it."""
     keep(vault, **{key: "first", "other": "x"})
     keep(vault, **{key: "second"})
@@ -96,7 +96,7 @@ def test_state_key_may_be_any_line(vault: Vault, folder: Path, key: str) -> None
 
 
 @given(value=st.text(max_size=60))
-def test_state_value_may_be_any_text(value: str) -> None:
+def test_state_value_can_be_any_text(value: str) -> None:
     """A value is returned with its whitespace and newlines, however it starts or ends."""
     with tempfile.TemporaryDirectory() as name:
         write(Path(name), "memvault.toml", "")
@@ -111,7 +111,7 @@ def test_state_value_may_be_any_text(value: str) -> None:
     ["---", "---\nkey: other\n---\nx", "\n\n", " x ", "a\n", "\na", "x" * 10**6, "é\n" * 300_000],
     ids=["rule", "header", "lines", "blanks", "end", "begin", "long", "long lines"],
 )  # fmt: skip
-def test_state_value_of_any_content_is_kept_exactly(vault: Vault, folder: Path, value: str) -> None:
+def test_state_value_is_stored_unchanged(vault: Vault, folder: Path, value: str) -> None:
     """A value that looks like a header, is blank or has a million characters is kept exactly."""
     write(folder, f"{KEYS}/bare.md", "By hand, without a header\n")
     keep(vault, k=value, bare=value)
@@ -150,7 +150,7 @@ BROKEN = {
 }
 
 
-def test_state_invalid_file_blocks_no_other_entry(vault: Vault, folder: Path) -> None:
+def test_state_invalid_file_does_not_block_other_entries(vault: Vault, folder: Path) -> None:
     """Invalid files are reported and left unchanged, and all other entries still work."""
     for name, data in BROKEN.items():
         write(folder, f"{KEYS}/{name}", data)

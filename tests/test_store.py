@@ -104,7 +104,7 @@ def test_store_equal_titles_get_different_files(vault: Vault, folder: Path) -> N
     assert titles(vault.call("memory_list")).count("Same title") == 2
 
 
-def test_store_equal_titles_stay_equal(vault: Vault) -> None:
+def test_store_keeps_title_unchanged_if_file_name_gets_suffix(vault: Vault) -> None:
     """A title is stored as given, even if its file name gets a suffix."""
     made = [_remember(vault, "plain", f"text {number}")["memId"] for number in range(3)]
     assert titles(vault.call("memory_list")) == ["plain"] * 3
@@ -462,7 +462,7 @@ def test_store_symlinked_revision_is_ignored(vault: Vault, folder: Path) -> None
     assert "hidden" not in str(shown)
 
 
-def test_store_future_trash_timestamp_blocks_nothing(vault: Vault, folder: Path) -> None:
+def test_store_future_trash_timestamp_does_not_block_forget(vault: Vault, folder: Path) -> None:
     """A trash entry dated in the year 9999 does not keep others from being forgotten."""
     write(folder, ".memvault/trash/99991231T235959.999Z-abc123/b.md", "# B\n")
     write(folder, "a.md", "# A\n\nzebra\n")

@@ -105,7 +105,7 @@ def test_context_omits_weak_matches(harbour: Vault) -> None:
     assert "`memory_recall` shows them" in nothing["warnings"][0]
 
 
-def test_compound_requires_a_strong_match(harbour: Vault, folder: Path) -> None:
+def test_compound_refuses_a_weak_match(harbour: Vault, folder: Path) -> None:
     """A weak match is not changed; the error lists the candidates with their strength."""
     refused = harbour.call("memory_compound", query=WEAK, modifications="x")
     assert refused["error"]["code"] == "ambiguous"

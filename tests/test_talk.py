@@ -183,7 +183,7 @@ def spoken(folder: Path) -> Conversation:
 NOTHING = ("timed_out", "")
 
 
-def test_talk_only_later_message_answers_a_question(spoken: Conversation) -> None:
+def test_talk_earlier_message_does_not_answer_a_question(spoken: Conversation) -> None:
     """Older messages, and those of other talks or agents, end no wait and stay in the inbox."""
     spoken.talk("bob", "alice", "older")
     spoken.talk("alice", "bob", "other question")
@@ -280,7 +280,7 @@ def test_talk_ids_wrap_around(spoken: Conversation) -> None:
     assert spoken.wait("alice", ("bob", "question")) == ("question", "answer")
 
 
-def test_talk_answer_of_lost_result_is_requeued(spoken: Conversation) -> None:
+def test_talk_answer_is_requeued_if_result_is_lost(spoken: Conversation) -> None:
     """If a wait's result is lost, its answer returns to the next wait or to the inbox."""
     spoken.talk("alice", "bob", "question")
     spoken.talk("bob", "alice", "answer")

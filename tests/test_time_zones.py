@@ -33,7 +33,7 @@ LOCAL_DAYS = {
 }
 
 
-def test_time_zone_of_user_defines_days(zone: str, folder: Path) -> None:
+def test_days_follow_the_user_time_zone(zone: str, folder: Path) -> None:
     """Listings, since, until, filters and questions use the user's day; JSON is in UTC."""
     for name, at in (("early", EARLY), ("late", LATE)):
         write(folder, f"notes/{name}.md", f"---\ncreated: {at}\nmodified: {at}\n---\nA walk.\n")
@@ -60,7 +60,7 @@ def test_time_zone_of_user_defines_days(zone: str, folder: Path) -> None:
         assert [entry["title"] for entry in found["memories"]] == ["day"]
 
 
-def test_time_zone_of_user_ends_validity_at_midnight(zone: str, folder: Path) -> None:
+def test_validity_ends_at_local_midnight(zone: str, folder: Path) -> None:
     """A day in valid_to ends at the user's midnight; log and trash show the user's days."""
     today = clock.today()
     write(folder, "notes/now.md", f"---\nvalid_to: {today}\n---\nThe gate code.\n")
@@ -78,7 +78,7 @@ def test_time_zone_of_user_ends_validity_at_midnight(zone: str, folder: Path) ->
         assert clock.local(at, 19) in succeeded(child(folder, *command)).out
 
 
-def test_time_zone_newer_than_day_means_later_local_day(zone: str) -> None:
+def test_time_zone_defines_newer_than_day(zone: str) -> None:
     """A memory with a time is newer than a day if it is from a later day for the user."""
     for at, day in zip((EARLY, LATE), LOCAL_DAYS[zone], strict=True):
         before = str(date.fromisoformat(day) - timedelta(days=1))

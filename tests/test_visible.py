@@ -161,7 +161,7 @@ def test_recall_output_quotes_memory_text(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.promise("S61")
-def test_output_of_vault_tool_help_escapes_terminal_codes(run: Run, folder: Path) -> None:
+def test_vault_tool_help_escapes_terminal_codes(run: Run, folder: Path) -> None:
     """A vault tool's description is escaped in its help and never starts a new line there."""
     enum = '["x\\e[31m", "y\\nERROR: forged"]'
     parameter = f'{{name: p, type: string, description: "d\\u202e", enum: {enum}}}'

@@ -207,7 +207,7 @@ def test_wait_survives_replaced_inbox(watched: Watched, between: str) -> None:
     assert turn.in_vain < LONG / 2
 
 
-def test_wait_supports_conversation_of_three_shells(run: Run, folder: Path) -> None:
+def test_wait_supports_conversation_across_three_shells(run: Run, folder: Path) -> None:
     """Two agents and the user, each in a separate shell, can ask, wait and answer."""
     run("talk", "agent", "alice", "not the answer", "--agent", "bob")
     asked = run("talk", "agent", "bob", "Ready?", "--agent", "alice", "--json").json["talkId"]

@@ -302,7 +302,7 @@ def changed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_web_links_all_lead_to_a_page(changed: Path) -> None:
+def test_web_links_all_resolve(changed: Path) -> None:
     """Every link on every page, from search to revision differences, can be opened."""
     from starlette.testclient import TestClient
 

@@ -137,7 +137,7 @@ def test_web_masks_secret_split_by_markup() -> None:
 
 
 @pytest.mark.promise("S84")
-def test_web_page_works_with_keys_of_the_same_mask(tmp_path: Path) -> None:
+def test_web_page_shows_memory_with_several_masked_keys(tmp_path: Path) -> None:
     """A memory with several secret header keys and a secret memId can still be displayed."""
     from memvault.tools.vault import memory_show
     from memvault.web.session import WebSession

@@ -53,9 +53,10 @@ def test_wordpiece_ids_match_library(words: list[str], joint: str) -> None:
 
 def test_wordpiece_ids_of_notes_match_library() -> None:
     """Questions and notes of the everyday sets, in all languages, have the library's ids."""
+    # The long texts of everyday-sessions and -projects add time but no characters.
     texts = [
         json.loads(line)["text"]
-        for path in sorted(EVERYDAY.glob("*/*.jsonl"))
+        for path in sorted(EVERYDAY.glob("everyday-[!ps]*/*.jsonl"))
         for line in path.read_text("utf-8").splitlines()
     ]
     expected = open_tokenizer()[0].encode_batch(texts, add_special_tokens=False)

@@ -67,7 +67,7 @@ def make(folder: Path) -> Path:
 def make_folder(folder: Path) -> Path:
     """Write the parts in folders of their own, as exports since 2026 have them.
 
-    The conversation has artifacts of both kinds, a created file, citations, files and a branch. No
+    The conversation has an artifact, a created file, citations, files and a branch. No
     real export was available; the keys are those that public converters read.
     """
     made = folder / "export"
@@ -85,7 +85,7 @@ def make_folder(folder: Path) -> Path:
         {**tool, "name": "create_file", "input": {"path": "/m.py", "file_text": "x = 1"}},
         {
             "type": "text",
-            "text": '<antArtifact identifier="b" title="B">\n<p>\n</antArtifact>\nBye',
+            "text": "Bye",
         },
         {"type": "tool_result", "content": []},
     ]

@@ -1,14 +1,13 @@
-"""OpenCode's sessions: the JSON files up to version 1.1, and the database from 1.2 (as of 1.18)."""
+"""OpenCode's sessions in its database, from version 1.2 (as of 1.18)."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-
-from conftest import write
 
 _SCHEMA = """
 CREATE TABLE session (id text PRIMARY KEY, project_id text, parent_id text, slug text,
@@ -44,41 +43,32 @@ _MESSAGES: tuple[tuple[str, list[dict[str, Any]]], ...] = (
 )
 
 
+Messages = Iterable[tuple[dict[str, Any], list[dict[str, Any]]]]
+
+
+def write_sessions(file: Path, titles: dict[str, str], messages: Messages) -> None:
+    """Write a session and its sub-agent's by id with their titles, both with some messages."""
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(_SCHEMA)
+        for name, title in titles.items():
+            parent = None if name == next(iter(titles)) else next(iter(titles))
+            row = (name, "p", parent, "s", "/home/ana/shop", title, "1.18.0", _TIME, _TIME)
+            database.execute(f"INSERT INTO session VALUES ({', '.join('?' * 9)})", row)
+            for number, (data, parts) in enumerate(messages):
+                message = f"msg_{name}_{number}"
+                given = (message, name, _TIME, _TIME, json.dumps(data))
+                database.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", given)
+                for index, part in enumerate(parts):
+                    key, text = f"prt_{message}_{index}", json.dumps(part)
+                    values = (key, message, name, _TIME, _TIME, text)
+                    database.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", values)
+        database.commit()
+
+
 def make(folder: Path) -> Path:
     """Write the database with a session and that of a sub-agent."""
     (folder / "opencode").mkdir()
-    with closing(sqlite3.connect(folder / "opencode/opencode.db")) as database:
-        database.executescript(_SCHEMA)
-        for name, parent in (("ses_1", None), ("ses_2", "ses_1")):
-            row = (name, "p", parent, "s", "/home/ana/shop", "Tax of books", "1.18.0", _TIME, _TIME)
-            database.execute(f"INSERT INTO session VALUES ({', '.join('?' * 9)})", row)
-            for number, (role, parts) in enumerate(_MESSAGES):
-                message = f"msg_{name}_{number}"
-                data = json.dumps({"role": role, "time": {"created": _TIME}})
-                given = (message, name, _TIME, _TIME, data)
-                database.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", given)
-                for index, part in enumerate(parts):
-                    values = (
-                        f"prt_{message}_{index}",
-                        message,
-                        name,
-                        _TIME,
-                        _TIME,
-                        json.dumps(part),
-                    )
-                    database.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", values)
-        database.commit()
+    messages = [({"role": role, "time": {"created": _TIME}}, parts) for role, parts in _MESSAGES]
+    titles = {"ses_1": "Tax of books", "ses_2": "Tax of books"}
+    write_sessions(folder / "opencode/opencode.db", titles, messages)
     return folder / "opencode"
-
-
-def make_files(folder: Path) -> Path:
-    """Write the same session as JSON files."""
-    times = {"created": _TIME, "updated": _TIME}
-    about = {"id": "ses_1", "title": "Tax of books", "directory": "/home/ana/shop", "time": times}
-    write(folder, "storage/session/p/ses_1.json", json.dumps(about))
-    for number, (role, parts) in enumerate(_MESSAGES):
-        message = {"id": f"msg_{number}", "role": role, "sessionID": "ses_1"}
-        write(folder, f"storage/message/ses_1/msg_{number}.json", json.dumps(message))
-        for index, part in enumerate(parts):
-            write(folder, f"storage/part/msg_{number}/prt_{index}.json", json.dumps(part))
-    return folder / "storage"

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from memvault.agents.address import Address, agent_lock
@@ -154,15 +155,11 @@ class ActiveMemory:
             )
         return memory
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        with agent_lock(self._store.root, self._owner):
-            self._engine.invalidate()  # Others may have changed the set and moved its files.
-            yield
+    def _locked(self) -> AbstractContextManager[None]:
+        return self._engine.fresh_under(agent_lock(self._store.root, self._owner))
 
     def _update(self, change: Callable[[list[ActiveExcerpt]], list[ActiveExcerpt]]) -> ActiveSet:
         """Change the set, refresh it and save it."""
-        self._engine.invalidate()
         before = self._read()
         active = self._refreshed(change(before))
         if active.pieces == before:

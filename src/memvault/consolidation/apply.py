@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -45,9 +46,10 @@ class ApplyResult(NamedTuple):
     skipped: list[str]
 
 
-def lock(store: MemoryStore) -> FileLock:
-    """Return the lock to hold while proposals are computed and applied."""
-    return FileLock(private_folder(store.root) / "consolidation.lock", timeout=120.0)
+def locked(store: MemoryStore, engine: RecallEngine) -> AbstractContextManager[None]:
+    """Hold the lock under which proposals are computed and applied."""
+    lock = FileLock(private_folder(store.root) / "consolidation.lock", timeout=120.0)
+    return engine.fresh_under(lock)
 
 
 def load_input(

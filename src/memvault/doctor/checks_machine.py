@@ -203,8 +203,8 @@ def _stale_memories(vault: VaultInspection) -> list[str]:
     if not suspects:
         return []
     before = {path: _etag(call, path) for path in suspects}
-    call.engine.invalidate()  # They may have been saved since the first refresh.
-    indexed = {record.path: record.etag for record in call.engine.list_records(Filters())}
+    records = call.engine.list_records(Filters(), rescans=True)  # Some may have been saved since.
+    indexed = {record.path: record.etag for record in records}
     return sorted(
         path
         for path, etag in before.items()

@@ -161,13 +161,12 @@ class VaultInspection(NamedTuple):
 def inspect_vault(call: Call) -> VaultInspection:
     """Read the index and every markdown file of a vault."""
     now = clock.now()
-    call.engine.invalidate()
 
     def read_index(view: View) -> tuple[list[MemoryRecord], LinkGraph]:
         by_key = {record.uid: record for record in view.records()}
         return latest_first(by_key.values()), LinkGraph(view.links(), by_key.get)
 
-    records, links = call.engine.on_view(read_index)
+    records, links = call.engine.on_view(read_index, rescans=True)
     tree = walk_tree(call.root, call.settings.exclusions)
     memories = [_inspect_memory(call, record) for record in records]
     memory_paths = frozenset(record.path for record in records)

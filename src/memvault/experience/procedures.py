@@ -10,7 +10,7 @@ acquire it; if two files have the same name, the oldest is used.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from memvault.errors import Conflict, NotFound, suggestion
@@ -214,15 +214,12 @@ def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
     """
     filters = Filters(memory_type=TYPE)
     lock = FileLock(private_folder(store.root) / _LOCK_FILE)
-    with ExitStack() as stack:
-        with map_os_errors(lock.path):
-            acquired = lock.acquire(0.0)
-        if acquired:
-            stack.callback(lock.release)
-        else:
-            engine.list_records(filters)  # Index most changes before acquiring the lock.
-            stack.enter_context(lock)
-        engine.invalidate()
+    with map_os_errors(lock.path):
+        is_free = lock.acquire(0.0)
+    lock.release()
+    if not is_free:
+        engine.list_records(filters)  # indexes most changes before the lock is acquired
+    with engine.fresh_under(lock):
         records = engine.list_records(filters)
         records.sort(key=lambda entry: (entry.created, entry.path), reverse=True)
         yield {normalize("NFC", entry.title): entry.path for entry in records}

@@ -5,23 +5,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
-import itertools
 import os
-import posixpath
 import stat
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from memvault.errors import NotFound, UsageError
 from memvault.importers.items import SkippedItem
 from memvault.importers.source import JUNK, LINK, MAX_FILES, PlainSource, Source
-
-if TYPE_CHECKING:
-    import tarfile
+from memvault.vault import paths
 
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
 """An archive may expand to this many times its size, or to this many bytes if that is more."""
@@ -30,35 +27,39 @@ _MAX_NESTED = 2
 _MAX_ZIPS = 100
 """Maximum number of zips in a folder of zips that is read as one source."""
 _COPIED = 1 << 20
-_SHORTER = "the tar was truncated while it was read"
 _TAR_SIGN, _TAR_SIGN_AT = b"ustar", 257
-_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, tarfile.TarError),
+    *(EOFError, NotImplementedError, RuntimeError, ValueError, OverflowError),
+)
 
 
-class _Listed(NamedTuple):
+class _Entry(NamedTuple):
     """A file in an archive; ``reason`` is why it is not read, ``label`` its archive's name."""
 
     name: str
     size: int
     reason: str
-    entry: Any
+    archive: Any
+    info: Any
     label: str = ""
 
 
-class _Room:
-    """Counts down the bytes to which the files of an archive may expand."""
-
-    def __init__(self, packed: int) -> None:
-        self._left = max(_MIN_EXPANDED, _MAX_RATIO * packed)
-
-    def take(self, size: int) -> bool:
-        """Reserve space for a file; return whether there was enough."""
-        self._left -= size
-        return self._left >= 0
-
-
 class _ArchiveSource(Source):
-    """A zip or a tar; a single top folder is not part of the names."""
+    """Zips or a tar; a single top folder is not part of the names."""
+
+    form = "archive"
+    """The archive format, for messages."""
+
+    def __init__(self, path: Path, archives: Sequence[Path]) -> None:
+        super().__init__(path)
+        self._stack = contextlib.ExitStack()
+        packed = sum(archive.stat().st_size for archive in archives)
+        self._room = max(_MIN_EXPANDED, _MAX_RATIO * packed)
+        """Number of bytes to which further files may expand."""
+
+    def close(self) -> None:
+        self._stack.close()
 
     @property
     def label(self) -> str:
@@ -71,62 +72,88 @@ class _ArchiveSource(Source):
         return tops.pop() if len(tops) == 1 and all("/" in name for name in self._all) else ""
 
     @cached_property
-    def _entries(self) -> dict[str, Any]:
+    def _entries(self) -> dict[str, _Entry]:
         top = f"{self._top}/" if self._top else ""
         return {name.removeprefix(top): entry for name, entry in self._all.items()}
 
     @cached_property
-    def _all(self) -> dict[str, Any]:
+    def _all(self) -> dict[str, _Entry]:
         """The files by name, without those in ``skipped``."""
-        entries: dict[str, Any] = {}
-        for listed in self._listed():
-            reason = listed.reason or self._why_unsafe(listed)
+        entries: dict[str, _Entry] = {}
+        for entry in self._listed():
+            reason = entry.reason or self._why_unsafe(entry)
             if not reason and len(entries) >= MAX_FILES:
                 reason = self._too_large
             if reason:
-                self.skipped.append(SkippedItem(listed.name, reason))
-            elif name := self._free_name(entries, listed):
-                entries[name] = listed.entry
+                self.skipped.append(SkippedItem(entry.name, reason))
+            elif name := self._free_name(entries, entry):
+                entries[name] = entry
         return entries
 
-    def _free_name(self, entries: dict[str, Any], listed: _Listed) -> str:  # noqa: ARG002  # for zips
+    def _free_name(self, _entries: dict[str, _Entry], entry: _Entry) -> str:
         """Return the unique name for a file; empty for a duplicate."""
-        return str(PurePosixPath(listed.name))
+        return str(PurePosixPath(entry.name))
 
-    form = "archive"
-    """The archive format, for messages."""
-
-    def _listed(self) -> Iterator[_Listed]:
+    def _listed(self) -> Iterator[_Entry]:
         """Yield the files."""
         raise NotImplementedError
 
-    @cached_property
-    def _room(self) -> _Room:
-        return _Room(self._packed_size)
-
-    @property
-    def _packed_size(self) -> int:
-        return self.path.stat().st_size
+    def _opened(self, entry: _Entry) -> Any:
+        """Open a file; raises ``_DAMAGED`` exceptions."""
+        raise NotImplementedError
 
     @property
     def _too_large(self) -> str:
         return f"the {self.form} expands beyond the import limit"
 
-    def _why_unsafe(self, listed: _Listed) -> str:
+    def _why_unsafe(self, entry: _Entry) -> str:
         """Return why the name or size of a file is not accepted; empty if it is."""
-        name, is_too_large = listed.name, not self._room.take(listed.size)
+        name = entry.name
+        self._room -= entry.size
         if name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/"):
             return f"the path points outside the {self.form}"
-        return self._too_large if is_too_large else ""
+        return self._too_large if self._room < 0 else ""
 
     @cached_property
     def names(self) -> list[str]:
         return sorted(self._entries)
 
-    def _entry(self, name: str) -> Any:
+    def _entry(self, name: str) -> _Entry:
         if name not in self._entries:
             raise FileNotFoundError(errno.ENOENT, f"not found in the {self.form}", name)
         return self._entries[name]
+
+    def size(self, name: str) -> int:
+        return self._entry(name).size
+
+    def _open(self, name: str) -> BinaryIO:
+        entry = self._entry(name)
+        try:
+            return io.BufferedReader(_PackedFile(self._opened(entry), self.form))
+        except _DAMAGED as error:
+            raise OSError(errno.EIO, str(error), name) from error
+
+
+class _PackedFile(io.RawIOBase):
+    """A file in an archive that raises only ``OSError``."""
+
+    def __init__(self, file: Any, form: str) -> None:
+        self._file, self._form = file, form
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        try:
+            data = self._file.read(len(buffer))
+        except _DAMAGED as error:
+            raise OSError(errno.EIO, f"the {self._form} is damaged: {error}") from error
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 class _ZipSource(_ArchiveSource):
@@ -138,177 +165,106 @@ class _ZipSource(_ArchiveSource):
     form = "zip"
 
     def __init__(self, path: Path, zips: Sequence[Path]) -> None:
-        super().__init__(path)
-        self._paths = zips
-        self._stack = contextlib.ExitStack()
-        with contextlib.ExitStack() as stack:
-            self._zips = [
-                (archive.stem, stack.enter_context(zipfile.ZipFile(archive))) for archive in zips
-            ]
+        super().__init__(path, zips)
+        with self._stack as stack:
+            self._zips = [(file.stem, stack.enter_context(zipfile.ZipFile(file))) for file in zips]
             self._stack = stack.pop_all()
 
-    def close(self) -> None:
-        self._stack.close()
-
-    @property
-    def _packed_size(self) -> int:
-        return sum(path.stat().st_size for path in self._paths)
-
-    def _listed(self) -> Iterator[_Listed]:
+    def _listed(self) -> Iterator[_Entry]:
         for label, archive in self._zips:
             yield from self._listed_in(label, archive, 0)
 
-    def _listed_in(self, label: str, archive: zipfile.ZipFile, depth: int) -> Iterator[_Listed]:
+    def _listed_in(self, label: str, archive: zipfile.ZipFile, depth: int) -> Iterator[_Entry]:
         """Yield the files of a zip, or of its zips if it contains nothing else."""
         entries = [
-            _Listed(
-                entry.filename, entry.file_size, _why_unreadable(entry), (archive, entry), label
-            )
-            for entry in archive.infolist()
-            if not entry.is_dir() and not _is_junk(entry.filename)
+            _Entry(info.filename, info.file_size, _why_unreadable(info), archive, info, label)
+            for info in archive.infolist()
+            if not info.is_dir() and not _is_junk(info.filename)
         ]
-        has_zips = bool(entries) and all(listed.name.lower().endswith(".zip") for listed in entries)
-        for listed in entries:
-            if has_zips and depth < _MAX_NESTED and not listed.reason:
-                yield from self._listed_within(listed, depth + 1)
+        has_zips = bool(entries) and all(entry.name.lower().endswith(".zip") for entry in entries)
+        for entry in entries:
+            if has_zips and depth < _MAX_NESTED and not entry.reason:
+                yield from self._listed_within(entry, depth + 1)
             else:
-                yield listed
+                yield entry
 
-    def _listed_within(self, listed: _Listed, depth: int) -> Iterator[_Listed]:
+    def _listed_within(self, entry: _Entry, depth: int) -> Iterator[_Entry]:
         """Unpack a zip in a zip to a temporary file, and yield its files."""
         from tempfile import TemporaryFile
 
-        reason = self._why_unsafe(listed)
-        if reason:
-            self.skipped.append(SkippedItem(listed.name, reason))
+        if reason := self._why_unsafe(entry):
+            self.skipped.append(SkippedItem(entry.name, reason))
             return
-        archive, entry = listed.entry
         try:
             file = self._stack.enter_context(TemporaryFile())  # noqa: SIM115  # closed by it
-            with archive.open(entry) as packed:
+            with self._opened(entry) as packed:
                 while data := packed.read(_COPIED):
                     file.write(data)
                     self.tick()
             inner = self._stack.enter_context(zipfile.ZipFile(file))
-        except (*_ZIP_ERRORS, OSError, RuntimeError) as error:
-            self.skipped.append(SkippedItem(listed.name, f"the zip is damaged: {error}"))
+        except (*_DAMAGED, OSError) as error:
+            self.skipped.append(SkippedItem(entry.name, f"the zip is damaged: {error}"))
         else:
-            yield from self._listed_in(PurePosixPath(listed.name).stem, inner, depth)
+            yield from self._listed_in(PurePosixPath(entry.name).stem, inner, depth)
 
-    def _free_name(self, entries: dict[str, Any], listed: _Listed) -> str:
+    def _free_name(self, entries: dict[str, _Entry], entry: _Entry) -> str:
         """Return a name; add the zip's name if another zip has a different file of that name."""
-        name = super()._free_name(entries, listed)
+        name = super()._free_name(entries, entry)
         if name not in entries:
             return name
-        other, entry = entries[name][1], listed.entry[1]
-        if (other.CRC, other.file_size) == (entry.CRC, entry.file_size):
+        other = entries[name]
+        if (other.info.CRC, other.size) == (entry.info.CRC, entry.size):
             return ""
         above, _, base = name.rpartition("/")
-        return self._numbered("/".join(filter(None, (above, listed.label, base))), entries)
+        wanted = "/".join(filter(None, (above, entry.label, base)))
+        names = paths.numbered_names(wanted, entries.__contains__)
+        return next(free for free in names if free not in entries)
 
-    @staticmethod
-    def _numbered(name: str, entries: dict[str, Any]) -> str:
-        stem, suffix = posixpath.splitext(name)
-        variants = (f"{stem}-{number}{suffix}" for number in itertools.count(2))
-        return next(
-            variant for variant in itertools.chain((name,), variants) if variant not in entries
-        )
-
-    def _zip_entry(self, name: str) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
-        archive, entry = self._entry(name)
-        return archive, entry
-
-    def size(self, name: str) -> int:
-        return self._zip_entry(name)[1].file_size
+    def _opened(self, entry: _Entry) -> Any:
+        return entry.archive.open(entry.info)
 
     def modified(self, name: str) -> float:
-        from datetime import UTC, datetime
+        from calendar import timegm
 
         try:
-            return datetime(*self._zip_entry(name)[1].date_time, tzinfo=UTC).timestamp()
+            return timegm((*self._entry(name).info.date_time, 0, 0, 0))
         except ValueError:
             return self.path.stat().st_mtime
 
-    def _open(self, name: str) -> BinaryIO:
-        archive, entry = self._zip_entry(name)
-        try:
-            return io.BufferedReader(_ZipReader(archive.open(entry)))
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-            raise OSError(errno.EIO, str(error), name) from error
 
-
-class _ZipReader(io.RawIOBase):
-    """A file in a zip that raises only ``OSError``."""
-
-    def __init__(self, file: object) -> None:
-        self._file: BinaryIO = file  # type: ignore[assignment]
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        try:
-            data = self._file.read(len(buffer))
-        except _ZIP_ERRORS as error:
-            raise OSError(errno.EIO, f"the zip is damaged: {error}") from error
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-def _why_unreadable(entry: zipfile.ZipInfo) -> str:
+def _why_unreadable(info: zipfile.ZipInfo) -> str:
     """Return why an entry of a zip is not read; empty if it is."""
-    if stat.S_ISLNK(entry.external_attr >> 16):
+    if stat.S_ISLNK(info.external_attr >> 16):
         return LINK
-    return "encrypted" if entry.flag_bits & 1 else ""
-
-
-class _TarEntry(NamedTuple):
-    """The position of a file in a tar."""
-
-    offset: int
-    size: int
-    modified: float
+    return "encrypted" if info.flag_bits & 1 else ""
 
 
 class _TarSource(_ArchiveSource):
-    """An uncompressed tar, whose files are read in place."""
+    """An uncompressed tar."""
 
     form = "tar"
 
-    def _listed(self) -> Iterator[_Listed]:
-        import tarfile
-
+    def _listed(self) -> Iterator[_Entry]:
         most = self.path.stat().st_size
         end = 0
         try:
-            with tarfile.open(self.path, "r:") as tar:
-                while (member := tar.next()) is not None:
-                    tar.members.clear()  # type: ignore[attr-defined]  # tarfile keeps all members otherwise
-                    if member.offset_data <= end or member.offset_data + member.size > most:
-                        raise tarfile.ReadError("an entry extends past the end of the tar")
-                    end = member.offset_data
-                    self.tick()
-                    if not member.isdir() and not _is_junk(member.name):
-                        entry = _TarEntry(end, member.size, float(member.mtime))
-                        yield _Listed(member.name, member.size, _why_not_plain(member), entry)
-        except (tarfile.TarError, ValueError, OverflowError, OSError) as error:
+            tar = self._stack.enter_context(tarfile.open(self.path, "r:"))  # noqa: SIM115
+            while (member := tar.next()) is not None:
+                tar.members.clear()  # type: ignore[attr-defined]  # tarfile keeps all members otherwise
+                if member.offset_data <= end or member.offset_data + member.size > most:
+                    raise tarfile.ReadError("an entry extends past the end of the tar")
+                end = member.offset_data
+                self.tick()
+                if not member.isdir() and not _is_junk(member.name):
+                    yield _Entry(member.name, member.size, _why_not_plain(member), tar, member)
+        except (*_DAMAGED, OSError) as error:
             self.skipped.append(SkippedItem(self.path.name, f"the rest cannot be read: {error}"))
 
-    def size(self, name: str) -> int:
-        size: int = self._entry(name).size
-        return size
+    def _opened(self, entry: _Entry) -> Any:
+        return entry.archive.extractfile(entry.info)
 
     def modified(self, name: str) -> float:
-        modified: float = self._entry(name).modified
-        return modified
-
-    def _open(self, name: str) -> BinaryIO:
-        entry = self._entry(name)
-        return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
+        return float(self._entry(name).info.mtime)
 
 
 def _why_not_plain(entry: tarfile.TarInfo) -> str:
@@ -316,30 +272,6 @@ def _why_not_plain(entry: tarfile.TarInfo) -> str:
     if entry.issym() or entry.islnk():
         return LINK
     return "" if entry.isreg() and not entry.issparse() else "not a regular file"
-
-
-class _Section(io.RawIOBase):
-    """A byte range of a file."""
-
-    def __init__(self, path: Path, offset: int, size: int) -> None:
-        self._file = path.open("rb", buffering=0)
-        self._file.seek(offset)
-        self._left = size
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._file.read(min(len(buffer), self._left))
-        if not data and self._left:
-            raise OSError(errno.EIO, _SHORTER)
-        self._left -= len(data)
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 def _is_tar(path: Path) -> bool:
@@ -374,7 +306,7 @@ def open_source(argument: str) -> Source:
         if stat.S_ISREG(mode) and zipfile.is_zipfile(path):
             return _ZipSource(path, [path])
         if stat.S_ISREG(mode) and _is_tar(path):
-            return _TarSource(path)
+            return _TarSource(path, [path])
         source = PlainSource(path)
         names = source.names if stat.S_ISDIR(mode) and len(os.listdir(path)) <= _MAX_ZIPS else []
         if names and all(name.lower().endswith(".zip") for name in names):

@@ -9,24 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Any
 
 from memvault.importers import convert, folder, json_source, records
 from memvault.importers.content_counts import ContentCounts
-from memvault.importers.database import (
-    SourceDatabase,
-    UnreadableDatabase,
-    open_database,
-    table_names,
-)
+from memvault.importers.database import SourceDatabase, databases_with, read_database
 from memvault.importers.formats import Confidence
-from memvault.importers.items import ImportedNote, Item, SkippedItem
+from memvault.importers.items import ImportedNote, Item
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.document import Document
 from memvault.vault.markdown import replace_outside_code
 
-_TABLES = frozenset({"entity", "observation", "relation"})
+_TABLES = ("entity", "observation", "relation")
 _ENTITY = "id title entity_type entity_metadata permalink file_path created_at updated_at".split()
 _PART = lazy_pattern(r"\n[ \t]*+- (?:(\[[^\[\]\n]{2,100}\] )|[^\[\]\n]{0,100}\[\[)")
 """Matches the start of a relation, or of an observation, with its category as group 1."""
@@ -42,17 +38,11 @@ _MEMORY_URL = lazy_pattern(r"\[([^\[\]\n]{0,200})\]\(memory://([^\s()]{1,300})\)
 
 def recognize(source: Source) -> Confidence:
     """Return ``SURE`` for its database, or if half of the notes have a permalink and type."""
-    if _database(source):
+    if databases_with(source, *_TABLES):
         return Confidence.SURE
     heads = [source.head(name) for name in _notes(source)[:_MAX_SNIFFED]]
     with_permalink = sum(b"\npermalink:" in head and b"\ntype:" in head for head in heads)
     return Confidence.sure_if(with_permalink and with_permalink * 2 >= len(heads))
-
-
-def _database(source: Source) -> str:
-    return next(
-        (name for name in source.with_endings(".db") if table_names(source, name) >= _TABLES), ""
-    )
 
 
 def _notes(source: Source) -> list[str]:
@@ -72,9 +62,9 @@ def _files(source: Source) -> list[str]:
 
 
 def _database_files(source: Source) -> list[str]:
-    """Return the database and its journals."""
-    database = _database(source)
-    return [name for name in source.names if name.startswith(database)] if database else []
+    """Return the databases and their journals."""
+    databases = tuple(databases_with(source, *_TABLES))
+    return [name for name in source.names if databases and name.startswith(databases)]
 
 
 def read(source: Source) -> Iterator[Item]:
@@ -82,13 +72,10 @@ def read(source: Source) -> Iterator[Item]:
     files = _files(source)
     keys: Counter[str] = Counter()
     yield from folder.items(source, files, _note, source.counts, keys)
-    if name := _database(source):
-        parts = [file.split("/") for file in files]
-        paths = {"/".join(part[start:]) for part in parts for start in range(len(part))}
-        try:
-            yield from _read_database(source, name, keys, paths)
-        except UnreadableDatabase as error:
-            yield SkippedItem(name, f"cannot be read: {error}")
+    parts = [file.split("/") for file in files]
+    paths = {"/".join(part[start:]) for part in parts for start in range(len(part))}
+    for name in databases_with(source, *_TABLES):
+        yield from read_database(source, name, partial(_entities, keys, paths))
 
 
 def _note(item: ImportedNote, counts: ContentCounts, keys: Counter[str]) -> ImportedNote:
@@ -109,14 +96,16 @@ def _linked(text: str) -> str:
     return replace_outside_code(_MEMORY_URL, lambda url: f"[[import:{url[2]}|{url[1]}]]", text)
 
 
-def _read_database(
-    source: Source, name: str, permalinks: Collection[str], paths: Collection[str]
+def _entities(
+    permalinks: Collection[str],
+    paths: Collection[str],
+    source: Source,
+    name: str,
+    database: SourceDatabase,
 ) -> Iterator[Item]:
     """Yield the entities without a file, by their permalink and path."""
-    with open_database(source, name) as database:
-        for entity in database.table("entity", _ENTITY, "ORDER BY id"):
-            if entity.get("permalink") in permalinks or entity.get("file_path") in paths:
-                continue
+    for entity in database.table("entity", _ENTITY, "ORDER BY id"):
+        if entity.get("permalink") not in permalinks and entity.get("file_path") not in paths:
             location = f"{name}, entity {entity.get('id')}"
             yield from records.convert_record(
                 location, _of_database, database, entity, source.counts

@@ -23,8 +23,6 @@ _MARK = lazy_pattern(
 _PLAIN_PATTERN = lazy_pattern(r"(?:[^\\.^$*+?{}\[\]|()]|\\[^\w\s]|\\[ \n])+")
 _MATH = lazy_pattern(r"(?<!\\)\\(?:\(((?:[^\\\n]|\\[^()\n])++)\\\)|\[((?:[^\\]|\\[^\[\]])++)\\\])")
 """Matches a LaTeX formula, inline or as a block."""
-_SIGN = "\ue010"
-_MARKED = lazy_pattern(rf" ?{_SIGN}\)|{_SIGN}\( ?|{_SIGN}[\[\]]")
 _SILENT = ("thoughts", "reasoning_recap")
 _CANVAS = "canmore."
 _MEMORY = "bio"
@@ -123,27 +121,18 @@ class MessageCollector:
         elif isinstance(parts, list):
             shown: set[str] = set()
             for part in parts:
-                yield self._part(part, role, links, about, shown)
+                yield self._part(part, role, links, shown)
             yield from self._attached(about, shown)
         else:
             self._counts.omitted(f"message {kind}")
             if content.get("text"):
                 yield fenced(_plain(content))
 
-    def _part(
-        self,
-        part: Any,
-        role: str,
-        links: Mapping[str, str],
-        about: Mapping[str, Any],
-        shown: set[str],
-    ) -> str:
+    def _part(self, part: Any, role: str, links: Mapping[str, str], shown: set[str]) -> str:
         if isinstance(part, str):
             if role == "user":
                 return message(part, is_plain=True)
-            return _with_citations(
-                message(_with_dollars(_with_positioned_citations(_marked_math(part), about))), links
-            )
+            return _with_citations(message(_with_dollars(part)), links)
         if not isinstance(part, dict):
             self._counts.omitted("part")
             return ""
@@ -170,10 +159,8 @@ class MessageCollector:
     def _attached(self, about: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
         """Yield links to the attached files that are not shown in a message."""
         for attachment in convert.objects_at(about, "attachments"):
-            asset_id, name = (
-                file_id_at_start(str(attachment.get("id"))),
-                convert.one_line(attachment.get("name")),
-            )
+            asset_id = file_id_at_start(str(attachment.get("id")))
+            name = convert.one_line(attachment.get("name"))
             if asset_id in shown or not (asset_id or name):
                 continue
             if asset_id in self._files:
@@ -193,7 +180,7 @@ class MessageCollector:
             yield from self._outputs(_about(entry))
         elif kind == "multimodal_text" and isinstance(content.get("parts"), list):
             for part in convert.objects_at(content, "parts"):
-                yield self._part(part, "tool", {}, {}, set())
+                yield self._part(part, "tool", {}, set())
         elif name.startswith(_CANVAS) or name == _MEMORY:
             return  # only a confirmation
         else:
@@ -203,7 +190,7 @@ class MessageCollector:
         for output in convert.objects_at(convert.object_at(about, "aggregate_result"), "messages"):
             if output.get("message_type") == "image":
                 pointer = {"content_type": "image", "asset_pointer": output.get("image_url")}
-                yield self._part(pointer, "tool", {}, {}, set())
+                yield self._part(pointer, "tool", {}, set())
 
     def _canvas(self, command: str, text: str) -> str:
         """Return a document, or the new text of an edit; comments are omitted."""
@@ -262,51 +249,25 @@ def _links(about: Mapping[str, Any]) -> dict[str, str]:
     links_by_mark: dict[str, str] = {}
     for reference in convert.objects_at(about, "content_references"):
         if mark := convert.text(reference.get("matched_text")).strip():
-            pages = {
-                str(item.get("url")): _page(item) for item in convert.objects_at(reference, "items")
-            }
+            pages: dict[str, str] = {}
+            for item in convert.objects_at(reference, "items"):
+                shown = item.get("attribution") or item.get("title")
+                pages[str(item.get("url"))] = convert.web_link(item.get("url"), shown)
             links = ", ".join(filter(None, pages.values()))
             alt = plain_text.escaped(convert.one_line(reference.get("alt")), is_line=True)
             links_by_mark[mark] = f"({links})" if links else alt
     return links_by_mark
 
 
-def _page(item: Mapping[str, Any]) -> str:
-    """Return a link to a cited page; empty for other items."""
-    return convert.web_link(item.get("url"), item.get("attribution") or item.get("title"))
-
-
-def _marked_math(text: str) -> str:
-    """Mark the delimiters of formulas outside of code, without changing the length."""
-    if ("\\(" not in text and "\\[" not in text) or _SIGN in text:
-        return text
-    return markdown.replace_outside_code(
-        _MATH, lambda match: f"{_SIGN}{match[0][1:-2]}{_SIGN}{match[0][-1]}", text
-    )
-
-
 def _with_dollars(text: str) -> str:
-    """Replace the marked delimiters of formulas with those of markdown."""
-    return _MARKED.sub(lambda match: "$$" if match[0][-1] in "[]" else "$", text)
-
-
-def _with_positioned_citations(text: str, about: Mapping[str, Any]) -> str:
-    """Replace the citation marks of older exports, which are given by position, with links."""
-    if "【" not in text:
+    """Replace the delimiters of formulas outside of code with those of markdown."""
+    if "\\(" not in text and "\\[" not in text:
         return text
-    edits: dict[int, tuple[int, str]] = {}
-    for citation in convert.objects_at(about, "citations"):
-        start, end = citation.get("start_ix"), citation.get("end_ix")
-        if isinstance(start, int) and isinstance(end, int) and text[start:end].startswith("【"):
-            link = _page(convert.object_at(citation, "metadata"))
-            if link and text[start:end].endswith("】"):
-                edits[start] = (end, f"({link})")
-    pieces, done = [], 0
-    for start, (end, link) in sorted(edits.items()):
-        if start >= done:
-            pieces += [text[done:start], link]
-            done = end
-    return "".join([*pieces, text[done:]])
+
+    def written(match: re.Match[str]) -> str:
+        return f"$${match[2]}$$" if match[2] else f"${match[1].strip()}$"
+
+    return markdown.replace_outside_code(_MATH, written, text)
 
 
 def _with_citations(text: str, links: Mapping[str, str]) -> str:

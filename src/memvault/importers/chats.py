@@ -85,15 +85,14 @@ def conversation(
     key: str,
     title: str,
     turns: Sequence[ChatTurn],
-    times: tuple[str, str],
+    created: str,
+    modified: str,
     **header: Any,
 ) -> ImportedNote | SkippedItem:
-    """Convert a conversation to a note with masked secrets, unless has no text.
+    """Convert a conversation to a note with masked secrets, unless it has no text.
 
-    ``location`` is its location in the source, ``times`` its start and end in ISO 8601. Consecutive
-    messages of a speaker share a heading.
+    ``location`` is its location in the source. Consecutive messages of a speaker share a heading.
     """
-    created, modified = times
     worded = [turn for turn in turns if turn.text.strip()]
     if not worded:
         return SkippedItem(location, "the messages have no text" if turns else "has no messages")

@@ -48,15 +48,12 @@ _MARKS = {
     "memories": (b'"conversations_memory"', b'"memory_files"'),
 }
 """The other parts of an export, with keys that identify them without conversations."""
-_TAG, _END = "<antArtifact", "</antArtifact>"
-_THINKING, _THINKING_END = "<antThinking>", "</antThinking>"
 
 
 def claims(source: Source) -> Collection[str]:
     """Return the files with conversations, projects, memories and accounts."""
-    parts = _parts(source)
-    others = [name for name in source.names if _is_of_account(name)]
-    return {name for names in parts for name in names}.union(others if any(parts) else ())
+    names = [name for names in _parts(source).values() for name in names]
+    return [*names, *filter(_is_of_account, source.names)] if names else []
 
 
 def _is_of_account(name: str) -> bool:
@@ -64,43 +61,33 @@ def _is_of_account(name: str) -> bool:
     return file in _ACCOUNT or (file.startswith("manifest-") and file.endswith(".json"))
 
 
-def _parts(source: Source) -> tuple[list[str], list[str], list[str]]:
+def _parts(source: Source) -> dict[str, list[str]]:
     """Return the files with conversations, projects and memories."""
-    conversations: list[str] = []
-    others: tuple[list[str], list[str]] = ([], [])
-    is_alone = len(source.names) == 1
+    parts: dict[str, list[str]] = {"conversations": [], **{part: [] for part in _MARKS}}
     for name in source.with_endings(".json"):
         parent, file = posixpath.split(name)
-        folder = posixpath.basename(parent)
-        if ("conversations" in name or is_alone) and b'"chat_messages"' in source.head(name, _HEAD):
-            conversations.append(name)
+        head = source.head(name, _HEAD)
+        is_chat = "conversations" in name or len(source.names) == 1
+        if is_chat and b'"chat_messages"' in head:
+            parts["conversations"].append(name)
             continue
-        for names_of_part, part in zip(others, _MARKS, strict=True):
-            if file == f"{part}.json" or folder == part:
-                names_of_part.append(name)
-    if not conversations:  # other programs use these file names, too
-        for names_of_part, marks in zip(others, _MARKS.values(), strict=True):
-            names_of_part[:] = [name for name in names_of_part if _has(source, name, marks)]
-    return conversations, *others
-
-
-def _has(source: Source, name: str, marks: tuple[bytes, ...]) -> bool:
-    head = source.head(name, _HEAD)
-    return any(mark in head for mark in marks)
+        for part in _MARKS:
+            if file == f"{part}.json" or posixpath.basename(parent) == part:
+                parts[part].append(name)
+    if not parts["conversations"]:  # other programs use these file names, too
+        for part, marks in _MARKS.items():
+            heads = ((name, source.head(name, _HEAD)) for name in parts[part])
+            parts[part] = [name for name, head in heads if any(mark in head for mark in marks)]
+    return parts
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each conversation, project, document of a project, and memory."""
-    conversations, projects, memories = _parts(source)
     names: dict[str, str] = {}
-    counts = source.counts
-    for files, to_items, arguments in (
-        (conversations, _conversation, (counts,)),
-        (projects, _project, (counts, names)),
-        (memories, _memories, (counts, names)),
-    ):
+    readers = (_conversation, _project, _memories)
+    for files, to_items in zip(_parts(source).values(), readers, strict=True):
         for name in files:
-            yield from records.convert_each(_entries(source, name), to_items, *arguments)
+            yield from records.convert_each(_entries(source, name), to_items, source.counts, names)
 
 
 def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
@@ -114,7 +101,16 @@ def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] |
         yield SkippedItem(name, records.reason_for(error))
 
 
-def _conversation(location: str, entry: dict[str, Any], counts: ContentCounts) -> Iterator[Item]:
+def _times(entry: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "created": convert.time_or_text(entry.get("created_at")),
+        "modified": convert.time_or_text(entry.get("updated_at")),
+    }
+
+
+def _conversation(
+    location: str, entry: dict[str, Any], counts: ContentCounts, _names: dict[str, str]
+) -> Iterator[Item]:
     counts.unused_properties("conversation", entry, _CONVERSATION)
     collector = _MessageCollector(counts)
     summary = convert.text(entry.get("summary"))
@@ -138,10 +134,7 @@ def _conversation(location: str, entry: dict[str, Any], counts: ContentCounts) -
         key,
         convert.text(entry.get("name")),
         collector.turns if shown else [],
-        (
-            convert.time_or_text(entry.get("created_at")),
-            convert.time_or_text(entry.get("updated_at")),
-        ),
+        **_times(entry),
         tags=["conversation", "claude", *(["starred"] if entry.get("is_starred") else [])],
         source=f"https://claude.ai/chat/{key}" if key else "",
         model=convert.text(entry.get("model")),
@@ -186,7 +179,7 @@ class _MessageCollector:
         self._counts.unused_properties("message", entry, _MESSAGE)
         speaker = _SPEAKERS.get(str(entry.get("sender")), "Claude")
         texts = [self._block(part, speaker) for part in convert.list_at(entry, "content")]
-        texts = texts or [self._text(convert.text(entry.get("text")), speaker)]
+        texts = texts or [message(convert.text(entry.get("text")), speaker == "You")]
         texts += self._files(entry)
         time = convert.time_or_text(entry.get("created_at"))
         self.turns.append(ChatTurn(speaker, "\n\n".join(filter(None, texts)), time))
@@ -194,27 +187,12 @@ class _MessageCollector:
     def _block(self, part: Any, speaker: str) -> str:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind in ("text", "voice_note"):
-            text = self._text(convert.text(part.get("text")), speaker)
+            text = message(convert.text(part.get("text")), speaker == "You")
             return f"{text}{self._citations(part)}"
         if kind == "tool_use":
             return self._tool(str(part.get("name")), part.get("input"))
         self._counts.omitted(f"block {kind}")
         return ""
-
-    def _text(self, text: str, speaker: str) -> str:
-        """Return a text as markdown, with artifacts in place of their tags."""
-        if "<ant" not in text:
-            return message(text, is_plain=speaker == "You")
-        pieces: list[str] = []
-        done = 0
-        for start, end, tag, content in _tagged(text):
-            pieces.append(message(text[done:start]))
-            done = end
-            if tag is None:
-                self._counts.omitted("block thinking")
-            else:
-                pieces.append(self._artifact({**tag, "content": content}))
-        return "\n\n".join(filter(None, [*pieces, message(text[done:])]))
 
     def _tool(self, name: str, arguments: Any) -> str:
         """Return the document that a tool use writes or edits; empty for other tools."""
@@ -228,12 +206,8 @@ class _MessageCollector:
                     text = convert.text(arguments.get("file_text") or arguments.get("content"))
                     self._counts.converted("file")
                     return self.documents.write(path, title, _ending(title), text)
-                old, new = (
-                    convert.text(arguments.get("old_str")),
-                    convert.text(arguments.get("new_str")),
-                )
                 self._counts.converted("change of a file")
-                return self.documents.replace(path, old, new)
+                return self.documents.replace(path, *_edit(arguments))
             if name in ("repl", "analysis_tool") and isinstance(arguments.get("code"), str):
                 self._counts.converted("code")
                 return fenced(arguments["code"], "javascript")
@@ -242,13 +216,14 @@ class _MessageCollector:
 
     def _artifact(self, arguments: Mapping[str, Any]) -> str:
         key = convert.text(arguments.get("id") or arguments.get("identifier"))
-        text, new = convert.text(arguments.get("content")), convert.text(arguments.get("new_str"))
+        old, new = _edit(arguments)
         self._counts.converted("version of an artifact")
         if new or arguments.get("command") == "update":
-            return self.documents.replace(key, convert.text(arguments.get("old_str")), new)
-        kind = convert.text(arguments.get("type"))
-        language = convert.text(arguments.get("language")) or _LANGUAGES.get(kind, "")
-        return self.documents.write(key, convert.text(arguments.get("title")), language, text)
+            return self.documents.replace(key, old, new)
+        title, kind, language, text = (
+            convert.text(arguments.get(part)) for part in ("title", "type", "language", "content")
+        )
+        return self.documents.write(key, title, language or _LANGUAGES.get(kind, ""), text)
 
     def _citations(self, part: Mapping[str, Any]) -> str:
         """Return the cited pages of a text as a line of links."""
@@ -278,46 +253,13 @@ class _MessageCollector:
                 names.add(name)
 
 
+def _edit(arguments: Mapping[str, Any]) -> tuple[str, str]:
+    return convert.text(arguments.get("old_str")), convert.text(arguments.get("new_str"))
+
+
 def _ending(name: str) -> str:
     """Return a file name's extension without the dot, used as the language of code."""
     return posixpath.splitext(name)[1][1:].lower()
-
-
-def _tagged(text: str) -> Iterator[tuple[int, int, dict[str, str] | None, str]]:
-    """Yield the start, end, attributes and content of each artifact outside of code.
-
-    The attributes of thinking are None.
-    """
-    position, fence = 0, ""
-    while position < len(text):
-        stop = text.find("\n", position) + 1 or len(text)
-        if text[position - 1 : position] in ("", "\n"):
-            bare = text[position:stop].strip()
-            is_end = bare.startswith(fence) and not bare.strip("`")
-            if bare.startswith("```") and (not fence or is_end):
-                fence = "" if fence else bare[: len(bare) - len(bare.lstrip("`"))]
-        start = -1 if fence else text.find("<ant", position, stop)
-        if start < 0 or text.count("`", position, start) % 2:
-            position = stop
-            continue
-        is_artifact = text.startswith(_TAG, start)
-        if not is_artifact and not text.startswith(_THINKING, start):
-            position = stop
-            continue
-        ending = _END if is_artifact else _THINKING_END
-        opened = text.find(">", start) + 1 or len(text)
-        end = text.find(ending, opened)
-        attributes = _attributes(text[start:opened]) if is_artifact else None
-        content = text[opened : end if end >= 0 else len(text)]
-        position = end + len(ending) if end >= 0 else len(text)
-        yield start, position, attributes, content
-
-
-def _attributes(tag: str) -> dict[str, str]:
-    """Return the attributes of a tag, whose values are in double quotes."""
-    names = [part.split()[-1] if part.split() else "" for part in tag.split('="')]
-    parts = tag.split('"')
-    return dict(zip((name for name in names[:-1]), parts[1::2], strict=False))
 
 
 def _project(
@@ -329,16 +271,12 @@ def _project(
     name = convert.text(entry.get("name")) or f"Project {uuid[:8]}".strip()
     names[uuid] = name
     key = uuid or name
-    times = {
-        "created": convert.time_or_text(entry.get("created_at")),
-        "modified": convert.time_or_text(entry.get("updated_at")),
-    }
     about, instructions = (
         message(convert.text(entry.get(part))) for part in ("description", "prompt_template")
     )
     if about or instructions:
         counts.converted("project")
-        header = {"title": name, "tags": ["claude", "project"], **times}
+        header = {"title": name, "tags": ["claude", "project"], **_times(entry)}
         body = [about, f"## Instructions\n\n{instructions}" if instructions else ""]
         text = "\n\n".join(filter(None, body))
         yield ImportedNote(key, note_path(name, "projects"), text, header)
@@ -348,11 +286,7 @@ def _project(
         elif document["content"]:
             counts.converted("document of a project")
             file = convert.text(document.get("filename")) or "document"
-            header = {
-                "title": file,
-                "tags": ["claude", convert.tag(name)],
-                "created": convert.time_or_text(document.get("created_at")),
-            }
+            header = {"title": file, "tags": ["claude", convert.tag(name)], **_times(document)}
             doc_key = f"{key}/{document.get('uuid') or file}"
             path = note_path(file.removesuffix(".md"), "projects", name)
             yield ImportedNote(doc_key, path, _document(file, document["content"]), header)
@@ -381,11 +315,8 @@ def _memories(
         key = f"project_memories/{uuid}"
         yield from _memory(location, counts, key, f"What Claude remembers of {name}", text)
     for number, memory_file in enumerate(convert.list_at(entry, "memory_files"), 1):
-        path = (
-            convert.text(memory_file.get("path")).strip("/")
-            if isinstance(memory_file, dict)
-            else ""
-        )
+        memory_file = memory_file if isinstance(memory_file, dict) else {}
+        path = convert.text(memory_file.get("path")).strip("/")
         if not path or not isinstance(memory_file.get("content"), str):
             yield SkippedItem(f"{location}, memory file {number}", "has no path or no text")
         elif memory_file["content"].strip():
@@ -393,11 +324,9 @@ def _memories(
             *folders, file = path.split("/")
             key = f"memory_files/{account}/{path}"
             path = note_path(file.removesuffix(".md"), "memory", *folders)
-            times = {
-                "created": convert.time_or_text(memory_file.get("created_at")),
-                "modified": convert.time_or_text(memory_file.get("updated_at")),
-            }
-            yield ImportedNote(key, path, _document(file, memory_file["content"]), times)
+            yield ImportedNote(
+                key, path, _document(file, memory_file["content"]), _times(memory_file)
+            )
 
 
 def _memory(

@@ -43,11 +43,7 @@ def recognize(source: Source) -> Confidence:
         return Confidence.sure_if(source.names[0].lower() in _INSTRUCTIONS)
     if not _FOLDERS.isdisjoint(_folder_names(source)):
         return Confidence.sure_if(names)
-    return (
-        Confidence.SURE
-        if any(posixpath.basename(name) == _INDEX for name in names)
-        else Confidence.NO
-    )
+    return Confidence.sure_if(any(posixpath.basename(name) == _INDEX for name in names))
 
 
 def _folder_names(source: Source) -> tuple[str, str]:

@@ -28,11 +28,7 @@ def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if one of the first files starts with the metadata of a session."""
     names = source.with_endings(".jsonl")[:_MAX_SNIFFED]
     marks = (b'"session_meta"', b'"type":"response_item"')
-    return (
-        Confidence.SURE
-        if any(mark in source.head(name) for name in names for mark in marks)
-        else Confidence.NO
-    )
+    return Confidence.sure_if(any(mark in source.head(name) for name in names for mark in marks))
 
 
 def claims(source: Source) -> Collection[str]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from memvault.importers.items import Item, SkippedItem
 from memvault.importers.source import MAX_FILE, Source, local_file
 
 _MAX_BYTES = 512 * 1024 * 1024
@@ -78,28 +79,19 @@ class SourceDatabase:
         for row in list(self._rows("SELECT name, type, sql FROM sqlite_master", ())):
             name, sql = str(row["name"]), str(row["sql"] or "")
             if row["type"] == "table" and not sql.upper().lstrip().startswith("CREATE VIRTUAL"):
-                listed = self._rows(
-                    f'PRAGMA table_xinfo("{name.replace(chr(34), chr(34) * 2)}")', ()
-                )
+                quoted = name.replace('"', '""')
+                listed = self._rows(f'PRAGMA table_xinfo("{quoted}")', ())
                 stored = (str(column["name"]) for column in listed if column["hidden"] == _PLAIN)
                 columns[name] = frozenset(stored)
         return columns
 
-    def _authorize(
-        self,
-        action: int,
-        table: str | None,
-        column: str | None,
-        _database: str | None,
-        _in: str | None,
-    ) -> int:
+    def _authorize(self, action: int, table: str | None, column: str | None, *_: object) -> int:
         """Allow only reading stored columns of plain tables."""
         is_read = action == sqlite3.SQLITE_READ and (
             not column or column in self.columns.get(table or "", ()) or column.upper() == "ROWID"
         )
-        return (
-            sqlite3.SQLITE_OK if is_read or action == sqlite3.SQLITE_SELECT else sqlite3.SQLITE_DENY
-        )
+        is_allowed = is_read or action == sqlite3.SQLITE_SELECT
+        return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
 
     def rows(self, query: str, arguments: Iterable[Any] = ()) -> Iterator[sqlite3.Row]:
         """Yield the rows of a query.
@@ -142,12 +134,7 @@ def open_database(source: Source, name: str) -> Iterator[SourceDatabase]:
     try:
         with ExitStack() as opened:
             yield _opened(source, name, opened)
-    except (
-        sqlite3.Error,
-        OSError,
-        UnicodeError,
-        MemoryError,
-    ) as error:  # a damaged schema may not be text
+    except (sqlite3.Error, OSError, UnicodeError, MemoryError) as error:  # a schema may not be text
         raise UnreadableDatabase(_reason(error)) from error
 
 
@@ -216,6 +203,23 @@ def _copied(source: Source, name: str, to: Path) -> int:
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     address = f"file:{quote(str(path))}?mode={mode}"
     return sqlite3.connect(address, uri=True, timeout=_SECONDS_LOCKED)
+
+
+def read_database(
+    source: Source, name: str, read: Callable[[Source, str, SourceDatabase], Iterable[Item]]
+) -> Iterator[Item]:
+    """Yield the items of a database, and a ``SkippedItem`` if it is unreadable."""
+    try:
+        with open_database(source, name) as database:
+            yield from read(source, name, database)
+    except UnreadableDatabase as error:
+        yield SkippedItem(name, f"cannot be read: {error}")
+
+
+def databases_with(source: Source, *tables: str) -> list[str]:
+    """Return the names of the databases that have all of some plain tables."""
+    names = source.with_endings(".db", ".sqlite")
+    return [name for name in names if table_names(source, name).issuperset(tables)]
 
 
 def table_names(source: Source, name: str) -> frozenset[str]:

@@ -11,11 +11,11 @@ from memvault.errors import MemvaultError, UsageError, suggestion
 from memvault.importers import claims, records
 from memvault.importers.items import (
     UNCLAIMED,
+    Attachment,
     ImportedNote,
     Item,
-    ItemWarning,
     SkippedItem,
-    TypeCount,
+    VaultFile,
 )
 from memvault.importers.source import Source
 
@@ -51,12 +51,7 @@ class SeenItems:
 
     def is_new(self, item: Item) -> bool:
         """Record an item; return whether it was not read before the last restart."""
-        if isinstance(item, ImportedNote):
-            identity = hash((item.key, item.path))
-        elif isinstance(item, SkippedItem | ItemWarning | TypeCount):
-            identity = hash(item)
-        else:
-            identity = hash(item.path)
+        identity = hash(item.path if isinstance(item, Attachment | VaultFile) else item[:2])
         self._now.add(identity)
         return identity not in self._before
 

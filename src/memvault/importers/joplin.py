@@ -78,11 +78,7 @@ def recognize(source: Source) -> Confidence:
     if not items or len(items) * 2 <= len(source.with_endings(".md")):
         return Confidence.NO
     heads = (source.head(name, _SNIFFED) for name in items[:_MAX_SNIFFED])
-    return (
-        Confidence.SURE
-        if any(_SIGN.search(head.decode("utf-8", "replace")) for head in heads)
-        else Confidence.NO
-    )
+    return Confidence.sure_if(any(_SIGN.search(head.decode("utf-8", "replace")) for head in heads))
 
 
 def _items(source: Source) -> list[str]:

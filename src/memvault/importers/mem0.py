@@ -17,12 +17,11 @@ from typing import Any
 from memvault.errors import UsageError
 from memvault.importers import convert, json_source, pickles, records
 from memvault.importers.content_counts import ContentCounts
-from memvault.importers.database import UnreadableDatabase, open_database, table_names
+from memvault.importers.database import SourceDatabase, databases_with, read_database
 from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.memories import create
 
-_HISTORY = frozenset({"history"})
 _HISTORY_COLUMNS = "memory_id new_memory event created_at updated_at is_deleted".split()
 _OWN_KEYS = ("user_id", "agent_id", "run_id", "app_id")
 _SETTINGS = ("config.json", "meta.json")
@@ -30,7 +29,6 @@ _KEYS = frozenset(
     (*_OWN_KEYS, "id", "memory", "data", "hash", "metadata", "categories", "created_at")
 ) | {"updated_at"}
 """Keys of a memory that are converted, and its hash."""
-_MAX_SNIFFED = 20
 
 
 def _is_export(source: Source, name: str) -> bool:
@@ -40,22 +38,9 @@ def _is_export(source: Source, name: str) -> bool:
     )
 
 
-def _databases(source: Source) -> list[tuple[str, str]]:
-    databases = []
-    for name in source.with_endings(".db", ".sqlite"):
-        names = table_names(source, name)
-        if names >= _HISTORY:
-            databases.append((name, "history"))
-        elif "points" in names:
-            databases.append((name, "points"))
-    return sorted(
-        databases, key=lambda entry: entry[1], reverse=True
-    )  # points first: they have metadata
-
-
 def claims(source: Source) -> list[str]:
     """Return the exports, the databases with their journals, and mem0's settings."""
-    databases = tuple(name for name, _ in _databases(source))
+    databases = (*databases_with(source, "history"), *databases_with(source, "points"))
     beside = [
         name
         for name in source.names
@@ -83,11 +68,9 @@ def read(source: Source) -> Iterator[Item]:
 def _read_all(source: Source) -> Iterator[Item]:
     for name in _exports(source):
         yield from _read_export(source, name)
-    for name, kind in _databases(source):
-        try:
-            yield from (_read_points if kind == "points" else _read_history)(source, name)
-        except UnreadableDatabase as error:
-            yield SkippedItem(name, f"cannot be read: {error}")
+    for table, read_items in (("points", _read_points), ("history", _read_history)):
+        for name in databases_with(source, table):  # points first: they have metadata
+            yield from read_database(source, name, read_items)
 
 
 def _read_export(source: Source, name: str) -> Iterator[Item]:
@@ -109,33 +92,27 @@ def _of_export(_location: str, entry: dict[str, Any], counts: ContentCounts) -> 
     return _note(convert.text(entry.get("memory")), entry, entry.get("metadata"))
 
 
-def _read_history(source: Source, name: str) -> Iterator[Item]:
-    with open_database(source, name) as database:
-        last: dict[str, dict[str, Any]] = {}
-        order = "ORDER BY memory_id, created_at, rowid"
-        for entry in database.table("history", _HISTORY_COLUMNS, order):
-            key = str(entry.get("memory_id"))
-            first = last.get(key, entry).get("first", entry.get("created_at"))
-            last[key] = {**entry, "first": first}
-            source.counts.converted("history event")
+def _read_history(source: Source, name: str, database: SourceDatabase) -> Iterator[Item]:
+    last: dict[str, dict[str, Any]] = {}
+    order = "ORDER BY memory_id, created_at, rowid"
+    for entry in database.table("history", _HISTORY_COLUMNS, order):
+        key = str(entry.get("memory_id"))
+        first = last.get(key, entry).get("first", entry.get("created_at"))
+        last[key] = {**entry, "first": first}
+        source.counts.converted("history event")
     for key, entry in last.items():
         if str(entry.get("event")).upper() != "DELETE" and not entry.get("is_deleted"):
-            times = {"created_at": entry["first"], "updated_at": entry.get("updated_at")}
+            memory = {**entry, "id": key, "created_at": entry["first"]}
             text = str(entry.get("new_memory") or "")
-            yield from records.convert_record(
-                f"{name}, {key}", _note, text, {"id": key, **times}, None
-            )
+            yield from records.convert_record(f"{name}, {key}", _note, text, memory, None)
         else:
             source.counts.omitted("deleted memory")
 
 
-def _read_points(source: Source, name: str) -> Iterator[Item]:
-    with open_database(source, name) as database:
-        for row in database.rows("SELECT id, point FROM points ORDER BY id"):
-            location = f"{name}, point {row['id']}"
-            yield from records.convert_record(
-                location, _of_point, location, row["id"], row["point"]
-            )
+def _read_points(_source: Source, name: str, database: SourceDatabase) -> Iterator[Item]:
+    for row in database.rows("SELECT id, point FROM points ORDER BY id"):
+        location = f"{name}, point {row['id']}"
+        yield from records.convert_record(location, _of_point, location, row["id"], row["point"])
 
 
 def _of_point(location: str, row_id: Any, data: Any) -> list[Item]:

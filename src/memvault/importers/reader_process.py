@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, get_args
 
 from memvault import process
 from memvault.errors import MemvaultError, UsageError
@@ -29,10 +29,8 @@ from memvault.importers.items import (
     GivenBytes,
     ImportedNote,
     Item,
-    ItemWarning,
     SkippedItem,
     StoredBytes,
-    TypeCount,
     VaultFile,
 )
 from memvault.importers.source import MAX_FILE, Source
@@ -58,12 +56,7 @@ _PAUSE = 0.01
 _HEAD = struct.Struct(">II")
 
 
-_PLAIN: dict[str, type[SkippedItem | ItemWarning | TypeCount]] = {
-    "unreadable": SkippedItem,
-    "noted": ItemWarning,
-    "counted": TypeCount,
-}
-"""Items that are sent as their plain fields."""
+_ITEMS: dict[str, Any] = {kind.__name__: kind for kind in get_args(Item)}
 
 
 class ReaderMessage(NamedTuple):
@@ -75,31 +68,23 @@ class ReaderMessage(NamedTuple):
 
 
 def _of_item(item: Item) -> ReaderMessage:
+    fields, data = item._asdict(), b""
     if isinstance(item, ImportedNote):
-        return ReaderMessage("note", [*item[:3], dict(item.header), item.refs, item.masked])
-    for name, of_kind in _PLAIN.items():
-        if isinstance(item, of_kind):
-            return ReaderMessage(name, list(item))
-    assert isinstance(item, Attachment | VaultFile)
-    name = item.read.name if isinstance(item.read, StoredBytes) else ""
-    kind, refs = ("attachment", item.refs) if isinstance(item, Attachment) else ("file", ())
-    return ReaderMessage(kind, [item.path, name, refs], b"" if name else item.read())
+        fields["header"] = dict(item.header)
+    elif isinstance(item, Attachment | VaultFile):
+        fields["read"] = item.read.name if isinstance(item.read, StoredBytes) else ""
+        data = b"" if fields["read"] else item.read()
+    return ReaderMessage(type(item).__name__, [fields], data)
 
 
-def _item_of(message: ReaderMessage, source: Source) -> Item:
-    values = message.values
-    if message.name == "note":
-        key, path, text, header, refs, masked = values
-        return ImportedNote(key, path, text, header, tuple(refs), masked)
-    if message.name in _PLAIN:
-        return _PLAIN[message.name](*values)
-    path, name, refs = values
-    read = StoredBytes(source.read, name) if name else GivenBytes(message.data)
-    return (
-        Attachment(path, read, tuple(refs))
-        if message.name == "attachment"
-        else VaultFile(path, read)
-    )
+def _item_of(message: ReaderMessage, source: Source) -> Any:
+    (fields,) = message.values
+    if "read" in fields:
+        name = fields["read"]
+        fields["read"] = StoredBytes(source.read, name) if name else GivenBytes(message.data)
+    if "refs" in fields:
+        fields["refs"] = tuple(fields["refs"])
+    return _ITEMS[message.name](**fields)
 
 
 def encoded(item: Item) -> bytes:
@@ -160,10 +145,8 @@ class SourceReader:
             if message.name == "kind":
                 name, covered, total = message.values
                 return detection.Detection(formats.find_format(name), covered, total)
-        hint = "pass `--from KIND`"
-        raise UsageError(
-            f"Detecting the format of {self.source.path} exceeded a resource limit", hint
-        )
+        reason = f"Detecting the format of {self.source.path} exceeded a resource limit"
+        raise UsageError(reason, "pass `--from KIND`")
 
     def read(self, kind: formats.ImportFormat) -> Iterator[Item]:
         """Yield the items of a source, as ``ImportFormat.read``."""
@@ -288,9 +271,7 @@ class _Sender:
         try:
             message = _of_item(item)
         except (OSError, ValueError) as error:
-            message = ReaderMessage(
-                "unreadable", [getattr(item, "path", ""), records.reason_for(error)]
-            )
+            message = _of_item(SkippedItem(getattr(item, "path", ""), records.reason_for(error)))
         self.send(message)
         self._items += 1
         read = self._source.opened_bytes
@@ -339,7 +320,7 @@ def _answer(source: Source, sender: _Sender, action: str, name: str = "", *left_
         for item in formats.find_format(name).read(source):
             sender.send_item(item)
     except _TooMuch as error:
-        sender.send(ReaderMessage("unreadable", [source.current or source.label, str(error)]))
+        sender.send(_of_item(SkippedItem(source.current or source.label, str(error))))
     sender.send(ReaderMessage("end", []))
 
 

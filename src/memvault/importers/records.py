@@ -13,15 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
-from memvault.importers.items import (
-    Attachment,
-    ImportedNote,
-    Item,
-    ItemWarning,
-    SkippedItem,
-    TypeCount,
-    VaultFile,
-)
+from memvault.importers.items import Item, SkippedItem
 
 SECONDS = 20
 """Maximum CPU time of the conversion of one record, in seconds."""
@@ -106,9 +98,7 @@ def _timed(convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
 
 
 def _listed(converted: Item | Iterable[Item] | None) -> list[Item]:
-    if isinstance(
-        converted, ImportedNote | Attachment | VaultFile | SkippedItem | ItemWarning | TypeCount
-    ):
+    if isinstance(converted, Item):
         return [converted]
     return [] if converted is None else list(converted)
 

@@ -15,17 +15,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from memvault.importers import convert, folder, html_markdown, outlines, plain_text, records
-from memvault.importers.database import (
-    SourceDatabase,
-    UnreadableDatabase,
-    open_database,
-    table_names,
-)
-from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
+from memvault.importers.database import SourceDatabase, databases_with, read_database
+from memvault.importers.items import ImportedNote, Item, note_path
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
-_TABLES = frozenset({"itemNotes", "items", "itemData", "itemDataValues"})
+_TABLES = ("itemNotes", "items", "itemData", "itemDataValues")
 _ITEM = "itemID itemTypeID key libraryID dateAdded dateModified".split()
 _NOTE = "itemID parentItemID note title".split()
 _ANNOTATION = "itemID parentItemID type authorName text comment color pageLabel sortIndex".split()
@@ -63,10 +58,7 @@ _NOTE_ADDRESS = lazy_pattern(r"zotero://\S{0,300}?/items/([A-Z0-9]{8})")
 
 
 def _databases(source: Source) -> list[str]:
-    databases = [
-        name for name in source.with_endings(".sqlite") if table_names(source, name) >= _TABLES
-    ]
-    return sorted(databases, key=lambda name: (name.count("/"), name))
+    return sorted(databases_with(source, *_TABLES), key=lambda name: (name.count("/"), name))
 
 
 def claims(source: Source) -> list[str]:
@@ -81,12 +73,12 @@ def read(source: Source) -> Iterator[Item]:
     seen: Counter[str] = Counter()
     for name in _databases(source):
         location = posixpath.dirname(name) or name
-        try:
-            with open_database(source, name) as database:
-                for item in _ZoteroLibrary(database, source, posixpath.dirname(name)).read(name):
-                    yield _unique(item, location, seen)
-        except UnreadableDatabase as error:
-            yield SkippedItem(name, f"cannot be read: {error}")
+        for item in read_database(source, name, _library):
+            yield _unique(item, location, seen)
+
+
+def _library(source: Source, name: str, database: SourceDatabase) -> Iterator[Item]:
+    return _ZoteroLibrary(database, source, posixpath.dirname(name)).read(name)
 
 
 def _unique(item: Item, location: str, seen: Counter[str]) -> Item:

@@ -1,7 +1,7 @@
-"""Fast lookup of the names in an index as of its last refresh, for shell completion.
+"""Look up names in an index as of its last refresh, for shell completion.
 
-Completion runs while the user types, so no folder is scanned and nothing is written. If there is no
-index, or another process has locked it, nothing is returned.
+Completion runs while the user types, so it neither scans the folder nor writes anything. If the
+index is missing or locked, the results are empty.
 """
 
 from __future__ import annotations
@@ -16,18 +16,15 @@ from memvault.index.folder import find_folder
 from memvault.index.protocol import IndexCorrupted
 
 _WAIT = 0.02
-"""Seconds to wait for a process that writes the index."""
+"""Seconds to wait for a process that is writing the index."""
 _MANIFESTS = "index-*/manifest.db"
-"""The manifest of each format of the index; the last one written is read."""
+"""The manifest of each index format; the most recently written one is read."""
 _PARTS = (".new", ".old")
-"""The suffixes of an index being built, and of the index it replaces."""
+"""Suffixes of an index being built and of the index it replaces."""
 
 
 def memories(root: Path, beginning: str, most: int) -> list[tuple[str, str]]:
-    """Return the memIds that start with ``beginning``, with their titles, sorted by memId.
-
-    At most ``most`` are returned.
-    """
+    """Return at most ``most`` memIds that start with ``beginning``, and their titles, sorted."""
     query = (
         "SELECT mem_id, title FROM memories WHERE substr(mem_id, 1, ?) = ? ORDER BY mem_id LIMIT ?"
     )
@@ -41,7 +38,7 @@ def types(root: Path) -> list[str]:
 
 
 def tags(root: Path) -> dict[str, int]:
-    """Return the tags of all memories, with the number of memories that have each."""
+    """Return all tags with the number of memories that have each."""
     counts: dict[str, int] = {}
     for (text,) in _rows(root, "SELECT tags FROM memories WHERE tags != '[]'"):
         for tag in json.loads(str(text)):

@@ -1,9 +1,9 @@
 """Compute transformer vectors in the background: ``python -P -m memvault.index.embedding_worker``.
 
-The process has the lowest priority and prints nothing. If several vaults of a user have one, they
-compute one after the other. It ends after ten minutes, when no work is left, when the vault's
-settings change, when the vault or the index is deleted, which it never recreates, and when another
-process computes the same vectors in the foreground.
+The process runs at the lowest priority and prints nothing. Workers of several vaults take turns. A
+worker ends after ten minutes, when no work is left, when the vault's settings change, when the
+vault or its index is deleted, and when another process computes the same vectors in the foreground.
+It never recreates a deleted index.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ from memvault.store.memory_store import MemoryStore
 _LIFETIME = 600.0
 _SESSION_NICE = 10
 """The niceness of the session: at 10 it gets a tenth of a busy processor. At 19 it gets almost
-nothing, so on a machine that is always busy no vectors would ever be computed."""
+nothing, so on a constantly busy machine no vectors would ever be computed.
+"""
 _TURN = "embedding.lock"
-"""The lock that lets one process at a time compute vectors, across all indexes of a user."""
+"""The lock that lets one worker at a time compute vectors, across all of a user's indexes."""
 _TURN_PAUSE = 0.5
 _GRACE_PERIOD = 60
-"""Seconds after ``_LIFETIME`` in which the last batch must finish, before the system kills it."""
+"""Seconds after ``_LIFETIME`` within which the last batch must finish before the system kills the
+process.
+"""
 _MAX_MEMORY = 4 << 30
-"""The maximum size of the process's data segment, in bytes."""
+"""Maximum size of the process's data segment, in bytes."""
 
 
 def main(root: Path, folder: Path) -> None:
-    """Compute the missing vectors of a vault; ``folder`` is that of its transformer vectors."""
+    """Compute a vault's missing vectors; ``folder`` contains its transformer vectors."""
     started = time.monotonic()
     _limit_resources()
     lock = FileLock(folder / background_embedding.BACKGROUND_LOCK, makes_folder=False)
@@ -47,7 +50,7 @@ def main(root: Path, folder: Path) -> None:
     try:
         if not lock.acquire(1.0):
             return
-        while not turn.acquire(0.0):  # the process of another vault computes
+        while not turn.acquire(0.0):  # another vault's worker is computing
             is_over = time.monotonic() - started > _LIFETIME or not lock.is_valid
             if is_over or background_embedding.is_running(
                 folder, background_embedding.FOREGROUND_LOCK
@@ -87,7 +90,7 @@ def _limit_resources() -> None:
     os.closerange(3, min(os.sysconf("SC_OPEN_MAX"), 65_536))
     os.nice(19)
     if sys.platform == "linux" and os.getsid(0) == os.getpid():
-        # On most desktops sessions share the processor evenly, and ``nice`` only has an effect
+        # Most desktops share the processor evenly between sessions, so ``nice`` only has an effect
         # within a session.
         with contextlib.suppress(OSError):
             Path("/proc/self/autogroup").write_bytes(str(_SESSION_NICE).encode())

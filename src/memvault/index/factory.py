@@ -11,7 +11,7 @@ from memvault.store.memory_store import MemoryStore
 
 
 def open_index(store: MemoryStore, index_folder: IndexFolder, progress: Progress) -> LocalIndex:
-    """Return the index of a vault; if its engine cannot be used, a local one with a note."""
+    """Return a vault's index; if its engine cannot be used, a local index with a note."""
     if store.settings.index.engine == "local":
         return LocalIndex(store, index_folder, progress)
     from memvault.index.milvus import access
@@ -23,7 +23,7 @@ def open_index(store: MemoryStore, index_folder: IndexFolder, progress: Progress
 
 
 def delete_index(folder: Path) -> None:
-    """Delete the folder of an index, after the background embedding process has ended."""
+    """Delete an index folder after the background embedding process has ended."""
     import shutil
 
     from memvault.index.local import background_embedding

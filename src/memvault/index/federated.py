@@ -1,9 +1,9 @@
 """Combine the indexes of several vaults, so that one recall ranks their memories together.
 
 A memory's uid encodes its vault: it is the uid within the vault, multiplied by the number of
-vaults, plus the position of the vault. Names are unique only within a vault. The rarity of words is
-computed over all vaults, so that scores are comparable between them. Vaults whose transformer
-vectors come from different models of the package are compared by calibrated cosines.
+vaults, plus the position of the vault. Names are unique only within a vault. Word rarity is
+computed over all vaults, which makes scores comparable. Vaults whose transformer vectors come from
+different models of the package are compared by calibrated cosines.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ANY_LANGUAGE = "none"
 
 
 class VaultView(NamedTuple):
-    """A vault that is searched: its name, its index, and a view of it with the vault's own uids."""
+    """A searched vault: its name, its index, and a view of it with the vault's own uids."""
 
     name: str
     source: SearchIndex[Any]
@@ -50,7 +50,7 @@ class VaultView(NamedTuple):
 class FederatedView:
     """A view of several vaults.
 
-    ``errors`` has the vaults that could not be read, by name.
+    ``errors`` maps the names of unreadable vaults to their errors.
     """
 
     published_at = ""
@@ -60,26 +60,26 @@ class FederatedView:
         self.errors = errors
 
     def _uid(self, vault_number: int, uid: int) -> int:
-        """Return the uid of a memory of the vault at a position."""
+        """Return the federated uid of a memory of the vault at a position."""
         return uid * len(self.vaults) + vault_number
 
     def _own_uids(self, vault_number: int, uids: Iterable[int]) -> dict[int, int]:
-        """Return the uids of one vault's memories, by their uids in that vault."""
+        """Map the uids of one vault's memories in that vault to their federated uids."""
         count = len(self.vaults)
         return {uid // count: uid for uid in uids if uid % count == vault_number}
 
     def _allowed(self, vault_number: int, uids: Set[int] | None) -> Set[int] | None:
-        """Return the uids of one vault's memories in that vault; None means all."""
+        """Return the uids that are in one vault, as uids of that vault; None means all."""
         return None if uids is None else set(self._own_uids(vault_number, uids))
 
     @property
     def missing(self) -> int:
-        """The number of memories left out."""
+        """See ``View.missing``."""
         return sum(vault.view.missing for vault in self.vaults)
 
     @property
     def notes(self) -> list[str]:
-        """Notes about vaults that were not searched, and those of the views."""
+        """Return notes about unreadable vaults, and the notes of each view."""
         failed = [
             f"the vault {name} was not searched: {error.message}"
             for name, error in self.errors.items()
@@ -89,7 +89,7 @@ class FederatedView:
         ]
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
-        """Return the best memories for a query's words, scored as if they were in one vault."""
+        """See ``View.keyword``; memories are scored as if they were in one vault."""
         answers = []
         for number, vault in enumerate(self.vaults):
             allowed = self._allowed(number, query.allowed_uids)
@@ -110,7 +110,7 @@ class FederatedView:
     def languages(self) -> tuple[str, ...]:
         """Return the languages in which a query is analyzed.
 
-        They are ordered by their best place in the languages of a vault, and not by the vaults.
+        They are ordered by their best rank in any vault.
         """
         ranks: dict[str, int] = {}
         for vault in self.vaults:
@@ -119,11 +119,11 @@ class FederatedView:
         return tuple(sorted(ranks, key=lambda name: (ranks[name], name != DEFAULT_LANGUAGE, name)))
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
-        """Return the memories nearest to a query's text.
+        """See ``View.nearest``.
 
-        Transformer vectors are used only if every vault uses them. Beside a vault of the
-        multilingual model, a vault of the model of English uses its own for a query in any
-        language: their cosines are low, as they should be for memories in another language.
+        Transformer vectors are used only if every vault has them. If a vault uses the multilingual
+        model, a vault with the English model still embeds any query with its own model: the cosines
+        are low, as they should be for memories in another language.
         """
         answers = [self._nearest_in(number, query) for number in range(len(self.vaults))]
         if any(answer.is_multilingual for answer in answers):
@@ -187,7 +187,7 @@ class FederatedView:
         )
 
     def _nearest_in(self, vault_number: int, query: VectorQuery) -> VectorAnswer:
-        """Return the nearest memories of one vault, by their uids in that vault."""
+        """Return the nearest memories of one vault, with that vault's uids."""
         vault_query = query._replace(
             allowed_uids=self._allowed(vault_number, query.allowed_uids),
             include_uids=frozenset(self._own_uids(vault_number, query.include_uids)),
@@ -195,7 +195,7 @@ class FederatedView:
         return self.vaults[vault_number].view.nearest(vault_query)
 
     def token_matches(self, text: str, passages: Mapping[int, Sequence[int]]) -> dict[int, float]:
-        """Return how well a query's tokens match memories; empty if a vault has no tokens."""
+        """See ``View.token_matches``; empty if a vault has no tokens."""
         matches: dict[int, float] = {}
         for number, vault in enumerate(self.vaults):
             uids = self._own_uids(number, passages)
@@ -209,7 +209,7 @@ class FederatedView:
     def sentence_features(
         self, asked: SentenceQuery, locations: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
-        """Compute features of memories for a query."""
+        """See ``View.sentence_features``."""
         features: dict[int, SentenceFeatures] = {}
         for number, vault in enumerate(self.vaults):
             uids = self._own_uids(number, locations)
@@ -219,7 +219,7 @@ class FederatedView:
         return features
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
-        """Return the matrix of similarities; memories of different vaults count as unrelated."""
+        """Return the similarity matrix; memories of different vaults have similarity 0."""
         rows = {uid: row for row, uid in enumerate(passages)}
         table = [[0.0] * len(rows) for _ in rows]
         for number, vault in enumerate(self.vaults):
@@ -234,18 +234,18 @@ class FederatedView:
         return table
 
     def passages(self, uid: int, location: MatchLocation) -> list[tuple[int, Passage]]:
-        """Return the passages around a memory's best places."""
+        """See ``View.passages``."""
         own_uid, number = divmod(uid, len(self.vaults))
         return self.vaults[number].view.passages(own_uid, location)
 
     def record(self, uid: int) -> MemoryRecord | None:
-        """Return the record of a memory; None if there is no such memory."""
+        """See ``View.record``."""
         own_uid, number = divmod(uid, len(self.vaults))
         record = self.vaults[number].view.record(own_uid)
         return record and record._replace(uid=uid, vault=self.vaults[number].name)
 
     def records_of(self, uids: Collection[int]) -> dict[int, MemoryRecord]:
-        """Return the records of memories, by uid; missing ones are left out."""
+        """See ``View.records_of``."""
         records = {}
         for number, vault in enumerate(self.vaults):
             own_keys = self._own_uids(number, uids)
@@ -255,19 +255,19 @@ class FederatedView:
         return records
 
     def records(self) -> Iterator[MemoryRecord]:
-        """Yield the record of every memory."""
+        """See ``View.records``."""
         return self._records("", lambda view: view.records())
 
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
-        """Yield the records of memories with a date in a range, and possibly a few others."""
+        """See ``View.dated``."""
         return self._records("", lambda view: view.dated(days))
 
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
-        """Return a page of the records, last modified first, and the number of all."""
+        """See ``View.latest``."""
         return latest_of(self.records(), limit, offset)
 
     def links(self) -> dict[int, LinkEntry]:
-        """Return the names and links of each memory, by uid, as far as the files are here."""
+        """See ``View.links``."""
         return {
             self._uid(number, own_uid): entry
             for number, vault in enumerate(self.vaults)
@@ -275,24 +275,24 @@ class FederatedView:
         }
 
     def find_by_name(self, name: str, vault: str = "") -> list[MemoryRecord]:
-        """Return the memories that a name may refer to."""
+        """See ``View.find_by_name``."""
         return list(self._records(vault, lambda view: view.find_by_name(name)))
 
     def superseding(self, names: Sequence[str] | None, vault: str = "") -> list[MemoryRecord]:
-        """Return the memories that supersede one of the names, or anything if None."""
+        """See ``View.superseding``."""
         return list(self._records(vault, lambda view: view.superseding(names)))
 
     def _records(
         self, vault: str, ask: Callable[[View], Iterable[MemoryRecord]]
     ) -> Iterator[MemoryRecord]:
-        """Yield the records that one vault answers, or, for an empty name, each of them."""
+        """Yield the records that ``ask`` returns for one vault, or for all if the name is empty."""
         for number, (name, _, view) in enumerate(self.vaults):
             if vault in ("", name):
                 for record in ask(view):
                     yield record._replace(uid=self._uid(number, record.uid), vault=name)
 
     def text(self, uid: int, accept_changed: bool = False) -> Memory | None:
-        """Read a memory."""
+        """See ``View.text``."""
         own_uid, number = divmod(uid, len(self.vaults))
         return self.vaults[number].view.text(own_uid, accept_changed)
 
@@ -310,7 +310,7 @@ class FederatedIndex:
         """Refresh the index of each vault.
 
         Raises:
-            MemvaultError: no vault can be read; the error is that of the first.
+            MemvaultError: if no vault can be read; the error is the first vault's.
         """
         indexes, errors = self._opened
         return _combine(
@@ -322,7 +322,7 @@ class FederatedIndex:
         )
 
     def with_vectors(self, view: FederatedView, wait_policy: WaitPolicy) -> FederatedView:
-        """Return the same view with vectors."""
+        """See ``SearchIndex.with_vectors``."""
         return _combine(
             (
                 (name, index, partial(index.with_vectors, vault_view, wait_policy))
@@ -332,7 +332,7 @@ class FederatedIndex:
         )
 
     def at(self, view: FederatedView, moment: datetime) -> FederatedView:
-        """Return a view of the vaults as of a moment."""
+        """See ``SearchIndex.at``."""
         return _combine(
             (
                 (name, index, partial(index.at, vault_view, moment))
@@ -343,7 +343,7 @@ class FederatedIndex:
 
     @cached_property
     def _opened(self) -> tuple[list[tuple[str, SearchIndex[Any]]], dict[str, MemvaultError]]:
-        """The indexes that can be opened, by name, and the errors of the others."""
+        """Return the indexes that can be opened, by name, and the errors of the others."""
         indexes, errors = [], {}
         for name, open_index in self._vaults.items():
             try:
@@ -357,10 +357,10 @@ def _combine(
     steps: Iterable[tuple[str, SearchIndex[Any], Callable[[], View]]],
     earlier_errors: Mapping[str, MemvaultError],
 ) -> FederatedView:
-    """Return a view of the vaults that can be read.
+    """Return a view of the readable vaults.
 
     Raises:
-        MemvaultError: there is none; the error is that of the first vault.
+        MemvaultError: if there is none; the error is the first vault's.
     """
     vaults, errors = [], dict(earlier_errors)
     for name, index, step in steps:
@@ -374,7 +374,7 @@ def _combine(
 
 
 def _combined(parts: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
-    """Return mean and standard deviation of groups together, given as count, mean and deviation."""
+    """Return the pooled mean and deviation of groups, given as count, mean and deviation."""
     total = sum(count for count, _, _ in parts) or 1
     mean = sum(count * group_mean for count, group_mean, _ in parts) / total
     squares = (
@@ -405,7 +405,7 @@ def _document_frequency(answer: KeywordAnswer, word: str) -> float:
 def _rescale(
     hit: KeywordHit, before: Mapping[str, float], now: Mapping[str, float], explain: bool
 ) -> KeywordHit:
-    """Return a hit whose term scores are rescaled from one vault's idf to that of all memories."""
+    """Return a hit with its term scores rescaled from one vault's idf to the overall idf."""
     terms = {
         word: gain * now[word] / before[word] if before.get(word) else gain
         for word, gain in hit.terms.items()

@@ -1,9 +1,9 @@
 """Locate a vault's index: in a private folder of the user, never in the vault.
 
-SQLite trusts its pages, and a vault may come from anyone. An index is therefore only read from a
-folder that this user created and that no other user can write to: below the user's cache folder,
-or, if that is not writable, as in a sandbox, below the temporary folder. Each vault has its own
-folder, named after its real path.
+SQLite trusts the contents of its files, and a vault may be untrusted. An index is therefore read
+only from a folder that this user created and no other user can write to: below the user's cache
+folder, or below the temporary folder if the cache is not writable, as in a sandbox. Each vault has
+a separate folder named after its real path.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from memvault.vault import naming
 
 _INDEXES = "indexes"
 _VAULT = "vault"
-"""A file with the real path of the indexed vault; its modification time is that of the last use."""
+"""A file with the real path of the indexed vault; its mtime is the time of last use."""
 _LOCK = "lock"
 DEEP = "deep"
-"""The folder of transformer vectors, which are stored by content and outlive the index."""
+"""The folder of transformer vectors, which are keyed by content and outlive the index."""
 _DAY = 86_400.0
 _KEPT_DAYS = 90.0
 _KEPT_VERSION_DAYS = 30.0
-"""Days after which index files that only another version can use are deleted."""
+"""Days after which index files of other versions are deleted."""
 
 
 class IndexFolder(NamedTuple):
-    """The folder of an index, or None for an index in memory, and a note for the user."""
+    """The folder of an index, None for an index in memory, and a note for the user."""
 
     folder: Path | None
     note: str = ""
 
 
 def prepare_folder(root: Path) -> IndexFolder:
-    """Return the folder of a vault's index, created, private and writable."""
+    """Return the folder of a vault's index, creating it private and writable."""
     note = ""
     for base in _bases():
         try:
@@ -61,7 +61,7 @@ def prepare_folder(root: Path) -> IndexFolder:
             note = note or f"the index is not stored in {error.filename}: {error.strerror}"
         except (OSError, StorageError) as error:
             reason = error.message if isinstance(error, StorageError) else error.strerror
-            if os.environ.get("MEMVAULT_CACHE"):  # else it may be a sandbox: no note
+            if os.environ.get("MEMVAULT_CACHE"):  # probably a sandbox: no note
                 note = note or f"the index is not stored in MEMVAULT_CACHE: {reason}"
     in_memory = (
         "no folder for the index is writable, so each call builds one in memory; "
@@ -99,10 +99,10 @@ def delete_abandoned(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
 
 
 def mark_used(folder: Path) -> bool:
-    """Record daily that a part of an index is in use; return whether this is the day's first use.
+    """Mark a part of an index as used; return whether this is its first use today.
 
     Raises:
-        OSError: it is missing, or cannot be changed.
+        OSError: if it is missing or cannot be changed.
     """
     if time.time() - folder.stat().st_mtime < _DAY:
         return False
@@ -116,13 +116,13 @@ def is_unused(folder: Path) -> bool:
 
 
 def folder_name(root: Path) -> str:
-    """Return the name of the folder of a vault's index; ``root`` must be a real path."""
+    """Return the name of a vault's index folder; ``root`` must be a real path."""
     digest = hashlib.blake2b(os.fsencode(root), digest_size=12).hexdigest()
     return f"{naming.slug(root.name, 40)}-{digest}"
 
 
 def _bases() -> Iterator[Path]:
-    """Yield the folders that may contain indexes, in order of preference."""
+    """Yield the folders that may contain indexes, preferred ones first."""
     cache = user_folder("cache")
     if cache is not None:
         yield cache / _INDEXES
@@ -134,15 +134,15 @@ def _bases() -> Iterator[Path]:
         user = str(os.geteuid())
     with contextlib.suppress(OSError):  # no temporary folder
         temporary = Path(tempfile.gettempdir())
-        if temporary != Path.cwd():  # Python's fallback if there is no other
+        if temporary != Path.cwd():  # Python's fallback
             yield temporary / f"memvault-{user}"
 
 
 def _create_folder(base: Path, root: Path) -> Path:
-    """Return the folder of a vault's index, and create it if it is missing.
+    """Return the folder of a vault's index, creating it if missing.
 
     Raises:
-        OSError: it is not writable, is not private to this user, or is inside a vault.
+        OSError: if it is not writable, is not private to this user, or is inside a vault.
     """
     above = enclosing_vault(base)
     if above is not None:
@@ -157,7 +157,7 @@ def _create_folder(base: Path, root: Path) -> Path:
         atomic.write(stamp, os.fsencode(root), durable=False)
         age = 0.0
     lock = folder / _LOCK
-    if not lock.is_dir():  # a directory is moved away when the lock is acquired
+    if not lock.is_dir():  # acquiring the lock moves a directory away
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         os.close(os.open(lock, flags, 0o600))
     if not 0 <= age < _DAY:

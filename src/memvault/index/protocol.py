@@ -1,8 +1,7 @@
 """The interface of an index, independent of its implementation and location.
 
-An index is refreshed once per call; the refresh returns a ``View``. Memories have uids, which are
-valid only within one view. How an index is stored and kept up to date with the folder is up to the
-implementation.
+An index is refreshed once per call; the refresh returns a ``View``. Memories have uids that are
+valid only within one view.
 """
 
 from __future__ import annotations
@@ -29,13 +28,14 @@ class IndexCorrupted(Exception):
 
 
 class VectorsCorrupted(IndexCorrupted):
-    """The vectors of one embedder cannot be used; only they are reread, and rebuilt."""
+    """The vectors of one embedder cannot be used; only those vectors are rebuilt."""
 
 
 class StaleView(Exception):
     """A view can no longer be read; the index must be refreshed.
 
-    ``reason`` is the error for the user in case that does not help, None if a memory has changed.
+    ``reason`` is the error for the user in case a refresh does not help, None if a memory has
+    changed.
     """
 
     def __init__(self, reason: MemvaultError | None = None) -> None:
@@ -44,14 +44,14 @@ class StaleView(Exception):
 
 
 class WaitPolicy(NamedTuple):
-    """How long to wait while another process writes the index, and what is acceptable afterwards.
+    """How long to wait while another process writes the index, and whether a partial view is fine.
 
     ``indexing`` is the time in seconds to wait while the other process has much to index,
-    ``unreadable`` the time while no readable commit exists, as is the case for a moment during each
-    commit. ``allow_partial`` is whether a view of what is readable is acceptable after that time.
-    ``index_seconds`` is the time in seconds after which this process stops indexing and returns a
-    partial view; None to index everything first. ``git_seconds`` is how long git may take to read
-    new commits, whose times are otherwise left for later.
+    ``unreadable`` the time while no readable commit exists, as for a moment during each commit.
+    ``allow_partial`` is whether a partial view is acceptable after that time. ``index_seconds`` is
+    the time in seconds after which this process stops indexing and returns a partial view; None to
+    index everything first. ``git_seconds`` limits how long git may take to read new commits, whose
+    times are otherwise indexed later.
     """
 
     indexing: float
@@ -64,7 +64,7 @@ class WaitPolicy(NamedTuple):
 COMPLETE = WaitPolicy(60.0, 60.0, False, git_seconds=10.0)
 """For tasks whose result would be wrong unless all memories are visible."""
 BEST_EFFORT = WaitPolicy(2.0, 60.0, True)
-"""For answers, which state how many memories were not visible."""
+"""For answers, which report the number of missing memories."""
 EARLY = BEST_EFFORT._replace(index_seconds=2.0)
 """For answers to a person, who reads them while the rest is indexed."""
 FINISHING = BEST_EFFORT._replace(git_seconds=60.0)
@@ -79,7 +79,7 @@ class MemoryRecord(NamedTuple):
     ``size`` is the size of its file in bytes; ``language`` is the language in which it is indexed.
     The view sets the other fields: ``vault`` is the name of its vault if several are searched,
     ``published_at`` is when another machine published it, empty if its file is on this machine, and
-    ``is_past`` is whether the view shows an earlier text, which has changed since.
+    ``is_past`` is whether the view shows an earlier text that has changed since.
     """
 
     uid: int
@@ -103,7 +103,7 @@ class MemoryRecord(NamedTuple):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Other names given in its header."""
+        """Return other names given in its header."""
         return aliases_of(self.metadata)
 
     @classmethod
@@ -125,24 +125,24 @@ def by_time(record: MemoryRecord) -> tuple[str, str]:
 
 
 def latest_first(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
-    """Return records by the time of the last change, the latest first."""
+    """Return records sorted by the time of the last change, latest first."""
     return sorted(records, key=by_time, reverse=True)
 
 
 def latest_of(
     records: Iterable[MemoryRecord], limit: int, offset: int
 ) -> tuple[list[MemoryRecord], int]:
-    """Return a page of records, last modified first, and the number of all."""
+    """Return a page of the records, last modified first, and the total number."""
     ordered = latest_first(records)
     return ordered[offset : offset + limit], len(ordered)
 
 
 class StoredLink(NamedTuple):
-    """A link in a memory's text, or a name of another memory in its header.
+    """A link in a memory's text, or the name of another memory in its header.
 
-    ``target`` is that of ``vault.markdown.Link``, ``line`` the number of its line in the text, from
-    0. ``beside`` is what ``vault.markdown.Link.path_beside`` returns. Of a name in the header,
-    ``key`` is its key, and ``line`` is -1.
+    ``target`` has the form of ``vault.markdown.Link.target``; ``line`` is the line number in the
+    text, from 0. ``beside`` is the result of ``vault.markdown.Link.path_beside``. For a name in the
+    header, ``key`` is its key and ``line`` is -1.
     """
 
     target: str
@@ -152,9 +152,9 @@ class StoredLink(NamedTuple):
 
 
 class LinkEntry(NamedTuple):
-    """A memory as links refer to it: its names and its links, those of the text first, in order.
+    """A memory as links refer to it: its names and its links, links of the text first.
 
-    ``names`` are those that ``vault.names.link_keys`` returns.
+    ``names`` is the result of ``vault.names.link_keys``.
     """
 
     path: str
@@ -165,10 +165,9 @@ class LinkEntry(NamedTuple):
 class KeywordQuery(NamedTuple):
     """A keyword search: the words of a query and the limits of the answer.
 
-    ``term_groups`` has a group of stems per word, of which a memory may contain any;
-    ``exact_terms`` are unstemmed words. ``allowed_uids`` are the uids of the memories that may be
-    found, None for all; ``limit`` is the maximum number of hits. With ``explain`` a hit includes
-    the score of each term.
+    ``term_groups`` has a group of alternative stems per word; ``exact_terms`` are unstemmed words.
+    ``allowed_uids`` restricts the results, None for all; ``limit`` is the maximum number of hits.
+    With ``explain`` a hit includes the score of each term.
     """
 
     term_groups: Sequence[tuple[str, ...]]
@@ -179,7 +178,7 @@ class KeywordQuery(NamedTuple):
 
 
 class KeywordHit(NamedTuple):
-    """A memory found by keywords: its BM25F score and the contribution of each query term.
+    """A keyword hit: a memory's BM25F score and the contribution of each query term.
 
     ``blocks`` are the numbers of its best blocks.
     """
@@ -194,7 +193,7 @@ class KeywordAnswer(NamedTuple):
     """The hits of a keyword search, best first, and the idf of each word among all memories.
 
     In ``idf`` a word is identified by its first stem. ``document_count`` is the number of documents
-    from which it was computed.
+    in the collection statistics.
     """
 
     hits: Sequence[KeywordHit] = ()
@@ -203,19 +202,19 @@ class KeywordAnswer(NamedTuple):
 
 
 DISTINCTIVE_BIT = 1
-"""The bit of a term id (``SentenceFeatures.term_ids``) that is set for numbers and negations."""
+"""The bit of a term id (``SentenceFeatures.term_ids``) that marks numbers and negations."""
 SKIP_BIT = 2
-"""The bit of a term id that is set for terms that may be between two adjacent words.
-
-These are stop words, which are removed from queries, the single characters that are indexed between
-pairs in scripts without spaces, and further stems of one word."""
+"""The bit of a term id that marks terms that may be between two adjacent words. These are stop
+words, which are removed from queries, single characters between pairs in scripts without spaces,
+and further stems of one word.
+"""
 
 
 class SentenceQuery(NamedTuple):
     """A query to compare with sentences: its text, its words, and the rarity of each word.
 
-    A word is a group of stems, of which a memory may contain any. ``identifiers`` are the positions
-    among the words of the parts of each version, address or other identifier with digits.
+    A word is a group of alternative stems. ``identifiers`` has, for each version, address or other
+    identifier with digits, the positions of its parts among the words.
     """
 
     text: str
@@ -227,15 +226,15 @@ class SentenceQuery(NamedTuple):
 class SentenceFeatures(NamedTuple):
     """Sentence-level features of a memory for a query, in 0..1.
 
-    ``coverage`` is the share of the query's words, weighted by their rarity, that the memory
-    contains; ``proximity`` the share within one stretch of a sentence or two; ``adjacency`` the
-    share of the query's pairs of adjacent words that are adjacent somewhere in the memory, None if
-    the query has no two words; ``title_coverage`` the share in title and tags. ``soft_match`` is
-    how similar the words of the best stretch are to the query's, ``title_soft_match`` how similar
-    title and tags are, None if there was no data to compute them. ``term_ids`` are the ids of all
-    terms. ``number_coverage`` is the share of the query's numbers and identifiers that the memory
+    ``coverage`` is the share of the query's words, weighted by rarity, that the memory contains.
+    ``proximity`` is the largest share within a stretch of one or two sentences. ``adjacency`` is
+    the share of the query's adjacent word pairs that are adjacent in the memory, None if the query
+    has fewer than two words. ``title_coverage`` is the share in title and tags. ``soft_match`` is
+    the similarity of the best stretch to the query's words, ``title_soft_match`` the similarity of
+    title and tags; None if it could not be computed. ``term_ids`` are the ids of all terms.
+    ``number_coverage`` is the share of the query's numbers and identifiers that the memory
     contains, identifiers with all parts in order; None if there are none. ``codes`` are the term
-    ids in the order of the text.
+    ids in text order.
     """
 
     coverage: float
@@ -252,10 +251,10 @@ class SentenceFeatures(NamedTuple):
 class VectorQuery(NamedTuple):
     """A vector search: the text of a query, its language and the limits of the answer.
 
-    The answer contains the ``limit`` memories that are nearest by static vectors, the same number
-    by transformer vectors if those are used, and the memories of ``include_uids`` at any distance.
-    ``allowed_uids`` are the uids of the memories that may be found, None for all. With
-    ``only_static``, transformer vectors are not used.
+    The answer contains the ``limit`` memories nearest by static vectors, the same number by
+    transformer vectors if they are used, and the memories of ``include_uids`` at any distance.
+    ``allowed_uids`` restricts the results, None for all. With ``only_static``, transformer vectors
+    are not used.
     """
 
     text: str
@@ -269,12 +268,12 @@ class VectorQuery(NamedTuple):
 class VectorHit(NamedTuple):
     """A memory's nearest passage: its number, its cosine to the query, and its similarity.
 
-    ``static_cosine`` is the cosine of the static vectors, ``transformer_cosine`` that of the
-    transformer vectors if those are used; it is estimated from ``static_cosine`` if
-    ``is_estimated``, because the transformer vector is not computed yet. ``similarity`` is in 0..1
-    and comparable between embedders; ``static_similarity`` is its value without transformer
-    vectors. ``next_passage`` is the number of the passage that is nearest after it, None if there
-    is none. ``is_multilingual`` is whether the package's multilingual model computed the cosine.
+    ``static_cosine`` and ``transformer_cosine`` are the cosines by each kind of vector, the latter
+    None if not used. If ``is_estimated``, the transformer vector is not computed yet, and its
+    cosine is estimated from ``static_cosine``. ``similarity`` is in 0..1 and comparable between
+    embedders; ``static_similarity`` is its value without transformer vectors. ``next_passage`` is
+    the number of the second nearest passage, None if there is only one. ``is_multilingual`` is
+    whether the package's multilingual model computed the cosine.
     """
 
     uid: int
@@ -289,25 +288,26 @@ class VectorHit(NamedTuple):
 
 
 class MatchLocation(NamedTuple):
-    """Where in a memory to look for matches: the best keyword blocks, and the nearest passage."""
+    """Where to look for matches in a memory: its best keyword blocks and its nearest passage."""
 
     blocks: tuple[int, ...] = ()
     passage: int | None = None
 
 
 class VectorAnswer(NamedTuple):
-    """The hits of a vector search, nearest first, and how many memories have no vectors yet.
+    """The hits of a vector search, nearest first, and the number of memories without vectors.
 
-    ``has_vectors`` is whether any memory has one. ``transformer_weight`` is how much better the
-    transformer model discriminates than the static vectors, relative to the built-in transformer
-    model, which has 1; it is 0 if its vectors are not used. ``is_multilingual`` is whether the
-    package's multilingual model computed any of them.
+    ``has_vectors`` is whether any memory has vectors. ``transformer_weight`` is how well the
+    transformer model discriminates, relative to the built-in transformer, which has 1; it is 0 if
+    its vectors are not used. ``is_multilingual`` is whether the package's multilingual model
+    computed any of them.
 
-    Over the ``memories`` memories with vectors, not only the hits, the best cosine of each has the
-    mean ``static_mean`` and the standard deviation ``static_spread``, or ``transformer_mean`` and
-    ``transformer_spread``, which are 0 if transformer vectors are not used.
+    ``static_mean`` and ``static_spread`` are the mean and standard deviation of the best static
+    cosine of each of the ``memories`` memories with vectors, not only the hits.
+    ``transformer_mean`` and ``transformer_spread`` are the same for transformer cosines, 0 if not
+    used.
 
-    ``notes`` report vectors that could not be computed, for the user.
+    ``notes`` tell the user why vectors could not be computed.
     """
 
     hits: Sequence[VectorHit] = ()
@@ -331,15 +331,15 @@ class View(Protocol):
 
     @property
     def missing(self) -> int:
-        """The number of memories left out because they are not indexed yet."""
+        """Return the number of memories omitted because they are not indexed yet."""
 
     @property
     def notes(self) -> Sequence[str]:
-        """Notes for the user about the state of the index."""
+        """Return notes for the user about the state of the index."""
 
     @property
     def published_at(self) -> str:
-        """When another machine published the memories; empty if their files are on this machine."""
+        """Return when another machine published the memories; empty if their files are here."""
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for a query's words, best first."""
@@ -348,25 +348,25 @@ class View(Protocol):
         """Return the languages in which a query is analyzed, most frequent first."""
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
-        """Return the memories nearest to a query's text, and those of ``include_uids``.
+        """Return the memories nearest to a query's text, and the memories of ``include_uids``.
 
         Raises:
-            EmbedderError: the static embedding table cannot be loaded.
+            EmbedderError: if the static embedding table cannot be loaded.
         """
 
     def sentence_features(
         self, asked: SentenceQuery, locations: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
-        """Compute features of memories at their best places; missing memories are left out."""
+        """Compute features of memories at their best locations; missing memories are omitted."""
 
     def token_matches(
         self, text: str, passages: Mapping[int, Sequence[int]]
     ) -> Mapping[int, float]:
-        """Return how well a query's tokens match those of the given passages of memories.
+        """Return how well a query's tokens match the given passages of memories.
 
-        It is the mean, over the query's tokens, of the highest cosine to a token of a passage: late
-        interaction (Khattab and Zaharia 2020).
-        A memory without stored token vectors is missing; all are if the embedder has none.
+        A match is the mean, over the query's tokens, of the highest cosine to a token of a passage:
+        late interaction (Khattab and Zaharia 2020). Memories without stored token vectors are
+        omitted; if the embedder has none, all are.
         """
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
@@ -376,13 +376,13 @@ class View(Protocol):
         """
 
     def passages(self, uid: int, location: MatchLocation) -> list[tuple[int, Passage]]:
-        """Return the passages around a memory's best places, each with its number."""
+        """Return the numbered passages around a memory's best locations."""
 
     def record(self, uid: int) -> MemoryRecord | None:
         """Return the record of a memory; None if there is no such memory."""
 
     def records_of(self, uids: Collection[int]) -> Mapping[int, MemoryRecord]:
-        """Return the records of memories, by uid; missing ones are left out."""
+        """Return the records of memories, by uid; missing ones are omitted."""
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
@@ -391,32 +391,32 @@ class View(Protocol):
         """Yield the records of memories with a date in a range, and possibly a few others."""
 
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
-        """Return a page of the records, last modified first, and the number of all."""
+        """Return a page of the records, last modified first, and the total number."""
 
     def find_by_name(self, name: str, vault: str = "") -> list[MemoryRecord]:
-        """Return the memories whose path, title, alias, memId or its beginning may match a name.
+        """Return the memories whose path, title, alias, or memId prefix may match a name.
 
         If several vaults are searched, ``vault`` limits the answer to one of them.
         """
 
     def superseding(self, names: Sequence[str] | None, vault: str = "") -> list[MemoryRecord]:
-        """Return the memories whose headers supersede one of the names, or anything if None.
+        """Return the memories whose headers supersede one of the names, or any name if None.
 
-        Names are in the form that ``vault.names.name_keys`` returns. If several vaults are
-        searched, ``vault`` limits the answer to one of them.
+        Names have the form of ``vault.names.name_keys``. If several vaults are searched, ``vault``
+        limits the answer to one of them.
         """
 
     def links(self) -> Mapping[int, LinkEntry]:
-        """Return the names and links of each memory, by uid, as far as the files are here."""
+        """Return the names and links of each memory, by uid, except of published vaults."""
 
     def text(self, uid: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; return None if it cannot be read.
 
-        With ``accept_changed`` a file that changed since the refresh is returned as it is now; its
-        etag then differs from the record's.
+        With ``accept_changed`` a file that changed since the refresh is returned in its current
+        state; its etag then differs from the record's.
 
         Raises:
-            StaleView: the file was deleted since the refresh, or it changed.
+            StaleView: if the file was deleted or changed since the refresh.
         """
 
 
@@ -424,40 +424,39 @@ AnyView = TypeVar("AnyView", bound=View)
 
 
 class SearchIndex(Protocol[AnyView]):
-    """The index of one or several vaults, as recall uses it."""
+    """The index of one or several vaults, as used by recall."""
 
     def refresh(self, vectors: bool, wait_policy: WaitPolicy) -> AnyView:
-        """Scan the folder, bring the index up to date, and return a view of it.
+        """Scan the folder, update the index, and return a view of it.
 
         Without ``vectors`` none are computed, and ``View.nearest`` finds nothing.
 
         Raises:
-            TimedOut: another process is indexing, for longer than ``wait_policy`` allows.
-            VaultUnreadable: the vault's folder cannot be listed.
+            TimedOut: if another process is indexing for longer than ``wait_policy`` allows.
+            VaultUnreadable: if the vault's folder cannot be listed.
         """
 
     def with_vectors(self, view: AnyView, wait_policy: WaitPolicy) -> AnyView:
-        """Return a view that was refreshed without vectors as one with vectors.
+        """Return a view with vectors for a view that was refreshed without them.
 
-        The folder is scanned again only if vectors have to be computed; only then ``TimedOut`` or
-        ``VaultUnreadable`` may be raised.
+        The folder is scanned again only if vectors have to be computed; only then can ``TimedOut``
+        or ``VaultUnreadable`` be raised.
         """
 
     def at(self, view: AnyView, moment: datetime) -> AnyView:
-        """Return a view of the vault as of a moment, as far as its history is known."""
+        """Return a view of the vault at a past moment, based on its history."""
 
 
 class EmbedderStatus(NamedTuple):
     """The state of one of the two embedders of an index.
 
     ``mode`` is when the transformer computes vectors: auto, off or now. ``vectors`` is the number
-    of vectors, ``version`` and ``dimension`` are those of the model that computed them. ``waiting``
-    is the number of memories without vectors, ``is_running`` whether a process is computing them;
-    ``process`` is its id if it works in the background, and ``since`` when it began. ``passages``
-    is the number of all passages and ``waiting_passages`` of those without vectors;
-    ``seconds_left`` is how long these take, by the rate measured last, 0 if none was.
-    ``problem`` is why no vectors can be computed, ``note`` why another model than that of the
-    settings is used.
+    of vectors; ``version`` and ``dimension`` describe the model that computed them. ``waiting`` is
+    the number of memories without vectors. ``is_running`` is whether a process is computing them;
+    ``process`` is its id if it runs in the background, and ``since`` its start time. ``passages``
+    is the number of all passages and ``waiting_passages`` the number without vectors.
+    ``seconds_left`` is the estimated remaining time, 0 if unknown. ``problem`` is why no vectors
+    can be computed, ``note`` why the configured model is not used.
     """
 
     name: str
@@ -479,12 +478,11 @@ class EmbedderStatus(NamedTuple):
 class IndexStatus(NamedTuple):
     """The state of a vault's index.
 
-    ``freshness`` is how the last refresh found it: ``current``, ``behind`` or ``missing``. ``away``
-    is why its engine cannot be reached, if an index on this machine answers instead.
-    ``unused_models`` is the number of unused models whose vectors are still stored,
-    ``unlisted`` are the folders of the vault that the last refresh could not list. ``unwritable``
-    is why nothing can be written to the index, such as a full disk. ``notes`` are those of the last
-    view.
+    ``freshness`` is the state in which the last refresh found it: ``current``, ``behind`` or
+    ``missing``. ``away`` is why its engine cannot be reached, if a local index answers instead.
+    ``unused_models`` is the number of unused models whose vectors are still stored. ``unlisted``
+    has the folders that the last refresh could not list. ``unwritable`` is why the index is not
+    writable, such as a full disk. ``notes`` are the notes of the last view.
     """
 
     freshness: str
@@ -502,7 +500,7 @@ class Index(SearchIndex[Any], Protocol):
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the index; None if it is in memory."""
+        """Return the folder of the index; None if it is in memory."""
 
     def rebuild(self) -> None:
         """Rebuild the index; other processes read the old one until it is complete."""
@@ -511,33 +509,33 @@ class Index(SearchIndex[Any], Protocol):
         """Compute all missing vectors; return how many memories lacked transformer vectors.
 
         Raises:
-            EmbedderError: the transformer model cannot be used, or not without a ``download``.
+            EmbedderError: if the transformer model cannot be used or must be downloaded first.
         """
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the last refresh stopped indexing, so that its caller has an early answer."""
+        """Return whether the last refresh stopped indexing early to answer its caller."""
 
     @property
     def watch(self) -> FolderWatch | None:
-        """The watch on the vault's folder in a long-running process, if supported."""
+        """Return the watch on the vault's folder in a long-running process, if supported."""
 
     def watch_folder(self) -> None:
-        """Watch the folder from the next refresh on, where all changes can be seen."""
+        """Watch the folder from the next refresh on, if it supports complete change events."""
 
     def index_small_changes(self) -> None:
-        """Index what has changed if that is little, so that the next refresh has less to do.
+        """Index few changes, so that the next refresh has less to do.
 
         Raises:
-            TimedOut: another process is indexing.
-            VaultUnreadable: the vault's folder cannot be listed.
+            TimedOut: if another process is indexing.
+            VaultUnreadable: if the vault's folder cannot be listed.
         """
 
     def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used."""
 
     def status(self) -> IndexStatus:
-        """Return the state of the index and of its embedders, which are loaded if necessary."""
+        """Return the state of the index and of its embedders, loading them if necessary."""
 
     def close(self) -> None:
         """Close open files, and release models that no other vault of the process uses."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _AROUND = " \t\r\n\"'`“”„«»‘’.,;:!?"
+_QUOTE = re.compile('["“”„«»]')
 _FRAMING = re.compile(
     r"((?:\w+\s+){1,10})(?:about|regarding|concerning|relat(?:ed|ing)\s+to)\s+", re.IGNORECASE
 )
@@ -80,7 +81,9 @@ def candidates(
     matching = [DeletionCandidate(memory, 1.0) for memory in named]
     if exact and not is_broad:
         return matching
-    request = RecallRequest(topic, limit=limit, filters=filters, threshold=threshold, diverse=False)
+    request = RecallRequest(
+        topic, limit=limit, filters=filters, threshold=threshold, diverse=False, exact=True
+    )
     answer = engine.search(request)
     notes += answer.notes
     matches = (
@@ -94,6 +97,8 @@ def candidates(
 def _topic(query: str) -> tuple[str, bool]:
     """Return a query without quotes and framing words, and whether it had framing words."""
     bare = query.strip(_AROUND)
+    if _QUOTE.search(bare):  # the query contains a quoted phrase and is not one as a whole
+        bare = query.strip()
     framing = _FRAMING.match(bare)
     if framing is None or not framing[1] or not set(framing[1].lower().split()) <= _FRAMING_WORDS:
         return bare or query, False

@@ -33,7 +33,7 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
         )
     from memvault.recall.answer import RecallRequest, memory_candidate
 
-    answer = engine.search(RecallRequest(query, limit=5, diverse=False))
+    answer = engine.search(RecallRequest(query, limit=5, diverse=False, exact=True))
     notes += answer.notes
     results = answer.found
     if not results:

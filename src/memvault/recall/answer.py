@@ -32,6 +32,7 @@ class RecallRequest(NamedTuple):
     ``only_current`` leaves out memories that are superseded, expired or not yet valid; ``as_of``
     searches the vault as of a moment; ``lines`` adds to each result a line that starts at its most
     relevant sentence.
+    Quoted phrases that no memory contains are searched as plain words, unless ``exact`` is set.
     ``patience`` overrides, for this request, how long to wait for another process that is indexing.
     """
 
@@ -47,6 +48,7 @@ class RecallRequest(NamedTuple):
     only_current: bool = False
     as_of: datetime | None = None
     lines: bool = False
+    exact: bool = False
     patience: WaitPolicy | None = None
 
     @property

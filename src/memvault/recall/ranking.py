@@ -149,9 +149,9 @@ def prefer_newer(
     """Move a newer memory above an older one about the same subject.
 
     ``similarities`` is the matrix of similarities of the first candidates. Two memories are about
-    the same subject if they share words and neither is more similar to another one with shared
-    words. Returns the new ranking, and a mapping from the uid of each older memory to that of its
-    newest replacement.
+    the same subject if both are short, they share words, and neither is more similar to another
+    short one with shared words. Returns the new ranking, and the uid of the newest replacement by
+    the uid of each older memory.
     """
     measured = constants()
     similarities = _similarities_with_shared_words(ranked, similarities)
@@ -185,11 +185,11 @@ def prefer_newer(
 def _similarities_with_shared_words(
     ranked: Sequence[Ranked], similarities: Sequence[Sequence[float]]
 ) -> list[list[float]]:
-    """Return a matrix of similarities in which memories that are too different have 0.
+    """Return a matrix of similarities in which long and too different memories have 0.
 
-    They have less than ``newer_similarity``, or share less than ``shared_words`` of the words of
-    the shorter one. Similarity alone is not enough: in a language that the embedder does not
-    support, all memories are similar.
+    Long ones are larger than ``newer_size``. Different ones have less than ``newer_similarity``,
+    or share less than ``shared_words`` of the words of the shorter one. Similarity alone is not
+    enough: in a language that the embedder does not support, all memories are similar.
     """
     measured = constants()
     terms: dict[int, set[int]] = {}
@@ -202,7 +202,12 @@ def _similarities_with_shared_words(
         return len(terms[first] & terms[second]) >= measured.shared_words * least > 0
 
     filtered = [[0.0] * len(similarities) for _ in similarities]
-    for first, second in combinations(range(len(similarities)), 2):
+    short = [
+        index
+        for index in range(len(similarities))
+        if ranked[index].row.record.size <= measured.newer_size
+    ]
+    for first, second in combinations(short, 2):
         if similarities[first][second] >= measured.newer_similarity and share_words(first, second):
             filtered[first][second] = filtered[second][first] = similarities[first][second]
     return filtered

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from memvault import clock
 from memvault.errors import Ambiguous, EmbedderError, MemvaultError, NotFound, TimedOut
+from memvault.files.lock import FileLock
 from memvault.index.protocol import (
     BEST_EFFORT,
     COMPLETE,
@@ -45,6 +46,9 @@ PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """For additions to an answer: use what is indexed, without waiting for other processes."""
 
 
+_NO_PHRASE = "no memory contains the quoted words as a phrase; showing results for the words"
+
+
 RerankScores = Callable[[str, Sequence[str]], list[float]]
 
 
@@ -55,7 +59,7 @@ def _no_reranker(query: str, texts: Sequence[str]) -> list[float]:  # noqa: ARG0
 class RecallEngine:
     """Recall over one vault during one call: the folder is scanned once.
 
-    It is scanned again only if a file has changed since, after ``invalidate``, if a partial view is
+    It is scanned again only if a file has changed since, in ``fresh_under``, if a partial view is
     not acceptable for the task, and once if a memId is not found. ``patience`` is how long to wait
     for another process that is indexing. ``search`` finds only memories that pass the filters
     ``within``, too. ``rerank_scores`` returns how well texts fit a query, in 0..1.
@@ -90,17 +94,24 @@ class RecallEngine:
             request = request._replace(filters=self._within.both(request.filters))
         return self._retry_stale(lambda attempts_left: self._search(request, attempts_left))
 
-    def list_records(self, filters: Filters) -> list[MemoryRecord]:
+    def list_records(self, filters: Filters, rescans: bool = False) -> list[MemoryRecord]:
         """Return the records of all memories that pass the filters, last modified first."""
         filters.predicate()  # an invalid expression fails before the folder is scanned
-        return self.on_view(lambda view: [*filters.on(view).passing(latest_first(view.records()))])
+        return self.on_view(
+            lambda view: [*filters.on(view).passing(latest_first(view.records()))], rescans
+        )
 
     def latest_records(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
         """Return a page of all records, last modified first, and the number of all."""
         return self.on_view(lambda view: view.latest(limit, offset))
 
-    def on_view(self, action: Callable[[View], Result]) -> Result:
-        """Return what an action returns for a view; while the view is stale, it is repeated."""
+    def on_view(self, action: Callable[[View], Result], rescans: bool = False) -> Result:
+        """Return what an action returns for a view; while the view is stale, it is repeated.
+
+        With ``rescans``, the folder is scanned before.
+        """
+        if rescans:
+            self._view = None
         return self._retry_stale(lambda _: action(self._current_view(False)))
 
     def validities(self, entries: Sequence[MemoryRecord | Memory]) -> list[Validity]:
@@ -214,9 +225,12 @@ class RecallEngine:
         """When another machine published the memories of the last view; empty if none did."""
         return self._view.published_at if self._view is not None else ""
 
-    def invalidate(self) -> None:
-        """Discard the view, so that changes made before a lock was acquired become visible."""
-        self._view = None
+    @contextlib.contextmanager
+    def fresh_under(self, lock: FileLock) -> Iterator[None]:
+        """Hold a lock during the block, which sees all changes made before it was acquired."""
+        with lock:
+            self._view = None
+            yield
 
     def notes(self) -> list[str]:
         """Return what the last refresh left out of the view, and whether validity is unknown."""
@@ -253,7 +267,7 @@ class RecallEngine:
             try:
                 return action(attempts_left)
             except StaleView as error:
-                self.invalidate()
+                self._view = None
                 if attempts_left == 0:
                     changed = MemvaultError("The memories keep changing", "try again")
                     raise (error.reason or changed) from error
@@ -265,9 +279,14 @@ class RecallEngine:
         view = self._view_for(request)
         search = Search(view, request, ranking, accept_changed)
         results = search.results(self._rerank_scores)
+        phrase_notes = []
+        if search.lacks_phrases and not request.exact and not search.stale:
+            search = Search(view, request, ranking, accept_changed, ignore_phrases=True)
+            results = search.results(self._rerank_scores)
+            phrase_notes = [_NO_PHRASE] * bool(results)
         if search.stale and attempts_left:
             raise StaleView
-        notes = [*view.notes, *self.notes(), *search.notes]
+        notes = [*view.notes, *self.notes(), *search.notes, *phrase_notes]
         if search.stale:
             counted = "1 memory" if len(search.stale) == 1 else f"{len(search.stale)} memories"
             notes.append(f"{counted} left out: deleted or moved during the search; try again")

@@ -46,7 +46,8 @@ class Search:
 
     ``notes`` are notes for the caller. After ``results``, ``stale`` contains the memories that were
     left out because their files have changed since the refresh. With ``accept_changed`` a changed
-    file is shown as it is now, and only deleted ones are left out.
+    file is shown as it is now, and only deleted ones are left out. With ``ignore_phrases`` quoted
+    phrases count as plain words.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Search:
         request: RecallRequest,
         settings: RankingSettings,
         accept_changed: bool = False,
+        ignore_phrases: bool = False,
     ) -> None:
         self._view = view
         self._request = request = request._replace(filters=request.filters.on(view))
@@ -67,6 +69,8 @@ class Search:
             language = analyzers.analyzer_for(text)
             self._days = date_constraint(text, language, self._settings, self._now)
         self._query = parse(text, analyzers)
+        if ignore_phrases:
+            self._query = self._query._replace(phrases=())
         self._span = self._days.span if self._days and self._days.is_main_subject else None
         self._candidates = retrieve(view, self._query, request, self._span)
         self._rows: dict[int, FeatureRow] = {}
@@ -97,6 +101,11 @@ class Search:
             if len(results) >= self._request.limit or count >= len(scored):
                 return results
             count += _NEXT
+
+    @property
+    def lacks_phrases(self) -> bool:
+        """Whether the query has quoted phrases and no memory contains them, after ``results``."""
+        return bool(self._query.phrases) and not any(self._files.values())
 
     def _rank(self) -> tuple[list[ScoredMemory], Mapping[int, int]]:
         """Rank the candidates by their features, and those that were not compared after them.

@@ -48,6 +48,8 @@ class RankingConstants(NamedTuple):
       memories only share a field.
     - ``shared_words``: minimum share of the shorter one's words that the other one has as well.
     - ``newer_score``: minimum score of the newer one, as a share of the older one's.
+    - ``newer_size``: maximum size of both files, in bytes. Longer memories, such as sessions and
+      dialogues, share a subject without replacing each other.
     - ``identifying_coverage``: coverage from which the query's words identify a memory, and
       ``newer_coverage`` the share of it that a newer one needs to replace it: "the budget for
       2025" is not answered by the budget for 2026.
@@ -74,6 +76,7 @@ class RankingConstants(NamedTuple):
     newer_similarity: float
     shared_words: float
     newer_score: float
+    newer_size: int
     identifying_coverage: float
     newer_coverage: float
     deficit_weight: float

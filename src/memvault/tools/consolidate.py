@@ -125,10 +125,9 @@ def consolidate_memories(
             "omit `--apply` to see the valid and the invalid lines",
             {"refused": _refused_lines(extracted)},
         )
-    from memvault.consolidation.apply import apply_proposals, lock, prune_counts
+    from memvault.consolidation.apply import apply_proposals, locked, prune_counts
 
-    with lock(call.store):
-        call.engine.invalidate()
+    with locked(call.store, call.engine):
         inputs = _load_inputs(call, days)
         proposals = _proposals(call, inputs, extracted)
         writing = apply_proposals(call.store, call.engine, proposals, inputs.episodes)

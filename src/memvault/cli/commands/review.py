@@ -184,8 +184,7 @@ def _write_proposal(call: Call, item: ReviewItem) -> None:
     from memvault.insights.review import EPISODE_DAYS
 
     assert item.proposals is not None
-    with apply.lock(call.store):
-        call.engine.invalidate()
+    with apply.locked(call.store, call.engine):
         inputs = apply.load_input(call.store, call.engine, EPISODE_DAYS, clock.now())
         proposals, _ = apply.propose(call.store, call.engine, inputs)
         made = proposals.only(item.proposals.ids())

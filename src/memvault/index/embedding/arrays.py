@@ -1,6 +1,6 @@
-"""The types of arrays in this package, and the normalization of vectors.
+"""Array types of this package, and vector normalization.
 
-They are what ``numpy.typing.NDArray`` means, whose module takes 9 ms to import.
+The aliases equal ``numpy.typing.NDArray`` types, whose module takes 9 ms to import.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import numpy as np
 Matrix = np.ndarray[Any, np.dtype[np.float32]]
 """One vector, or one vector per row."""
 Codes = np.ndarray[Any, np.dtype[np.uint8]]
-"""Quantised token vectors (``token_vectors.TokenCodec``), one per row."""
+"""Quantized token vectors (``token_vectors.TokenCodec``), one per row."""
 Hashes = np.ndarray[Any, np.dtype[np.uint64]]
-"""Hashes of texts (``local.vectors.hashes_of``)."""
+"""Text hashes (``local.vectors.hashes_of``)."""
 Integers = np.ndarray[Any, np.dtype[np.int64]]
-"""Uids, rows or ids of subwords."""
+"""Uids, rows or subword ids."""
 Places = np.ndarray[Any, np.dtype[np.intp]]
-"""Indices of an array."""
+"""Indices into an array."""
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def normalize(rows: Matrix) -> Matrix:
-    """Scale vectors to length 1 along the last axis; zero vectors are unchanged."""
+    """Scale vectors to length 1 along the last axis; zero vectors stay zero."""
     lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
     scaled: Matrix = (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
     return scaled
@@ -32,6 +32,6 @@ def normalize(rows: Matrix) -> Matrix:
 
 def distinct(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the distinct values in ascending order."""
-    # Without the counts NumPy looks for masked arrays, whose module takes 7 ms to load.
+    # Without the counts, NumPy checks for masked arrays, whose module takes 7 ms to load.
     unique_values: np.ndarray[Any, Any] = np.unique(values, return_counts=True)[0]
     return unique_values

@@ -1,15 +1,15 @@
-"""Calibrate the cosines of an embedder on the user's machine if no calibration is known.
+"""Calibrate an embedder's cosines on the user's machine if no calibration ships with it.
 
 The similarity threshold for forgetting must mean the same with any embedder, but a cosine of 0.7 is
-near for one model and far for another. The calibration of the static vectors was fitted to labeled
-pairs. For any other model, the anchors are embedded, which are pairs of short texts in the package,
-and a logistic map is fitted that maps anchors about the same subject to one target on average, and
-the others to another.
+high for one model and low for another. The calibration of the static vectors was fitted to labeled
+pairs. For other models, this module embeds the anchors, pairs of short texts in the package, and
+fits a logistic map so that pairs about the same subject reach one mean probability and other pairs
+another.
 
-These targets are not probabilities for the anchors, which are easier to distinguish than real
-texts. They are the values for which the fit of the static vectors to the anchors equals their fit
-to the labeled pairs. ``training/calibrate.py`` writes them after a change of an anchor or
-of the static embedding table.
+These targets are not the true probabilities for the anchors, which are easier to distinguish than
+real texts. They are chosen so that fitting the static vectors to the anchors gives the same map as
+fitting them to the labeled pairs. Run ``training/calibrate.py`` to update them after changing an
+anchor or the static table.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ class AnchorPair(NamedTuple):
 
 
 class AnchorTargets(NamedTuple):
-    """The mean probabilities to fit to the anchors about the same subject, and to the others.
+    """The mean probabilities to fit for anchors about the same subject and for the others.
 
-    Calibrations are stored with the ``version`` of the targets, and those of another are
-    recomputed.
+    Calibrations are stored with the ``version`` of the targets and recomputed when it changes.
     """
 
     version: int
@@ -57,7 +56,7 @@ class AnchorTargets(NamedTuple):
 
 @cache
 def anchor_targets() -> AnchorTargets:
-    """Read the targets of the anchors; raises ``EmbedderError``."""
+    """Read the calibration targets; raises ``EmbedderError``."""
     with _reading():
         return AnchorTargets(**json.loads(TARGETS.read_text("utf-8")))
 
@@ -66,7 +65,7 @@ def anchors() -> list[AnchorPair]:
     """Read the anchors: paraphrases, pairs within one topic, and unrelated pairs.
 
     Raises:
-        EmbedderError: the file is missing or invalid.
+        EmbedderError: if the file is missing or invalid.
     """
     with _reading():
         lines = ANCHORS.read_text("utf-8").splitlines()
@@ -88,7 +87,7 @@ def calibrate(embedder: Embedder) -> Calibration:
     """Fit the calibration of an embedder by embedding the anchors.
 
     Raises:
-        EmbedderError: the anchors cannot be read, or the embedder fails.
+        EmbedderError: if the anchors cannot be read or the embedder fails.
     """
     pairs = anchors()
     same = np.array([pair.same for pair in pairs])
@@ -99,14 +98,14 @@ def calibrate(embedder: Embedder) -> Calibration:
 
 
 def separation(values: Numbers, same: Flags) -> float:
-    """Return the difference of the mean cosines of both kinds of pairs, in standard deviations."""
+    """Return the difference between the means of both kinds of pairs, in standard deviations."""
     same_values, other_values = values[same], values[~same]
     spread = math.sqrt(float(same_values.var() + other_values.var()) / 2)
     return float(same_values.mean() - other_values.mean()) / max(spread, 1e-6)
 
 
 def cosines(embedder: Embedder, pairs: Sequence[AnchorPair]) -> Numbers:
-    """Return each pair's cosine, embedding one text as a query, as many models distinguish."""
+    """Return each pair's cosine; the first text is embedded as a query."""
     queries = np.stack([embedder.embed_query(pair.a) for pair in pairs])
     products = queries * embedder.embed([pair.b for pair in pairs])
     values: Numbers = products.sum(axis=1).astype(np.float64)
@@ -117,7 +116,7 @@ def fit_logistic(values: Numbers, targets: Numbers, weights: Numbers | None = No
     """Fit the logistic map from cosines to target probabilities by Newton steps.
 
     The slope stays positive and finite. A model that cannot separate the pairs gets the minimum
-    slope, with which few cosines reach a similarity of 0.6: it is better to forget nothing than
+    slope, so few cosines reach a similarity of 0.6: forgetting nothing is better than forgetting
     arbitrary memories.
     """
     values = np.nan_to_num(values)

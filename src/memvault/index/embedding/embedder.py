@@ -1,4 +1,4 @@
-"""The interface of embedders, their cards, and a cache of models shared by a process's vaults."""
+"""The embedder interface, model cards, and a cache of models shared by all vaults of a process."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 BUILTIN = "builtin"
 MULTILINGUAL = "multilingual"
 REINSTALL = f"{INSTALL} --force-reinstall ."
-"""The hint of an error if something is missing in the package."""
+"""The hint if a package file is missing."""
 Model = TypeVar("Model")
 
 
 class Calibration(NamedTuple):
     """The logistic map from a cosine to the probability that two texts are about the same subject.
 
-    ``separation`` measures how well the embedder distinguishes the anchors: the difference between
-    the mean cosines of pairs about the same subject and of the others, in standard deviations.
+    ``separation`` is the difference between the mean cosines of anchor pairs about the same subject
+    and of other pairs, in standard deviations.
     """
 
     slope: float
@@ -47,11 +47,11 @@ class Calibration(NamedTuple):
 
 
 class ModelCard(NamedTuple):
-    """The properties of a built-in model that are available without loading it.
+    """Properties of a built-in model that are available without loading it.
 
-    ``name`` is displayed; ``version`` changes whenever the vectors of a text change.
-    ``languages`` are those that it supports, and ``tokens`` is the maximum length of a text, if it
-    has one. The prefixes are put before a query and a passage.
+    ``name`` is displayed. ``version`` changes whenever a text's vector would change. ``languages``
+    are the supported ones, ``tokens`` is the maximum text length, if limited. The prefixes are
+    prepended to queries and passages.
     """
 
     name: str
@@ -65,8 +65,8 @@ class ModelCard(NamedTuple):
 
 
 def reinstall_hint(error: Exception) -> str:
-    """Return the hint for a file of the package that cannot be loaded."""
-    if os.strerror(errno.EMFILE) in str(error):  # also in an ImportError
+    """Return the hint for a package file that cannot be loaded."""
+    if os.strerror(errno.EMFILE) in str(error):  # also wrapped in an ImportError
         return "allow more open files: ulimit -n 1024"
     return REINSTALL
 
@@ -75,7 +75,7 @@ def read_card(folder: Path) -> ModelCard:
     """Read the card of a model in the package.
 
     Raises:
-        EmbedderError: the card is missing or invalid.
+        EmbedderError: if the card is missing or invalid.
     """
     try:
         card = json.loads((folder / "card.json").read_text("utf-8"))
@@ -98,8 +98,7 @@ def read_card(folder: Path) -> ModelCard:
 class Embedder(Protocol):
     """A model that maps text to unit vectors with ``dimension`` components.
 
-    ``name`` is the name used in the settings; ``version`` changes whenever the same text would get
-    another vector.
+    ``name`` is the name in the settings. ``version`` changes whenever a text's vector would change.
     """
 
     name: str
@@ -108,17 +107,17 @@ class Embedder(Protocol):
 
     @property
     def calibration(self) -> Calibration | None:
-        """The calibration of this embedder, if it was determined when it was trained."""
+        """Return the calibration determined in training, if any."""
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit vector per passage; shape (len(texts), dimension), float32."""
+        """Return one unit vector per passage, as float32 of shape (len(texts), dimension)."""
 
     def embed_query(self, text: str) -> Matrix:
-        """Return a query's unit vector; shape (dimension,), float32."""
+        """Return a query's unit vector, as float32 of shape (dimension,)."""
 
 
 class ModelCache:
-    """A cache of models by key: each is loaded once and released with its last reference."""
+    """A cache of models by key: each model is loaded once and released with its last reference."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -126,9 +125,9 @@ class ModelCache:
         self._loading: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
     def get(self, key: Hashable, load: Callable[[], Model]) -> Model:
-        """Return the model of a key, and load it if it is not in use; raises ``EmbedderError``.
+        """Return the model for a key, loading it if necessary; raises ``EmbedderError``.
 
-        Other threads that request the same model wait until it is loaded.
+        Threads that request the same model wait until it is loaded.
         """
         with self._lock:
             loading = self._loading.setdefault(key, threading.Lock())
@@ -143,6 +142,6 @@ MODELS = ModelCache()
 
 
 def fingerprint_of(folder: Path) -> Hashable:
-    """Return a value that changes with the state of any file of a folder; no file is read."""
+    """Return a value that changes when any file's metadata in a folder changes; reads no file."""
     paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
     return tuple((path, stamp_of(path)) for path in sorted(paths))

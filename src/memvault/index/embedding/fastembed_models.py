@@ -1,8 +1,8 @@
-"""Load models with fastembed: embedders, and cross-encoders that score texts.
+"""Load fastembed models: embedders, and cross-encoders for reranking.
 
-A cross-encoder is a transformer that reads a query and a text together and scores how well they
-fit. It captures what neither terms nor vectors do, but needs a run of the model per text, so only
-the best few results are scored.
+A cross-encoder is a transformer that reads a query and a text together and scores their relevance.
+It is more accurate than terms and vectors but needs one model run per text, so only the top results
+are scored.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from memvault.results import AvailableModel
 
 _MAX_TOKENS = 512
-"""The maximum number of tokens of a text, even if the model accepts more: attention is
-quadratic."""
+"""Maximum tokens per text, even if the model accepts more: attention is quadratic."""
 _MODEL_FILE = "model.onnx"
 _REQUIRED_FILES = (
     _MODEL_FILE,
@@ -42,12 +41,11 @@ _REQUIRED_FILES = (
     "special_tokens_map.json",
 )
 _LOCAL_PREFIX = "local/"
-"""The prefix of the names given to model folders in fastembed's list, which are not shown to
-users."""
+"""Prefix of the internal names under which model folders are registered in fastembed's list."""
 
 
 class ModelKind(NamedTuple):
-    """A kind of model: its name, the option of ``model use`` for it, and what works without it."""
+    """A kind of model: its name, its option of ``model use``, and the hint to work without it."""
 
     noun: str
     option: str
@@ -67,17 +65,17 @@ CROSS_ENCODER = ModelKind(
 
 
 class LoadedModel(NamedTuple):
-    """A model object of fastembed, and a version that changes with the model's files."""
+    """A fastembed model object, and a version that changes with the model's files."""
 
     model: Any
     version: str
 
 
 def load(kind: ModelKind, name: str, root: Path | None, download: bool) -> LoadedModel:
-    """Load a model by its name in fastembed, or from a folder, which may be relative to ``root``.
+    """Load a model by its fastembed name or from a folder, which may be relative to ``root``.
 
     Raises:
-        EmbedderError: there is no such model, or it is not on this machine.
+        EmbedderError: if there is no such model, or it is not on this machine.
     """
     folder = folder_of(name, root)
     with map_model_errors(kind, name):
@@ -171,7 +169,7 @@ def _from_folder(kind: ModelKind, folder: Path) -> LoadedModel:
 
 
 def _register(kind: ModelKind, alias: str, folder: Path) -> None:
-    """Register a folder's model in fastembed's list, from which models are loaded."""
+    """Register a folder in fastembed's model list, since models can only be loaded from there."""
     from fastembed.common.model_description import ModelSource, PoolingType
 
     options: dict[str, Any] = {}
@@ -184,7 +182,7 @@ def _register(kind: ModelKind, alias: str, folder: Path) -> None:
 
 
 def _pools_first_token(folder: Path) -> bool:
-    """Read the pooling settings of sentence-transformers, if they are next to the model."""
+    """Return whether the model's sentence-transformers settings ask for first-token pooling."""
     try:
         settings = json.loads((folder / "1_Pooling" / "config.json").read_text("utf-8"))
     except (OSError, ValueError):
@@ -193,7 +191,7 @@ def _pools_first_token(folder: Path) -> bool:
 
 
 def _fingerprint(folder: Path) -> str:
-    """Return a digest of the model's size, start and end, and tokenizer, instead of all bytes."""
+    """Return a digest of a model's size, start, end and tokenizer."""
     digest = hashlib.blake2b(digest_size=6)
     with open(folder / _MODEL_FILE, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -205,9 +203,9 @@ def _fingerprint(folder: Path) -> str:
 
 
 def _create(kind: ModelKind, name: str, **options: Any) -> Any:
-    """Load a model without fastembed's log messages; its errors contain the same information."""
+    """Load a model without fastembed's log messages, which repeat its errors."""
     make = _model_class(kind)
-    with contextlib.suppress(ImportError):  # the logging library that fastembed uses at present
+    with contextlib.suppress(ImportError):  # fastembed currently logs with this library
         from loguru import logger
 
         logger.disable("fastembed")
@@ -216,14 +214,14 @@ def _create(kind: ModelKind, name: str, **options: Any) -> Any:
 
 
 _BATCH = 16
-"""Texts per batch of an embedder."""
+"""Texts per embedding batch."""
 
 
 class FastembedEmbedder:
-    """A user's own embedder."""
+    """An embedder selected by the user."""
 
     calibration = None  # computed by ``calibrate``
-    codec = None  # fastembed returns no vectors of tokens
+    codec = None  # fastembed returns no token vectors
 
     def __init__(self, name: str, root: Path | None, download: bool) -> None:
         """Load an embedder by name from fastembed or a folder; raises ``EmbedderError``."""
@@ -233,51 +231,51 @@ class FastembedEmbedder:
             self.dimension = len(next(iter(self._model.embed(["dimension"]))))
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return unit vectors, shape (len(texts), dimension)."""
+        """Return unit vectors of shape (len(texts), dimension)."""
         with map_model_errors(EMBEDDING, self.name):
             rows = list(self._model.passage_embed(list(texts), batch_size=_BATCH))
         return _unit(np.asarray(rows, np.float32).reshape(-1, self.dimension))
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
-        """Return the same vectors, without any of tokens."""
+        """Return the unit vectors, without token vectors."""
         return [self._without_tokens(vector) for vector in self.embed(texts)]
 
     def embed_query_tokens(self, text: str) -> TextVectors:
-        """Return a query's vector, without any of tokens."""
+        """Return a query's vector, without token vectors."""
         return self._without_tokens(self.embed_query(text))
 
     def _without_tokens(self, vector: Matrix) -> TextVectors:
         return TextVectors(vector, np.zeros((0, self.dimension), np.float32), np.zeros(0, np.int64))
 
     def embed_query(self, text: str) -> Matrix:
-        """Return a query's unit vector, shape (dimension,), using the model's query prefix."""
+        """Return a query's unit vector of shape (dimension,), using the model's query prefix."""
         with map_model_errors(EMBEDDING, self.name):
             row = next(iter(self._model.query_embed(text)))
         return _unit(np.asarray(row, np.float32))
 
 
 def _unit(rows: Matrix) -> Matrix:
-    """Scale vectors to length 1; one with nan or infinity becomes 0, similar to nothing."""
+    """Scale vectors to length 1; rows with nan or infinity become 0."""
     is_finite = np.isfinite(rows).all(axis=-1, keepdims=True)
     return normalize(np.where(is_finite, rows, np.float32(0.0)))
 
 
 _RERANK_BATCH = 1
-"""A batch is padded to its longest text: eight at once took longer, and twice the memory."""
+"""Texts per reranking batch, padded to the longest text: eight took longer and twice the memory."""
 
 
 def open_cross_encoder(name: str, root: Path | None, download: bool = False) -> CrossEncoder:
-    """Return a cross-encoder, loaded once for the whole process; raises ``EmbedderError``."""
+    """Return a cross-encoder, loaded once per process; raises ``EmbedderError``."""
     return MODELS.get(
         ("cross-encoder", *identity(name, root)), lambda: CrossEncoder(name, root, download)
     )
 
 
 def open_reranker(settings: Settings, root: Path) -> CrossEncoder:
-    """Return the cross-encoder that a vault's searches use; none is downloaded.
+    """Return a vault's cross-encoder without downloading it.
 
     Raises:
-        EmbedderError: it is not allowed, or not on this machine.
+        EmbedderError: if it is not allowed, or not on this machine.
     """
     choice = choose_reranker(settings, root)
     return open_cross_encoder(choice.name, choice.root)
@@ -292,10 +290,10 @@ class CrossEncoder:
         self._model, self.version = load(CROSS_ENCODER, name, root, download)
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return how well each text fits the query, in 0..1: the sigmoid of the model's logit.
+        """Return each text's relevance to the query in 0..1: the sigmoid of the model's logit.
 
         Raises:
-            EmbedderError: the model fails, or does not return one number per text.
+            EmbedderError: if the model fails, or does not return one number per text.
         """
         with map_model_errors(CROSS_ENCODER, self.name):
             try:

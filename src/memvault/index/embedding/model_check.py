@@ -1,4 +1,4 @@
-"""Select a model for embedding or reranking, and check that it works on this machine."""
+"""Select a model for embedding or reranking after checking that it works on this machine."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _QUESTION = "Which database do we use?"
 _STATEMENT = "The database is PostgreSQL"
 _RELATED = "We store our data in Postgres"
 AUTOMATIC = "auto"
-"""The name for the package's model that suits the languages of a vault."""
+"""The name that selects the built-in model by the vault's languages."""
 _UNRELATED = "Bananas ripen faster in a paper bag"
 
 
 class CheckedModel(NamedTuple):
     """A model that works on this machine, and its scores of a related and an unrelated text.
 
-    Only an embedder has a ``dimension``, that of its vectors.
+    ``dimension`` is the vector size of an embedder, None for a cross-encoder.
     """
 
     name: str
@@ -47,10 +47,10 @@ class CheckedModel(NamedTuple):
 def select_model(store: MemoryStore, name: str, purpose: Purpose) -> CheckedModel:
     """Check a model, allow its folder on this machine, and set it in the vault's settings.
 
-    Nothing is changed if the model cannot be used.
+    If the model does not work, nothing changes.
 
     Raises:
-        EmbedderError: it cannot be loaded or downloaded.
+        EmbedderError: if it cannot be loaded or downloaded.
     """
     model_name, root = _resolve_name(store.root, name, purpose)
     fingerprint = model_settings.fingerprint(model_name, root)
@@ -63,27 +63,27 @@ def select_model(store: MemoryStore, name: str, purpose: Purpose) -> CheckedMode
 
 
 def check(root: Path, name: str) -> CheckedModel:
-    """Load an embedder that is in use; raises as ``select_model`` does."""
+    """Load the configured embedder, which raises ``EmbedderError`` as ``select_model`` does."""
     return _check_model(name, root, "embed")._replace(name=name)
 
 
 def use_automatic_model(store: MemoryStore) -> None:
-    """Remove the embedder from the vault's settings, so that its languages choose it."""
+    """Remove the embedder from the vault's settings, so that it is chosen by language again."""
     if "embedder.model" in store.settings.explicit:
         _save_model(store, "embedder", None)
 
 
 def configured_model(settings: Settings, purpose: Purpose) -> str:
-    """Return the model that the settings name."""
+    """Return the model configured in the settings."""
     return settings.rerank.model if purpose == "rerank" else settings.embedder.model
 
 
 def verify(root: Path, settings: Settings, name: str | None, purpose: Purpose) -> CheckedModel:
-    """Load a model, by default the one in use, and compare three texts with it.
+    """Load a model, by default the configured one, and compare three texts with it.
 
     Raises:
-        EmbedderError: it cannot be loaded, or is the vault's and not allowed on this machine.
-        NotFound: it does not distinguish the texts.
+        EmbedderError: if it cannot be loaded, or is the vault's and not allowed on this machine.
+        NotFound: if it does not distinguish the texts.
     """
     if name:
         model_name, folder = _resolve_name(root, name, purpose)
@@ -131,9 +131,9 @@ def _save_model(store: MemoryStore, section: str, name: str | None) -> None:
 
 
 def _resolve_name(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | None]:
-    """Return a model's name, portable if possible, and the vault if it may be a folder's path.
+    """Return a model's name, portable if possible, and the vault if the name may be a folder path.
 
-    A name in fastembed's list is that model, even if the vault has a folder of that name.
+    A name in fastembed's list takes precedence over a folder of that name.
     """
     text = name.strip()
     if not text:

@@ -1,8 +1,8 @@
-"""Choose the models to load: a vault may name one, but its user decides which folders are read.
+"""Choose the models to load: a vault may name a model, but its user decides which folders are read.
 
-A model is a program: one of a thousand bytes can run forever, or use all memory. A folder named by
-a vault's settings is therefore opened only if this user allowed exactly its current bytes with
-``memvault model use``.
+Loading a model can run untrusted code: a file of a thousand bytes can run forever or use all
+memory. A folder named by a vault's settings is therefore opened only if the user allowed exactly
+its current bytes with ``memvault model use``.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from memvault.settings.vault_settings import Settings
 
 _KIND = "model"
 _MIN_FOREIGN, _MIN_STILL_FOREIGN = 0.1, 0.05
-"""Shares of memories that are not English: to begin with the multilingual model, and to keep it."""
+"""Shares of non-English memories at which the multilingual model is adopted and kept."""
 TRANSFORMER_VARIABLE = "MEMVAULT_DEEP"
 """The environment variable that overrides the setting ``embedder.deep``."""
 
 
 class ModelChoice(NamedTuple):
-    """The model to use, where to look up its name first, and a note for the user.
+    """The model to use, the vault in which to look up its name, and a note for the user.
 
-    ``root`` is the vault to which a folder may be relative; it is None for a name that does not
-    come from a vault.
+    ``root`` is None for a name that does not come from a vault.
     """
 
     name: str
@@ -41,14 +40,14 @@ class ModelChoice(NamedTuple):
 
 
 class ModelFingerprint(NamedTuple):
-    """The files of a model's folder: their sizes by path, and one digest of all of them."""
+    """A snapshot of a model's folder: file sizes by path, and one digest of all files."""
 
     sizes: dict[str, int]
     digest: str
 
 
 def folder_of(name: str, root: Path | None) -> Path | None:
-    """Return the folder to which a model's name refers, or None for a built-in or fastembed model.
+    """Return the folder that a model's name refers to, or None for a built-in or fastembed model.
 
     A folder may be relative to the vault ``root``; without a vault the path must be absolute.
     """
@@ -62,7 +61,7 @@ def folder_of(name: str, root: Path | None) -> Path | None:
 
 
 def identity(name: str, root: Path | None) -> tuple[Hashable, ...]:
-    """Return the identity of a model: its name, and its folder with the state of its files."""
+    """Return the identity of a model: its name, or its folder with the state of its files."""
     folder = folder_of(name, root)
     if folder is None:
         return name, None
@@ -70,7 +69,7 @@ def identity(name: str, root: Path | None) -> tuple[Hashable, ...]:
 
 
 def is_path(name: str, root: Path) -> bool:
-    """Return whether a model's name is a folder's path, or could be one, existing or not."""
+    """Return whether a model's name is, or could be, the path of a folder."""
     return bool(name) and (
         ".." in Path(name).parts or name.startswith("~") or folder_of(name, root) is not None
     )
@@ -86,10 +85,10 @@ def choose_embedder(settings: Settings, root: Path) -> ModelChoice:
 
 
 def automatic_model(languages: Mapping[str, int], has_multilingual: bool) -> str:
-    """Return the package's model for a vault whose settings name none.
+    """Return the built-in model for a vault without a configured one.
 
-    ``languages`` are the numbers of memories by language. Between two limits the vault keeps its
-    model; ``has_multilingual`` is whether it has vectors of the multilingual one.
+    ``languages`` has the number of memories by language. Between the two thresholds the vault keeps
+    its model; ``has_multilingual`` states whether it has vectors of the multilingual one.
     """
     total = sum(languages.values())
     foreign = total - languages.get("english", 0)
@@ -98,12 +97,12 @@ def automatic_model(languages: Mapping[str, int], has_multilingual: bool) -> str
 
 
 def is_named(settings: Settings) -> bool:
-    """Return whether the vault or its user names an embedder."""
+    """Return whether the vault's or the user's settings name an embedder."""
     return "embedder.model" in settings.explicit or bool(user_settings.load().embedder.model)
 
 
 def is_switched_off(settings: Settings) -> bool:
-    """Return whether the user or the vault wants no transformer embedder to run."""
+    """Return whether the user's or the vault's settings turn the transformer embedder off."""
     return (os.environ.get(TRANSFORMER_VARIABLE) or settings.embedder.deep) == "off"
 
 
@@ -111,7 +110,7 @@ def choose_reranker(settings: Settings, root: Path) -> ModelChoice:
     """Return the cross-encoder to use.
 
     Raises:
-        EmbedderError: the one that the vault names is not allowed on this machine.
+        EmbedderError: if the vault's is not allowed on this machine.
     """
     if "rerank.model" not in settings.explicit:
         return ModelChoice(user_settings.load().rerank.model or settings.rerank.model, None)
@@ -122,10 +121,10 @@ def choose_reranker(settings: Settings, root: Path) -> ModelChoice:
 
 
 def fingerprint(name: str, root: Path | None) -> ModelFingerprint | None:
-    """Return the fingerprint of a folder, to be allowed after a trial; None for a model's name.
+    """Return the fingerprint of a model folder, to allow it after a check; None for a model name.
 
     Raises:
-        EmbedderError: the folder cannot be read, or contains a symbolic link to a folder.
+        EmbedderError: if the folder cannot be read, or contains a symbolic link to a folder.
     """
     folder = folder_of(name, root)
     if folder is None:
@@ -140,7 +139,7 @@ def fingerprint(name: str, root: Path | None) -> ModelFingerprint | None:
 
 
 def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
-    """Allow the vault's settings to name a folder, as long as its content is as it was tried.
+    """Allow the vault's settings to name a folder while its content equals the checked one.
 
     Raises ``StorageError``.
     """
@@ -152,14 +151,14 @@ def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
 
 
 def cache_key(settings: Settings, root: Path) -> object:
-    """Return a value that changes whenever the choice of an embedder may; no file is read whole."""
+    """Return a value that changes whenever the choice of an embedder may; reads no large files."""
     folder = folder_of(settings.embedder.model, root)
     if folder is None or "embedder.model" not in settings.explicit:
         return None
     try:
         allowed = _granted(folder, root)
         files = [(folder / name).stat() for name in allowed.get("sizes", ())]
-    except (OSError, ValueError, MemvaultError):  # ValueError: a NUL in a path
+    except (OSError, ValueError, MemvaultError):  # ValueError: NUL in a path
         return None
     return allowed.get("digest"), [
         (file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in files
@@ -167,13 +166,13 @@ def cache_key(settings: Settings, root: Path) -> object:
 
 
 def is_allowed(name: str, root: Path) -> bool:
-    """Return whether a model may be loaded: any by name, a folder as the user allowed it."""
+    """Return whether a model may be loaded: any by name, a folder only with permission."""
     folder = folder_of(name, root)
     if folder is None:
         return True
     try:
         allowed = _granted(folder, root)
-        if not allowed:  # read nothing that a vault names
+        if not allowed:  # read no folder named by an untrusted vault
             return False
         sizes = _sizes(folder)
         return bool(allowed["sizes"] == sizes and allowed["digest"] == _digest(folder, sizes))
@@ -196,10 +195,10 @@ def _refusal(name: str, option: str) -> str:
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    """Return the size of every file below a folder, by its path.
+    """Return the size of every file below a folder, by path.
 
     Raises:
-        OSError: the folder contains a link to a folder, whose files could change unnoticed.
+        OSError: if it contains a link to a folder, whose files could change unnoticed.
     """
     from memvault.files.walk import walk
 
@@ -216,7 +215,7 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 
 def _digest(folder: Path, sizes: Mapping[str, int]) -> str:
-    """Return one digest of the files' names and bytes."""
+    """Return one digest of all file names and contents."""
     combined = hashlib.sha256()
     for name in sizes:
         with open(folder / name, "rb") as file:

@@ -1,18 +1,18 @@
-"""The built-in transformer of English in numpy, for one short text: a query.
+"""Run the built-in English transformer in numpy on one short text: a query.
 
-Importing ONNX Runtime and preparing the model take 70 ms; this takes 10, its run included. The
-weights are 8-bit integers, mapped from ``model.onnx`` at the places that ``weights.json`` lists
-(``training/locate_weights.py``); of the table of tokens only a text's rows are read.
+Importing ONNX Runtime and preparing the model takes 70 ms; this takes 10 ms including the run. The
+weights are 8-bit integers, mapped from ``model.onnx`` at the offsets in ``weights.json``
+(``training/locate_weights.py``). From the token table only the text's rows are read.
 
-Products are those of ONNX's ``DynamicQuantizeLinear`` and ``MatMulInteger``: the left side is
-rounded to 256 steps between its least and its largest number. Numpy has no fast product of
-integers, so they are multiplied as float32 by BLAS, which is exact, since no sum exceeds 2**24.
-Products are divided until BLAS leaves each to one thread: several take no less time for a query,
-and up to twenty times the CPU where other programs need it.
+Products match ONNX's ``DynamicQuantizeLinear`` and ``MatMulInteger``: the left side is quantized to
+256 steps between its minimum and maximum. Numpy has no fast integer product, so BLAS multiplies the
+integers as float32, which is exact because no sum exceeds 2**24. Products are divided until BLAS
+runs each in one thread: several threads are no faster for a query and use up to twenty times the
+CPU on a busy machine.
 
-The norms, the softmax and the activation differ from ONNX Runtime's in the last bit, as those of
-ONNX Runtime do on another processor. Where such a bit moves a step, the cosine of the two vectors
-of a text is .9938 to .9999; else it is 1.
+The norms, the softmax and the activation differ from ONNX Runtime's in the last bit, as ONNX
+Runtime's own results do between processors. If such a bit changes a quantization step, the cosine
+of the two vectors of a text is .9938 to .9999; otherwise it is 1.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ WEIGHTS = "weights.json"
 EXACT = 2**24
 """The largest number up to which float32 represents all integers."""
 _MAX_ALONE = 2**18
-"""The multiplications up to which OpenBLAS computes a product in one thread."""
+"""Multiplications up to which OpenBLAS computes a product in one thread."""
 _MAX_ROWS, _MAX_DEPTH = 16, 128
-"""The largest part of the left side of a product that is multiplied at once."""
+"""The largest part of a product's left side that is multiplied in one step."""
 _EXACT_DEPTH = 512
-"""The depth of products up to which no sum of theirs exceeds ``EXACT``: 512 * 255 * 128 < 2**24."""
+"""The depth up to which no sum of a product exceeds ``EXACT``: 512 * 255 * 128 < 2**24."""
 _STEPS = np.float32(255.0)
 _EPSILON = np.float32(1e-12)
 _ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 _SQRT_HALF = np.float32(0.5**0.5)
 _ERF_RATE = np.float32(0.3275911)
 _ERF = tuple(map(np.float32, (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)))
-"""The coefficients of ``_gelu``'s polynomial, the highest power first."""
+"""Coefficients of ``_gelu``'s polynomial, highest power first."""
 
 
 Integers8 = np.ndarray[Any, np.dtype[np.int8]]
 
 
 class Product(NamedTuple):
-    """The right side of products: integers, shape (depth, width), in parts of its columns.
+    """The right side of a product: integers of shape (depth, width), split into column blocks.
 
-    ``scales`` are those of the columns, and ``bias`` is added; shape (width,).
+    ``scales`` has one scale per column, and ``bias`` is added; shape (width,).
     """
 
     parts: tuple[Integers8, ...]
@@ -61,14 +61,14 @@ class Product(NamedTuple):
 
 
 class Norm(NamedTuple):
-    """The factors and summands of a normalization, shape (dimension,)."""
+    """The factors and offsets of a normalization, shape (dimension,)."""
 
     weight: Matrix
     bias: Matrix
 
 
 class Layer(NamedTuple):
-    """A layer of the encoder: the attention of tokens to each other, and two products of each."""
+    """An encoder layer: self-attention, and two products per token."""
 
     attention: Product
     output: Product
@@ -79,7 +79,7 @@ class Layer(NamedTuple):
 
 
 class Embedding(NamedTuple):
-    """A table of vectors in 8-bit integers, shape (rows, dimension)."""
+    """A table of 8-bit vectors, shape (rows, dimension)."""
 
     table: Codes
     scale: np.float32
@@ -92,11 +92,11 @@ class Embedding(NamedTuple):
 
 
 class NumpyTransformer:
-    """A BERT encoder with weights of 8-bit integers. Threads may run one at the same time.
+    """A BERT encoder with 8-bit weights. It is thread-safe.
 
     Raises:
-        OSError: a file in the folder cannot be read.
-        ValueError: a file is damaged, or they do not belong together.
+        OSError: if a file in the folder cannot be read.
+        ValueError: if a file is damaged, or the files do not match.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -121,9 +121,9 @@ class NumpyTransformer:
         """Return the last hidden state of a sequence of tokens, shape (tokens, dimension).
 
         Raises:
-            ValueError: the weights are damaged.
+            ValueError: if the weights are damaged.
         """
-        with np.errstate(all="ignore"):  # of damaged weights
+        with np.errstate(all="ignore"):  # from damaged weights
             state = self._run(token_ids)
         if not np.isfinite(state).all():
             raise ValueError("its weights are damaged")
@@ -143,7 +143,7 @@ class NumpyTransformer:
     def _attend(self, projected: Matrix) -> Matrix:
         """Return each token's mean of all tokens' values, weighted by the softmax of its products.
 
-        ``projected`` are queries, keys and values side by side.
+        ``projected`` has queries, keys and values side by side.
         """
         count = len(projected)
         by_head = projected.reshape(count, 3, self._heads, -1).transpose(1, 2, 0, 3)
@@ -162,7 +162,7 @@ class NumpyTransformer:
 
 
 def raw_header(size: int) -> bytes:
-    """Return the bytes before a tensor's in an ONNX file: field 9 of ``size`` bytes."""
+    """Return the bytes that precede a tensor in an ONNX file: field 9 with ``size`` bytes."""
     header = bytearray([9 << 3 | 2])
     while size > 127:
         header.append(size & 127 | 128)
@@ -171,7 +171,7 @@ def raw_header(size: int) -> bytes:
 
 
 def _read(data: mmap.mmap, kind: str, offset: int, *shape: int) -> Any:
-    """Return a tensor; raise ValueError if none of its size begins at the offset."""
+    """Return a tensor; raise ValueError if no tensor of its size begins at the offset."""
     count = 1
     for length in shape:
         count *= length
@@ -188,7 +188,7 @@ def _norm_of(tensors: Mapping[str, Any], name: str) -> Norm:
 
 
 def _product_of(tensors: Mapping[str, Any], *names: str) -> Product:
-    """Return a product whose columns are those of several, side by side."""
+    """Return one product with the columns of several, side by side."""
     parts, scales, biases = (
         [tensors[f"{name}.{kind}"] for name in names] for kind in ("weights", "scales", "bias")
     )
@@ -207,7 +207,7 @@ def _layer_of(tensors: Mapping[str, Any], number: int) -> Layer:
 
 
 def _multiply(left: Matrix, right: Product) -> Matrix:
-    """Return the product of rows, rounded to 8-bit integers, with integers; shape (rows, width)."""
+    """Quantize rows to 8 bits and multiply them by integers; shape (rows, width)."""
     least = np.minimum(left.min(), _ZERO)
     step = (np.maximum(left.max(), _ZERO) - least) / _STEPS or _ONE
     zero = np.rint(-least / step)
@@ -220,7 +220,7 @@ def _multiply(left: Matrix, right: Product) -> Matrix:
 
 
 def _multiply_exactly(left: Matrix, right: Integers8) -> Matrix:
-    """Return the product of two matrices of integers, as long as its sums are exact."""
+    """Return the product of two integer matrices, exact if no sum exceeds ``EXACT``."""
     product = np.zeros((len(left), right.shape[1]), np.float32)
     if threads.blas_has_one:
         rows, depth, columns = len(left), _EXACT_DEPTH, right.shape[1]
@@ -239,7 +239,7 @@ def _multiply_exactly(left: Matrix, right: Integers8) -> Matrix:
 
 
 def _normalize(rows: Matrix, norm: Norm) -> Matrix:
-    """Return rows of mean 0 and variance 1, times a norm's factors, plus its summands."""
+    """Scale rows to mean 0 and variance 1, then apply a norm's factors and offsets."""
     means = rows.mean(axis=1, keepdims=True)
     squares = (rows * rows).mean(axis=1, keepdims=True)
     normalized: Matrix = (rows - means) / np.sqrt(squares - means * means + _EPSILON)
@@ -249,9 +249,9 @@ def _normalize(rows: Matrix, norm: Norm) -> Matrix:
 
 
 def _gelu(numbers: Matrix) -> Matrix:
-    """Return the Gaussian error linear units of numbers, x (1 + erf(x / √2)) / 2.
+    """Return the Gaussian error linear units, x (1 + erf(x / √2)) / 2.
 
-    The error function is formula 7.1.26 of Abramowitz and Stegun 1964, exact to 1.5e-7.
+    The error function is formula 7.1.26 of Abramowitz and Stegun 1964, accurate to 1.5e-7.
     """
     scaled = numbers * _SQRT_HALF
     size = np.abs(scaled)

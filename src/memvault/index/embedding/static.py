@@ -1,4 +1,4 @@
-"""The built-in embedder: static vectors from a table of subwords, without a model or a network.
+"""The built-in embedder: static vectors from a subword table, without a model or a network.
 
 A text's vector is the normalized sum of its subwords' rows. The table and the tokenizer are part of
 the package; ``training/train_static_embedder.py`` generates them.
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Subwords = np.ndarray[Any, np.dtype[np.uint16]]
-"""The ids of a text's subwords; a vocabulary of WordPiece has about 30,000."""
+"""The type of subword ids; a WordPiece vocabulary has about 30,000."""
 _BATCH = 64
 _MIN_CACHED_BATCH = 16
 _MAX_CACHED_WORDS, _MAX_CACHED_LENGTH = 80_000, 40
-"""The maximum number of words whose tokens are cached, and the maximum length of such a word."""
+"""The maximum number of words whose tokens are cached, and the maximum length of a cached word."""
 _MAX_SHORT = 2_000
-"""The maximum number of characters of few texts that are encoded in Python, in 4 ms."""
+"""The maximum number of characters that are encoded in Python, in 4 ms."""
 
 
 def open_table() -> StaticEmbedder:
@@ -65,17 +65,18 @@ class StaticEmbedder:
         self.calibration = card.calibration
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return unit vectors, shape (len(texts), dimension); zeros for a text without subwords."""
+        """Return unit vectors of shape (len(texts), dimension), zero without subwords."""
         sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = list(texts[start : start + _BATCH])
             for number, ids in enumerate(self._ids(batch), start):
-                # One product per text: np.add.reduceat over a whole batch took eight times as long.
+                # One product per text, since np.add.reduceat over a whole batch takes eight times
+                # as long.
                 sums[number] = self._sum(ids)
         return normalize(sums)
 
     def embed_query(self, text: str) -> Matrix:
-        """Return a query's unit vector; shape (dimension,). Zeros if no subword is known."""
+        """Return a query's unit vector of shape (dimension,), zero if no subword is known."""
         return normalize(self._sum(self._known_ids(text)))
 
     def _known_ids(self, query: str) -> Integers:
@@ -86,28 +87,28 @@ class StaticEmbedder:
         return total
 
     def tokens(self, texts: Sequence[str]) -> list[Subwords]:
-        """Return each text's subwords; for a text without any, the one to which none is similar."""
+        """Return each text's subwords; a text without any gets a placeholder similar to none."""
         unknown = np.array([max(self._unknown, 0)], np.uint16)
         return [ids if len(ids) else unknown for ids in self._ids(texts)]
 
     @property
     def vocabulary(self) -> int:
-        """The number of subwords."""
+        """Return the number of subwords."""
         return len(self._table)
 
     def query_subwords(self, query: str) -> tuple[Integers, Matrix]:
         """Return a query's known subwords and their weights.
 
-        The weight is the length of a subword's row times its count, its contribution to the query's
+        A weight is the length of the subword's row times its count, its contribution to the query's
         vector.
         """
         ids, counts = np.unique(self._known_ids(query), return_counts=True)
         return ids, np.linalg.norm(self._rows(ids), axis=1) * counts
 
     def subword_similarities(self, asked: Integers, stored: Subwords) -> Matrix:
-        """Return the cosine of each subword asked for to each stored one, at least 0.
+        """Return the cosine of each queried subword to each stored one, at least 0.
 
-        The shape is (len(asked), len(stored)). The cosine to an unknown subword is 0.
+        The shape is (len(asked), len(stored)). Unknown subwords have cosine 0.
         """
         occurs = np.zeros(self.vocabulary, dtype=np.bool_)
         occurs[stored] = True
@@ -124,8 +125,8 @@ class StaticEmbedder:
     def _ids(self, texts: Sequence[str]) -> list[Subwords]:
         """Return each text's subword ids.
 
-        No subword spans a space. Each distinct word of many texts is therefore encoded only once,
-        and remembered: a text is then its words' ids, joined.
+        No subword spans a space, so each distinct word is encoded once and cached, and a text is
+        the concatenation of its words' ids.
         """
         if len(texts) < _MIN_CACHED_BATCH:
             is_short = sum(map(len, texts)) <= _MAX_SHORT
@@ -146,7 +147,7 @@ class StaticEmbedder:
         return [np.frombuffer(b"".join(map(ids_of, words)), np.uint16) for words in split]
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of texts, by the library that takes 40 ms to load."""
+        """Encode texts with ``tokenizers``, which takes 40 ms to load."""
         from memvault.index.embedding.tokenizer import open_tokenizer
 
         tokenizer, _ = open_tokenizer(self._folder)
@@ -154,6 +155,6 @@ class StaticEmbedder:
         return [entry.ids for entry in encoded]
 
     def _rows(self, ids: Integers) -> Matrix:
-        """Return the rows of subwords; shape (len(ids), dimension)."""
+        """Return the rows of subwords, shape (len(ids), dimension)."""
         rows: Matrix = self._table[ids].astype(np.float32) * self._scales[ids][:, None]
         return rows

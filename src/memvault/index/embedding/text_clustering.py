@@ -1,9 +1,9 @@
-"""Group texts by meaning, with the vectors of the static embedder and of a transformer.
+"""Group texts by meaning, using static vectors and transformer vectors.
 
-Similarities are calibrated (``embedding.calibrate``), so that a threshold means the same with any
-embedder. The thresholds are quantiles of the anchors, the labeled pairs of short texts in the
-package, with the built-in transformer: nine in ten paraphrases among them reach ``SAME``, half of
-the pairs within one topic ``RELATED``, and no unrelated pair ``STEP``.
+Similarities are calibrated (``embedding.calibrate``), so a threshold means the same with any
+embedder. The thresholds are quantiles of the anchors under the built-in transformer: nine in ten
+paraphrases reach ``SAME``, half of the pairs within one topic reach ``RELATED``, and no unrelated
+pair reaches ``STEP``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SAME = 0.45
 RELATED = 0.28
 STEP = 0.2
 MAX_EMBEDDED = 2_000
-"""The maximum number of texts that a transformer embeds, at a few hundred a second."""
+"""The maximum number of texts to embed with a transformer, at a few hundred a second."""
 _MAX_TEXTS = 20_000
 _MAX_NEIGHBOURS = 20
 _MAX_GROUP = 50
@@ -35,7 +35,7 @@ _BLOCK = 512
 
 
 class Similar(NamedTuple):
-    """Two texts, by their positions, and the similarity of their meanings in 0..1."""
+    """Two texts, by position, and the similarity of their meanings in 0..1."""
 
     first: int
     second: int
@@ -43,13 +43,13 @@ class Similar(NamedTuple):
 
 
 class EmbeddedTexts(NamedTuple):
-    """Texts as unit vectors, shape (n, dimension), and the calibration of their cosines."""
+    """Texts as unit vectors of shape (n, dimension), and the calibration of their cosines."""
 
     vectors: Matrix
     calibration: Calibration
 
     def cosine(self, similarity: float) -> float:
-        """Return the cosine that is calibrated to a similarity."""
+        """Return the cosine that corresponds to a calibrated similarity."""
         odds = math.log(similarity / (1 - similarity))
         return self.calibration.midpoint + odds / self.calibration.slope
 
@@ -60,14 +60,14 @@ class EmbeddedTexts(NamedTuple):
 
 
 class Meaning:
-    """The embedders that compare texts: static, and a transformer unless it is switched off."""
+    """The embedders for comparing texts: static, and a transformer unless it is turned off."""
 
     def __init__(self, static: Embedder, transformer: Embedder | None = None) -> None:
         self._static = static
         self._transformer = transformer
 
     def space(self, texts: Sequence[str]) -> EmbeddedTexts:
-        """Embed texts: with the transformer if there is one and they are not too many."""
+        """Embed texts with the transformer, or with the static embedder if there are too many."""
         deep = self._transformer if len(texts) <= MAX_EMBEDDED else None
         embedder = deep or self._static
         calibration = embedder.calibration
@@ -80,9 +80,8 @@ class Meaning:
     def select(self, texts: Sequence[str]) -> list[int]:
         """Return the positions of the texts to compare, in order.
 
-        These are all, unless there are more than the transformer may embed: then those that the
-        static embedder finds most similar to another one. Of more than 20,000 texts, the last are
-        compared.
+        If there are more texts than the transformer may embed, the ones most similar to another
+        text by static vectors are selected. Only the last 20,000 texts are considered.
         """
         positions = list(range(len(texts)))[-_MAX_TEXTS:]
         if self._transformer is None or len(positions) <= MAX_EMBEDDED:
@@ -99,7 +98,7 @@ class Meaning:
 
 
 def open_meaning(settings: Settings, root: Path) -> tuple[Meaning, str]:
-    """Return the embedders of a vault, and why its transformer cannot be used, if so."""
+    """Return a vault's embedders, and the reason if its transformer cannot be used."""
     from memvault.index.embedding.static import open_table
 
     if model_settings.is_switched_off(settings):
@@ -109,7 +108,7 @@ def open_meaning(settings: Settings, root: Path) -> tuple[Meaning, str]:
     choice = model_settings.choose_embedder(settings, root)
     try:
         transformer = load_embedder(choice.name, choice.root)
-        transformer.embed_query("")  # it is loaded on first use
+        transformer.embed_query("")  # loaded on first use
     except EmbedderError as error:
         return Meaning(open_table()), f"Compared without a transformer: {error.message}"
     return Meaning(open_table(), transformer), choice.note
@@ -117,15 +116,15 @@ def open_meaning(settings: Settings, root: Path) -> tuple[Meaning, str]:
 
 def _of(embedder: Embedder) -> Calibration:
     calibration = embedder.calibration
-    assert calibration is not None  # the static table comes with one
+    assert calibration is not None  # the static table has a calibration
     return calibration
 
 
 def similar_pairs(space: EmbeddedTexts, least: float) -> list[Similar]:
-    """Return the pairs of at least a similarity, the most similar first.
+    """Return the pairs with at least a given similarity, most similar first.
 
-    Of each text, only the pairs with its twenty nearest are returned, and memory for a block of
-    rows is needed at a time.
+    Only the twenty nearest neighbors of each text are considered. Rows are compared in blocks to
+    limit memory.
     """
     similarities: dict[tuple[int, int], float] = {}
     count, limit = len(space.vectors), space.cosine(least)
@@ -147,9 +146,10 @@ def grouped(
     pairs: Iterable[Similar],
     joined: Callable[[Sequence[int], Sequence[int]], bool],
 ) -> list[list[int]]:
-    """Return groups of two or more positions: agglomerative clustering, the nearest pair first.
+    """Group positions by agglomerative clustering, nearest pair first.
 
-    Two groups are joined if ``joined`` accepts them, up to fifty members.
+    Two groups are joined if ``joined`` accepts them, up to fifty members. Single positions are
+    omitted.
     """
     group_of: dict[int, list[int]] = {}
     refused: set[frozenset[Hashable]] = set()
@@ -172,9 +172,9 @@ def grouped(
 
 
 def similar_counts(groups: Sequence[Matrix], limit: float) -> list[tuple[int, int, int]]:
-    """Return how many texts of two groups are similar to one of the other: (count, group, group).
+    """Count the texts of one group that are similar to a text of another: (count, group, group).
 
-    ``limit`` is the minimum cosine. The pairs with most come first, those without any are left out.
+    ``limit`` is the minimum cosine. Sorted by count, highest first; pairs without any are omitted.
     """
     starts = np.cumsum([0, *map(len, groups[:-1])])
     everything = np.concatenate(list(groups))
@@ -193,7 +193,7 @@ def similar_counts(groups: Sequence[Matrix], limit: float) -> list[tuple[int, in
 def best_matches(
     rows: Sequence[Matrix], columns: Sequence[Matrix], limit: float
 ) -> list[tuple[float, int, int]]:
-    """Match vectors one to one, the most similar first: (cosine, row, column)."""
+    """Match vectors one to one, most similar first: (cosine, row, column)."""
     cosines = np.stack(list(rows)) @ np.stack(list(columns)).T
     found_rows, found_columns = np.nonzero(cosines >= limit)
     pairs = sorted(

@@ -1,10 +1,10 @@
-"""The vectors of single tokens, one bit per component, and their cosines to a query's tokens.
+"""Token vectors with one bit per component, and their cosines to a query's tokens.
 
-A transformer embedder computes a vector of each token of a text, and its vector of the text is
-their mean. Late interaction (Khattab and Zaharia 2020) compares the tokens themselves. Tokens of
-nearly the same meaning, such as the repetitions of a word, share one vector (token pooling, Clavié,
-Chaffin and Adams 2024). Of each component only the sign of its difference to the model's mean token
-vector is kept; decoding adds or subtracts the model's mean difference.
+A transformer embedder computes a vector for each token; the text's vector is their mean. Late
+interaction (Khattab and Zaharia 2020) compares the tokens themselves. Tokens of similar meaning,
+such as repetitions of a word, share one vector (token pooling, Clavié, Chaffin and Adams 2024).
+Each component is stored as the sign of its difference from the model's mean token vector; decoding
+adds or subtracts the model's mean absolute difference.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from memvault.index.embedding.arrays import Codes, Integers, Matrix, normalize
 from memvault.index.embedding.embedder import Embedder, reinstall_hint
 
 TOKENS_PER_VECTOR = 2.0
-"""How many tokens of a text share a vector on average."""
+"""The average number of tokens of a text that share a vector."""
 _STATISTICS, _IGNORED = "token_statistics.npy", "ignored_tokens.npy"
 _CODES_AT_ONCE = 512
-"""The codes that are decoded at once: their components fit a processor's cache."""
+"""The number of codes to decode in one step: their components fit a processor's cache."""
 
 
 class TextVectors(NamedTuple):
-    """The unit vector of a text, shape (dimension,), and those of its tokens with their ids.
+    """The unit vector of a text, shape (dimension,), and its token vectors with the token ids.
 
-    ``tokens`` has the shape (tokens, dimension); it has no rows if the embedder has none.
+    ``tokens`` has the shape (tokens, dimension), with no rows if the embedder returns no token
+    vectors.
     """
 
     vector: Matrix
@@ -41,9 +42,9 @@ class TextVectors(NamedTuple):
 class TokenCodec(NamedTuple):
     """The quantization of a model's token vectors.
 
-    ``mean`` and ``deviation`` are the mean of token vectors and of their absolute differences to
-    it, shape (dimension,). ``ignored`` are the ids of tokens that are not stored: punctuation and
-    stop words, sorted.
+    ``mean`` is the mean token vector and ``deviation`` the mean absolute difference from it, both
+    of shape (dimension,). ``ignored`` are the sorted ids of tokens that are not stored: punctuation
+    and stop words.
     """
 
     mean: Matrix
@@ -55,7 +56,7 @@ class TokenCodec(NamedTuple):
         """Read the statistics in a model's folder.
 
         Raises:
-            EmbedderError: they are missing or invalid.
+            EmbedderError: if they are missing or invalid.
         """
         try:
             mean, deviation = np.load(folder / _STATISTICS)
@@ -72,22 +73,19 @@ class TokenCodec(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The number of bytes of a token's code."""
+        """Return the number of bytes of a token's code."""
         return len(self.mean) // 8
 
     def encode(self, text: TextVectors) -> Codes:
-        """Return the codes of a text's tokens without the ignored ones, shape (codes, width).
-
-        ``pool`` makes them fewer than the tokens.
-        """
+        """Return the pooled codes of a text's tokens except ignored ones; shape (codes, width)."""
         tokens = text.tokens[~np.isin(text.ids, self.ignored)]
         return np.packbits(pool(tokens) > self.mean, axis=1)
 
     def cosines(self, query: Matrix, codes: Codes) -> Matrix:
-        """Return the approximate cosine of each token of a query to each code.
+        """Return the approximate cosine of each query token to each code.
 
-        ``query`` are unit vectors, shape (query tokens, dimension). The shape of the result is
-        (query tokens, codes).
+        ``query`` has unit vectors, shape (query tokens, dimension). The result has the shape (query
+        tokens, codes).
         """
         scaled = query * self.deviation
         # query · (mean + deviation · (2 signs − 1))
@@ -103,10 +101,10 @@ class TokenCodec(NamedTuple):
 
 
 def pool(tokens: Matrix, per_vector: float = TOKENS_PER_VECTOR) -> Matrix:
-    """Merge the most similar of a text's tokens; return the unit vectors of their means.
+    """Merge the most similar tokens of a text, and return the unit vectors of their means.
 
-    Pairs that are each other's nearest are merged, those of the highest cosines first, until there
-    are ``per_vector`` tokens to a vector.
+    Mutual nearest neighbors are merged, highest cosine first, until there is one vector for every
+    ``per_vector`` tokens.
     """
     sums = units = tokens
     surplus = len(tokens) - ceil(len(tokens) / per_vector)
@@ -116,7 +114,7 @@ def pool(tokens: Matrix, per_vector: float = TOKENS_PER_VECTOR) -> Matrix:
         nearest = cosines.argmax(axis=1)
         unit_numbers = np.arange(len(units))
         pairs = np.flatnonzero((nearest[nearest] == unit_numbers) & (unit_numbers < nearest))
-        if not len(pairs):  # of components that are not numbers
+        if not len(pairs):  # from components that are not numbers
             break
         best = pairs[np.argsort(-cosines[pairs, nearest[pairs]])[:surplus]]
         sums = sums.copy()
@@ -128,14 +126,14 @@ def pool(tokens: Matrix, per_vector: float = TOKENS_PER_VECTOR) -> Matrix:
 
 
 class TokenEmbedder(Embedder, Protocol):
-    """An embedder that may also return the vectors of single tokens, from the same run."""
+    """An embedder that can also return token vectors from the same run."""
 
     @property
     def codec(self) -> TokenCodec | None:
-        """The quantization of its token vectors; None if it returns none."""
+        """Return the quantization of its token vectors; None if it returns none."""
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
-        """Return the vector of each passage with those of its tokens."""
+        """Return the vector of each passage with its token vectors."""
 
     def embed_query_tokens(self, text: str) -> TextVectors:
-        """Return a query's vector with those of its tokens."""
+        """Return a query's vector with its token vectors."""

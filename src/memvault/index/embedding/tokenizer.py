@@ -1,4 +1,4 @@
-"""The library ``tokenizers``: for passages, and to count the tokens of what agents are shown."""
+"""Tokenize passages with ``tokenizers``, and count the tokens of text shown to agents."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _UNKNOWN_BYTES = 2
-"""Bytes of unknown text that count as one token."""
+"""Bytes per token when estimating unknown text."""
 _MAX_COUNTED_WORDS, _MAX_COUNTED_LENGTH = 50_000, 40
-"""The maximum number of words whose tokens are remembered, and the maximum length of one."""
+"""The maximum number of words whose counts are cached, and the maximum length of one."""
 _COUNTS: dict[str, int] = {}
-"""The numbers of tokens of words that were counted before."""
+"""Cached token counts by word."""
 
 
 def count_tokens(text: str) -> int:
@@ -37,7 +37,7 @@ def count_tokens(text: str) -> int:
 
 
 def _counts_of(words: Sequence[str]) -> list[int]:
-    """Return the number of tokens of each word."""
+    """Return each word's number of tokens."""
     ends = list(accumulate(len(word) + 1 for word in words))
     counts = [0] * len(words)
     for size, start, _ in _sized_tokens(" ".join(words)):
@@ -46,9 +46,9 @@ def _counts_of(words: Sequence[str]) -> list[int]:
 
 
 def prefix_within(text: str, most: int) -> int:
-    """Return the length of a prefix of a text that has at most ``most`` tokens.
+    """Return the length of a text's longest prefix with at most ``most`` tokens.
 
-    It ends before the token that no longer fits, and within the first one only if that does not.
+    It ends at a token boundary, except within a first token that is too long.
     """
     total = 0
     for size, start, end in _sized_tokens(text):
@@ -59,7 +59,7 @@ def prefix_within(text: str, most: int) -> int:
 
 
 def _part_within(text: str, most: int) -> int:
-    """Return the length of a prefix of one token that counts as at most ``most``."""
+    """Return the length of a prefix of one token that counts as at most ``most`` tokens."""
     fits, too_long = 0, len(text)
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
@@ -71,7 +71,7 @@ def _part_within(text: str, most: int) -> int:
 
 
 def _sized_tokens(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield what each token of a text counts as, and where it starts and ends."""
+    """Yield each token's count, start and end."""
     tokenizer, unknown = open_tokenizer()
     encoding = tokenizer.encode(text, add_special_tokens=False)
     for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
@@ -80,15 +80,15 @@ def _sized_tokens(text: str) -> Iterator[tuple[int, int, int]]:
 
 
 def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
-    """Return the table's tokenizer, loaded once, and the id of its unknown token, or -1.
+    """Return the static table's tokenizer, loaded once, and the id of its unknown token, or -1.
 
     Raises:
-        EmbedderError: it cannot be loaded.
+        EmbedderError: if it cannot be loaded.
     """
     return _load_tokenizer(folder)
 
 
-@cache  # a key without the default argument would be another one
+@cache  # spelled out: omitting the default argument would be a different cache key
 def _load_tokenizer(folder: Path) -> tuple[Tokenizer, int]:
     from tokenizers import Tokenizer
 

@@ -1,4 +1,4 @@
-"""Transformer embedders, by the names used in settings; the static embedder has no name there."""
+"""Load transformer embedders by their names in settings; the static embedder has no such name."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 _PACKAGE_DATA = Path(__file__).resolve().parents[2] / "data"
 DATA = _PACKAGE_DATA / "deep"
 FOLDERS = {BUILTIN: DATA, MULTILINGUAL: _PACKAGE_DATA / "multilingual"}
-"""The folders of the transformers in the package, by their names in settings."""
+"""Folders of the built-in transformers, by their names in settings."""
 _MAX_WORKERS = 4
 _LOG_LEVEL = 4
-"""The minimum level of messages that ONNX Runtime writes to standard error; errors are raised."""
+"""The minimum level of ONNX Runtime's messages on standard error; errors are raised instead."""
 
 
 def card_of(name: str) -> ModelCard | None:
-    """Return the card of an embedder; None for a user's own, known only when it is loaded."""
+    """Return an embedder's card; None for a user's model, which has none until it is loaded."""
     return read_card(FOLDERS[name]) if name in FOLDERS else None
 
 
 def load_embedder(name: str, root: Path | None, download: bool = False) -> TokenEmbedder:
     """Return an embedder: ``builtin``, ``multilingual``, a folder, or a fastembed model.
 
-    A folder has a ``model.onnx`` and may be relative to the vault ``root``. A model is loaded once
-    per process. The network is only used if ``download`` is true.
+    A folder contains ``model.onnx`` and may be relative to the vault ``root``. Each model is loaded
+    once per process. The network is used only if ``download`` is true.
 
     Raises:
-        EmbedderError: there is no such model, or it is not on this machine.
+        EmbedderError: if there is no such model, or it is not on this machine.
     """
     if name in FOLDERS:
         return MODELS.get((name, fingerprint_of(FOLDERS[name])), lambda: BuiltinTransformer(name))
@@ -70,9 +70,9 @@ def load_embedder(name: str, root: Path | None, download: bool = False) -> Token
 
 
 class BuiltinTransformer:
-    """A model in the package, run by ONNX Runtime on the CPU, which is loaded on first use.
+    """A built-in model, run by ONNX Runtime on the CPU and loaded on first use.
 
-    Queries of the model of English are run by ``numpy_transformer``, which is loaded sooner.
+    Queries for the English model are run by ``numpy_transformer``, which loads faster.
     """
 
     def __init__(self, name: str = BUILTIN) -> None:
@@ -91,17 +91,17 @@ class BuiltinTransformer:
         self._last_query: tuple[str, TextVectors] | None = None
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return unit vectors, shape (len(texts), dimension)."""
+        """Return unit vectors of shape (len(texts), dimension)."""
         rows = [vectors.vector for vectors in self.embed_tokens(texts)]
         return np.stack(rows) if rows else np.zeros((0, self.dimension), np.float32)
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
-        """Return the unit vectors of texts, each with those of its tokens.
+        """Return the unit vectors of texts, each with its token vectors.
 
-        A text with more tokens than the model reads is read in windows of equal length, and its
-        vector is the mean of all tokens. Each processor works on its own text: two threads that
-        share a text spend half of their time waiting for each other. The longest texts come first,
-        so that all processors finish at about the same time.
+        A text longer than the model's input is read in windows of equal length, and its vector is
+        the mean over all tokens. Each thread processes one text: two threads that share a text
+        spend half of their time waiting for each other. The longest texts come first, so that all
+        threads finish at about the same time.
         """
         workers = min(_MAX_WORKERS, os.cpu_count() or 1, len(texts))
         if workers < 2:
@@ -115,18 +115,14 @@ class BuiltinTransformer:
         return [by_place[number] for number in range(len(texts))]
 
     def embed_query(self, text: str) -> Matrix:
-        """Return a query's unit vector, the normalized mean of its tokens'; shape (dimension,).
-
-        Raises:
-            EmbedderError: the model cannot be loaded or run.
-        """
+        """Return a query's unit vector, the normalized mean over its tokens; shape (dimension,)."""
         return self.embed_query_tokens(text).vector
 
     def embed_query_tokens(self, text: str) -> TextVectors:
-        """Return a query's vectors; of a long one, only the tokens that the model reads at once.
+        """Return a query's vectors; a long query is truncated to the model's input.
 
-        The tokens that mark beginning and end are left out. A query without any that the model
-        knows (``WordPiece.known``) has a vector of zeros. The last query is remembered.
+        The start and end tokens are omitted. A query without known tokens (``WordPiece.known``) has
+        a vector of zeros. The last query is cached.
         """
         last_query = self._last_query
         if last_query is None or last_query[0] != text:
@@ -138,9 +134,9 @@ class BuiltinTransformer:
         return last_query[1]
 
     def _embed(self, text: str, is_query: bool = False) -> TextVectors:
-        """Return a text's vectors: the mean includes the tokens of the model's prefix.
+        """Return a text's vectors; its mean includes the tokens of the model's prefix.
 
-        Every window begins with the prefix. The vectors of its tokens are left out.
+        Every window begins with the prefix, whose token vectors are omitted.
         """
         from memvault.index.embedding.token_vectors import TextVectors
 
@@ -161,7 +157,7 @@ class BuiltinTransformer:
         )
 
     def _token_ids(self, text: str, is_query: bool) -> tuple[int, list[int], list[int], int]:
-        """Return the ids of the beginning, of the prefix, of the text, and of the end."""
+        """Return the ids of the start token, the prefix, the text and the end token."""
         if is_query and self._shares_tokenizer:
             wordpiece = open_wordpiece(SHARED_TOKENIZER)
             inner = list(islice(wordpiece.known(text), self._max_tokens))
@@ -175,7 +171,7 @@ class BuiltinTransformer:
         return first, lead, inner[len(lead) :], last
 
     def _run(self, token_ids: list[int], is_query: bool) -> Matrix:
-        """Return the last hidden state of a sequence of tokens, shape (tokens, dimension)."""
+        """Return the last hidden state of a token sequence, shape (tokens, dimension)."""
         try:
             if is_query and self._shares_tokenizer:
                 return self._numpy_transformer.run(token_ids)
@@ -196,7 +192,7 @@ class BuiltinTransformer:
 
     @cached_property
     def codec(self) -> TokenCodec:
-        """The quantization of the token vectors."""
+        """Return the quantization of the token vectors."""
         from memvault.index.embedding.token_vectors import TokenCodec
 
         return TokenCodec.read(self._folder)

@@ -1,9 +1,9 @@
-"""The tokenizer of English models in pure Python: WordPiece as BERT uses it, without its case.
+"""Tokenize for English models in pure Python: uncased WordPiece as in BERT.
 
-``tokenizers`` takes 40 ms to import and to load its vocabulary, and this module one; a word takes
-it 10 µs, four times as long as the library, so it is used for queries and few short texts. Both
-return the same ids: the library's tables of characters, which are of an older Unicode than
-Python's, are read from a file (``training/write_wordpieces.py``).
+``tokenizers`` takes 40 ms to import and load its vocabulary, this module 1 ms. It takes 10 µs per
+word, four times as long as the library, so it is used for queries and small numbers of short texts.
+Both return the same ids. The library's character tables follow an older Unicode version than
+Python's and are read from a file (``training/write_wordpieces.py``).
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
 """The folder of the static embedding table and its tokenizer."""
 VOCABULARY, CHARACTERS = "vocabulary.tsv", "characters.tsv"
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-"""The tokens that are found in a text as they are written, before it is normalized."""
+"""Tokens that are matched literally, before the text is normalized."""
 _SPECIAL_PATTERN = f"({'|'.join(map(re.escape, SPECIAL))})"
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _MAX_WORD = 100
-"""The maximum number of characters of a word; a longer one is unknown."""
+"""The maximum number of characters of a word; longer words are unknown."""
 _MAX_KNOWN = 10_000
-"""The maximum number of characters whose replacement is remembered."""
+"""The maximum number of characters whose replacement is cached."""
 _CONTINUED = b"##"
 _FOREIGN_LETTER = re.compile(r"(?![\u0000-\u03ff\u1d00-\u1fff])[^\W\d_]")
-"""A letter of a script other than Latin and Greek."""
+"""A letter of a script other than Latin or Greek."""
 
 
 def words_of(text: str) -> list[str]:
-    """Return a text's parts between spaces, some of them empty; no token is in two of them."""
+    """Split a text at spaces, which no token spans; parts may be empty."""
     return text.replace("\n", " ").replace("\t", " ").replace("\r", " ").split(" ")
 
 
 @cache
 def open_wordpiece(folder: Path) -> WordPiece:
-    """Return the table's tokenizer in Python, loaded once; raises ``EmbedderError``."""
+    """Return the static table's tokenizer in Python, loaded once; raises ``EmbedderError``."""
     return WordPiece(folder)
 
 
 class WordPiece:
     """A tokenizer that splits words into the longest pieces of a vocabulary.
 
-    Source: Wu et al. 2016, and Devlin et al. 2019 for the normalization of the text.
+    Source: Wu et al. 2016; Devlin et al. 2019 for the text normalization.
 
     Raises:
-        EmbedderError: the vocabulary cannot be read.
+        EmbedderError: if the vocabulary cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -68,10 +68,10 @@ class WordPiece:
         self._replacements = _CharacterTable(folder)
 
     def known(self, query: str) -> Iterator[int]:
-        """Yield the ids of the tokens of a query that have a meaning for models of English.
+        """Yield a query's token ids that have a meaning for English models.
 
-        Letters of other scripts than Latin and Greek, and tokens that are unknown, such as emoji,
-        are left out: these models map all of them to similar vectors, whatever their meaning.
+        Unknown tokens such as emoji, and letters of scripts other than Latin and Greek, are
+        omitted: these models map all of them to similar vectors.
         """
         if not query.isascii():
             query = _FOREIGN_LETTER.sub(" ", query)
@@ -82,10 +82,10 @@ class WordPiece:
         return list(self.tokens(text))
 
     def tokens(self, text: str) -> Iterator[int]:
-        """Yield the ids of a text's tokens, without those of its beginning and end.
+        """Yield the ids of a text's tokens, without start and end tokens.
 
         Raises:
-            EmbedderError: the table of characters cannot be read.
+            EmbedderError: if the character table cannot be read.
         """
         parts = re.split(_SPECIAL_PATTERN, text) if "[" in text else [text]
         for number, part in enumerate(parts):
@@ -96,7 +96,7 @@ class WordPiece:
                 yield from self._pieces(word)
 
     def _pieces(self, word: str) -> list[int]:
-        """Return the ids of a word's pieces; the unknown token's if it has a part without one."""
+        """Return the ids of a word's pieces, or the unknown token's id if a part has none."""
         if len(word) > _MAX_WORD:
             return [self.unknown]
         rest, lead, ids = word.encode("utf-8", "surrogatepass"), b"", []
@@ -112,8 +112,8 @@ class WordPiece:
     def _longest(self, piece: bytes) -> tuple[int, int]:
         """Return the length and id of the longest token that a piece begins with, or zeros.
 
-        Such a token also begins the last token that is sorted before the piece: it is searched
-        for in what these two have in common.
+        Such a token is also a prefix of the last token sorted before the piece, so the search is
+        limited to the common prefix of both.
         """
         lines = self._lines
         while piece:
@@ -129,7 +129,7 @@ class WordPiece:
         return 0, 0
 
     def _place(self, token: bytes) -> int:
-        """Return the start of the first line that is not sorted before a token's."""
+        """Return the start of the first line sorted at or after a token."""
         lines, key = self._lines, token + b"\t"
         low, high = 0, len(lines)
         while low < high:
@@ -153,7 +153,7 @@ class WordPiece:
 class _CharacterTable(dict[int, str]):
     """The replacement of a character: nothing, a space, itself between spaces, or its base letters.
 
-    Characters beyond ASCII are added when they occur.
+    Characters beyond ASCII are added on first use.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -193,7 +193,7 @@ class _CharacterTable(dict[int, str]):
 
     @cached_property
     def _ranges(self) -> tuple[list[int], list[int], list[str]]:
-        """The first and last characters of ranges, sorted, and what they are."""
+        """Return the sorted first and last characters of ranges, and each range's category."""
         try:
             text = (self._folder / CHARACTERS).read_text("ascii")
             rows = [line.split("\t") for line in text.splitlines()]
@@ -208,7 +208,7 @@ class _CharacterTable(dict[int, str]):
 
 
 def _shared_length(first: Iterable[int], second: bytes) -> int:
-    """Return the number of bytes with which both begin; ``first`` is sorted before ``second``."""
+    """Return the length of the common prefix; ``first`` is sorted before ``second``."""
     length = 0
     for byte, other in zip(first, second, strict=False):
         if byte != other:

@@ -1,8 +1,7 @@
 """Score documents by BM25F over postings, one term at a time (Robertson and Zaragoza 2009).
 
-This is done in plain Python. ``bm25f_numpy`` does the same with numpy, with the same operations in
-the same order: the scores are equal to the last bit, and so is the order of documents with equal
-scores.
+This module is plain Python. ``bm25f_numpy`` performs the same operations in the same order with
+numpy, so scores are equal to the last bit and tied documents are in the same order.
 """
 
 from __future__ import annotations
@@ -46,20 +45,20 @@ def field_lengths(documents: Iterable[KeywordDocument]) -> dict[str, int]:
 
 
 class PostingList(NamedTuple):
-    """The numbers of the documents whose field contains a term, and how often it does."""
+    """The numbers of the documents whose field contains a term, and its frequency in each."""
 
     numbers: Sequence[int]
     counts: Sequence[int]
 
 
 class Segment(NamedTuple):
-    """A number of documents: a part of the index on disk, candidates of an engine, or in memory.
+    """A set of documents: a part of the index on disk, candidates from an engine, or in memory.
 
-    ``find`` returns the postings of a term by field. ``lengths`` has the number of terms of each
-    document by field. ``owner`` maps a document's number to the uid of its memory and the number of
-    its block. ``documents`` is their number without the ``deleted`` ones, whose postings are
-    ignored. ``holding`` is the number of documents that contain each search term, by position, if
-    ``find`` returns only some of them.
+    ``find`` returns a term's postings by field. ``lengths`` has each document's number of terms by
+    field. ``owner`` maps a document number to the uid of its memory and the number of its block.
+    ``documents`` counts documents without ``deleted`` ones, whose postings are ignored. ``holding``
+    has the number of documents that contain each search term, by position, if ``find`` returns only
+    some of them.
     """
 
     find: Callable[[str], Mapping[str, PostingList]]
@@ -71,7 +70,7 @@ class Segment(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of documents that ``find`` numbers, including deleted ones."""
+        """Return the number of document numbers in use, including deleted documents."""
         return len(self.lengths[EXACT_FIELD])
 
 
@@ -94,32 +93,31 @@ def memory_segment(documents: list[KeywordDocument]) -> Segment:
 
 
 class QueryTerm(NamedTuple):
-    """A word of a query: its alternative stems, and the fields to search with their weights."""
+    """A query word: its alternative stems, and the fields to search with their weights."""
 
     group: tuple[str, ...]
     fields: Mapping[str, float]
 
 
 def query_terms(query: KeywordQuery) -> list[QueryTerm]:
-    """Return the search terms of a query's words and whole terms."""
+    """Return the search terms for a query's words and whole terms."""
     terms = [QueryTerm(group, FIELDS) for group in query.term_groups]
     return terms + [QueryTerm((whole,), {EXACT_FIELD: WHOLE_WEIGHT}) for whole in query.exact_terms]
 
 
 class FoundTerm(NamedTuple):
-    """A search term with its postings: by segment, those of each stem by field."""
+    """A search term with its postings, by segment, stem and field."""
 
     term: QueryTerm
     postings: Sequence[Sequence[Mapping[str, PostingList]]]
 
 
 class Scored(NamedTuple):
-    """The scored documents; a number is that in all segments together, one after another.
+    """The scored documents; document numbers count through all segments.
 
-    ``best`` yields the numbers and scores of documents, the best first, of equal ones the one that
-    was found first; it is given how many are likely to be taken. ``rarity`` is the idf of each
-    word, identified by its first stem. ``terms`` returns the scores of the terms that each of some
-    documents contains.
+    ``best`` yields document numbers and scores, best first; ties keep the order of the documents.
+    Its argument is how many are likely to be consumed. ``rarity`` is the idf of each word,
+    identified by its first stem. ``terms`` returns each term's score in the given documents.
     """
 
     best: Callable[[int], Iterator[tuple[int, float]]]
@@ -128,19 +126,19 @@ class Scored(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """Collection statistics for the score of a term: number of documents, mean field lengths."""
+    """Collection statistics for scoring a term: number of documents, mean field lengths."""
 
     total: int
     means: Mapping[str, float]
 
     @classmethod
     def of(cls, segments: Sequence[Segment], lengths: Mapping[str, float]) -> Statistics:
-        """Return the statistics of segments; ``lengths`` are the fields' total lengths."""
+        """Return the statistics of segments; ``lengths`` are the total lengths of the fields."""
         total = sum(segment.documents for segment in segments)
         return cls(total, {name: lengths.get(name, 0.0) / total or 1.0 for name in B if total})
 
     def rarity(self, segments: Sequence[Segment], row: int, matching: int) -> float:
-        """Return the idf of the search term at a position that was found in some documents."""
+        """Return a search term's idf, given its position and number of matches."""
         holding = max(matching, sum(entry.holding[row] for entry in segments if entry.holding))
         return math.log(1.0 + (max(self.total - holding, 0) + 0.5) / (holding + 0.5))
 
@@ -162,11 +160,10 @@ def score(
     lengths: Mapping[str, float],
     explain: bool,
 ) -> tuple[dict[int, float], dict[str, float], list[tuple[str, dict[int, float]]]]:
-    """Return the score of each document, the idf of each group, and the scores of each group.
+    """Return each document's score, each group's idf, and each group's scores.
 
-    A group has the alternative stems of one word of the query; it counts once, and is identified by
-    its first stem. The third value is empty unless ``explain`` is set. Fields are weighted before
-    saturation.
+    A group has the alternative stems of a query word; it counts once and is identified by its first
+    stem. The third value is empty unless ``explain`` is set. Fields are weighted before saturation.
     """
     statistics = Statistics.of(segments, lengths)
     norms = {name: _Norms(name, mean) for name, mean in statistics.means.items()}
@@ -176,7 +173,9 @@ def score(
     for row, entry in enumerate(terms if statistics.total else ()):
         weights = _weights(segments, entry, norms)
         rarity = statistics.rarity(segments, row, len(weights))
-        rarities.setdefault(entry.term.group[0], rarity)  # the word's, if also a whole term
+        rarities.setdefault(
+            entry.term.group[0], rarity
+        )  # use the word's idf if the term is also a whole term
         gains = {
             number: rarity * weight * (K1 + 1.0) / (weight + K1)
             for number, weight in weights.items()
@@ -218,7 +217,7 @@ def _weights(
 
 
 def _most_frequent(lists: Sequence[PostingList]) -> PostingList:
-    """Return for each document the count of the most frequent stem of a group."""
+    """Return for each document the count of a group's most frequent stem."""
     if not lists:
         return PostingList((), ())
     if len(lists) == 1:
@@ -236,7 +235,7 @@ def scored(
     lengths: Mapping[str, float],
     explain: bool,
 ) -> Scored:
-    """Return the documents with their scores, computed in plain Python."""
+    """Score the documents in plain Python."""
     scores, rarities, explained = score(segments, found_terms, lengths, explain)
 
     def best(count: int) -> Iterator[tuple[int, float]]:

@@ -1,7 +1,7 @@
 """Score documents by BM25F with numpy: the operations of ``bm25f``, in the same order.
 
-Each search term is scored in one array of all documents, so that a common word takes a few
-operations however many documents contain it.
+Each search term is scored in one array over all documents, so a common word needs only a few numpy
+operations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class _Documents:
-    """All documents of some segments: where each segment begins, and the divisors by field."""
+    """All documents of some segments: the start of each segment, and the divisors by field."""
 
     def __init__(self, segments: Sequence[Segment], statistics: Statistics) -> None:
         self.bases = [*accumulate((segment.size for segment in segments), initial=0)]
@@ -64,12 +64,12 @@ def scored(
     lengths: Mapping[str, float],
     explain: bool,
 ) -> Scored:
-    """Return the documents with their scores."""
+    """Score the documents."""
     statistics = Statistics.of(segments, lengths)
     documents = _Documents(segments, statistics)
     scores = np.zeros(documents.size)
     rows = np.full(documents.size, -1, np.int64)  # the row of each document's first match
-    lists = np.zeros(documents.size, np.int64)  # the list of postings in which it was
+    lists = np.zeros(documents.size, np.int64)  # the posting list of each document's first match
     rarities: dict[str, float] = {}
     explained: list[tuple[str, Integers, Floats]] = []
     for row, entry in enumerate(found_terms if statistics.total else ()):
@@ -119,10 +119,10 @@ def scored(
 
 
 def _weights(documents: _Documents, term: FoundTerm) -> tuple[Floats, Any]:
-    """Return the weighted frequency of a search term in each document, 0.0 if it has none.
+    """Return the weighted frequency of a search term in each document, 0.0 if absent.
 
-    The second array has for each of the documents that contain it the number of the first list of
-    postings, by field and stem, in which it is.
+    The second array has, for each document that contains it, the number of its first posting list,
+    counted by field and stem.
     """
     weights = np.zeros(documents.size)
     first = np.zeros(documents.size, np.int64)

@@ -1,12 +1,12 @@
 """The keyword index: written by Whoosh, read without it, and ranked by ``bm25f``.
 
-A memory is one document for each block of its text (almost always one), with fields for title,
-headings, body, tags and exact identifiers. Terms come from ``text.analyzer`` and not from Whoosh's
-analyzers, which account for most of its run time.
+A memory is one document per block of its text (almost always one), with fields for title, headings,
+body, tags and exact identifiers. Terms come from ``text.analyzer``, since Whoosh's analyzers take
+most of its run time.
 
-A ``KeywordIndex`` is the index of one commit. ``apply`` writes the next one beside it, so that
-others read this one until the manifest names the files of that one; files that no commit names
-are deleted by the next ``apply``.
+A ``KeywordIndex`` is the index of one commit. ``apply`` writes the next commit next to it, and
+other processes read the old one until the manifest lists the new files. The next ``apply`` deletes
+files that no commit lists.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from memvault.index.protocol import IndexCorrupted, KeywordAnswer, KeywordHit, K
 _MAX_SEGMENTS = 12
 _MAX_DELETED_SHARE = 0.5
 _MAX_BLOCKS = 3
-"""The maximum number of blocks of a memory in a hit: the best ones found."""
+"""The maximum number of best blocks per memory in a hit."""
 _FEW_POSTINGS = 2_000
-"""The number of postings above which numpy is faster, if it is loaded already."""
+"""The number of postings above which numpy is faster, if it is already loaded."""
 _MANY_POSTINGS = 200_000
-"""The number of postings above which numpy is faster, if it must be loaded first."""
+"""The number of postings above which numpy is faster, including the time to load it."""
 _PREFIX, _SUFFIX = "_MAIN_", ".toc"
-"""The parts of the name of a table, around its number."""
+"""Prefix and suffix of a table's name, around its number."""
 
 
 class KeywordIndex:
     """The keyword index of a commit in a folder, opened on first use; empty without a folder.
 
-    ``files`` are the names of the commit's files, among which its table is.
+    ``files`` are the names of the commit's files, including its table.
     """
 
     def __init__(self, folder: Path | None, files: Iterable[str] = ()) -> None:
@@ -70,13 +70,12 @@ class KeywordIndex:
         return cls(folder, [name])
 
     def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> KeywordIndex:
-        """Remove memories and add documents; return the index with these changes.
+        """Remove memories and add documents; return the changed index.
 
-        Segments are merged if there are many, or if most documents are deleted and still take up
-        space.
+        Segments are merged if there are many, or if deleted documents take up most of the space.
 
         Raises:
-            IndexCorrupted: a file of this index is missing or damaged.
+            IndexCorrupted: if a file of this index is missing or damaged.
         """
         from memvault.index.keyword.segment_writer import Writer
 
@@ -141,10 +140,10 @@ class KeywordIndex:
         return {name: state for name, state in states.items() if state is not None}
 
     def candidates(self, query: KeywordQuery) -> list[Segment]:  # noqa: ARG002 - all are candidates
-        """Return its segments, with all documents.
+        """Return the segments, with all documents.
 
         Raises:
-            IndexCorrupted: a file is missing or damaged.
+            IndexCorrupted: if a file is missing or damaged.
         """
         return [segment.as_segment() for segment in self._opened()]
 
@@ -160,13 +159,13 @@ def _table_name(number: int) -> str:
 
 
 def _number_of(name: str) -> int:
-    """Return the number in the name of a table, -1 for that of another file."""
+    """Return the number in a table's name, -1 for any other file."""
     digits = name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
     return int(digits) if digits.isdecimal() and name == _table_name(int(digits)) else -1
 
 
 def _delete_except(folder: Path, names: set[str]) -> None:
-    """Delete all other files; on Windows, only those that no process has open."""
+    """Delete all other files; on Windows, open files are kept."""
     for name in os.listdir(folder):
         if name not in names:
             with suppress(OSError):
@@ -182,7 +181,7 @@ def find_terms(segments: Sequence[Segment], terms: Sequence[QueryTerm]) -> list[
 
 
 def _scorer(terms: Sequence[FoundTerm]) -> Callable[..., Scored]:
-    """Return the faster of the two functions that score postings."""
+    """Return the faster of the two scoring functions."""
     postings = sum(
         len(lists[name].numbers)
         for term, segments in terms
@@ -201,9 +200,9 @@ def _scorer(terms: Sequence[FoundTerm]) -> Callable[..., Scored]:
 def rank_documents(
     segments: Sequence[Segment], query: KeywordQuery, lengths: Mapping[str, float]
 ) -> KeywordAnswer:
-    """Return the best memories for a query's words, each by its best block.
+    """Return the best memories for a query's words, each with its best blocks.
 
-    ``lengths`` maps each field to its number of terms in all documents.
+    ``lengths`` maps each field to its total number of terms.
     """
     found_terms = find_terms(segments, query_terms(query))
     answer = _scorer(found_terms)(segments, found_terms, lengths, query.explain)
@@ -232,7 +231,7 @@ def rank_documents(
 
 
 def _owners(segments: Sequence[Segment]) -> Callable[[int], tuple[int, int]]:
-    """Return a function from a document's number in all segments to its uid and block."""
+    """Return a function from a document's overall number to its uid and block."""
     bases = [*accumulate((segment.size for segment in segments), initial=0)]
 
     def owner(number: int) -> tuple[int, int]:

@@ -1,13 +1,13 @@
 """The files of the keyword index: a table per commit, and segments of packed postings.
 
-They are read with the standard library alone, and never as pickles. A segment is a number of
-blocks, each with the postings of some adjacent terms and a checksum, and a tail with the memory of
-each document, its field lengths, and the first key of each block: a term is found with one search
-in memory and one read. The table names the segments of a commit, with the checksum of each tail,
-and the documents deleted since. Damage is therefore detected before any data is used, and raises
+They are read with the standard library alone, and never as pickles. A segment is a sequence of
+blocks, each with the postings of adjacent terms and a checksum, followed by a tail with each
+document's memory and field lengths and each block's first key. A term lookup takes one search in
+memory and one read. The table lists a commit's segments, with the checksum of each tail and the
+documents deleted since. Damage is therefore detected before any data is used, and raises
 ``IndexCorrupted``.
 
-Arrays have the byte order of this machine; a machine with another one rebuilds its index.
+Arrays have native byte order; a machine with the other byte order rebuilds its index.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from memvault.index.protocol import IndexCorrupted
 
 FIELD_NAMES = (*FIELDS, EXACT_FIELD)
 _MARKS = tuple(bytes((0xF8 + field_number,)) for field_number in range(len(FIELD_NAMES)))
-"""The last byte of a key, which encodes the field; UTF-8 contains none of these bytes."""
+"""The last byte of a key, which encodes the field; these bytes never occur in UTF-8."""
 _SEPARATOR = b"\xff"
 _BLOCK_KEYS = 64
 _BLOCK_BYTES = 4096
-"""The number of keys and the size at which a block is full; terms are not divided."""
+"""Maximum keys and bytes of a block, unless a single term is larger."""
 _BLOCK_HEAD = Struct("=IIHB")
-"""The checksum of the rest, the size of the keys, their number, the width of the counts."""
+"""Block header: checksum of the rest, size of the keys, number of keys, width of the counts."""
 _TAIL_HEAD = Struct("=IIIB")
-"""The numbers of documents and blocks, the size of the first keys, the width of the lengths."""
+"""Tail header: number of documents, number of blocks, size of the first keys, width of lengths."""
 _TYPES = {1: "B", 2: "H", 4: "I"}
 _EXHAUSTED_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors unrelated to the index: the process may open no more files, or has no memory."""
+"""Errors not caused by the index: too many open files, out of memory."""
 
 Entry = tuple[bytes, Sequence[int], Sequence[int]]
-"""A key, the numbers of the documents that contain it, ascending, and how often they do."""
+"""A key, the ascending numbers of the documents that contain it, and its frequency in each."""
 
 
 def key_of(field: str, term: str) -> bytes:
-    """Return the key of a term in a field. Those of one term follow each other when sorted."""
+    """Return the key of a term in a field. Keys of one term sort together."""
     return term.encode("utf-8", "surrogatepass") + _MARKS[FIELD_NAMES.index(field)]
 
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Raise ``IndexCorrupted`` for any error while bytes are read that may be damaged."""
+    """Map errors while parsing possibly damaged bytes to ``IndexCorrupted``."""
     try:
         yield
     except IndexCorrupted:
@@ -68,7 +68,7 @@ def reading() -> Iterator[None]:
 
 
 class SegmentEntry(NamedTuple):
-    """A segment in a table: its name, the place and checksum of its tail, deleted documents."""
+    """A segment in a table: its name, its tail's offset and checksum, and its deleted documents."""
 
     name: str
     tail: int
@@ -79,12 +79,12 @@ class SegmentEntry(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The name of its file."""
+        """Return the name of its file."""
         return f"{self.name}.seg"
 
 
 def encode_table(entries: Iterable[SegmentEntry]) -> bytes:
-    """Return the content of the table of a commit."""
+    """Return the content of a commit's table."""
     content = json.dumps({"byteorder": sys.byteorder, "segments": [*entries]}).encode()
     return b"%08x\n" % crc32(content) + content
 
@@ -93,7 +93,7 @@ def read_table(path: Path) -> list[SegmentEntry]:
     """Return the segments of a commit.
 
     Raises:
-        IndexCorrupted: the table is missing or damaged, or was written on another machine.
+        IndexCorrupted: if the table is missing, damaged, or from a machine with another byte order.
     """
     with reading():
         check, content = path.read_bytes().split(b"\n", 1)
@@ -109,7 +109,7 @@ def read_table(path: Path) -> list[SegmentEntry]:
 
 
 class Documents(NamedTuple):
-    """The documents of a segment: uid and block of each, and its number of terms by field."""
+    """The documents of a segment: each one's uid, block, and number of terms by field."""
 
     uids: array[int]
     blocks: array[int]
@@ -117,17 +117,17 @@ class Documents(NamedTuple):
 
     @classmethod
     def empty(cls) -> Documents:
-        """Return no documents."""
+        """Return an empty set of documents."""
         return cls(array("q"), array("I"), {name: array("I") for name in FIELD_NAMES})
 
 
 def _number_type(documents: int) -> str:
-    """Return the type of an array of document numbers, and of numbers of documents."""
+    """Return the array type for document numbers and document counts."""
     return "H" if documents < 1 << 16 else "I"
 
 
 def _narrow(values: Sequence[int], types: str) -> array[int]:
-    """Return values as an array of the first of some types that is wide enough."""
+    """Return values as an array of the first type that is wide enough."""
     for kind in types[:-1]:
         try:
             return array(kind, values)
@@ -137,7 +137,7 @@ def _narrow(values: Sequence[int], types: str) -> array[int]:
 
 
 class PackedWriter:
-    """Writes the blocks and the tail of a segment's file; ``number_type`` is of its documents."""
+    """A writer of a segment's blocks and tail; ``number_type`` is the type of document numbers."""
 
     def __init__(self, file: BinaryIO, documents: Documents) -> None:
         self._file = file
@@ -155,9 +155,9 @@ class PackedWriter:
         self._key_bytes = 0
 
     def add(self, key: bytes, pairs: array[int]) -> None:
-        """Add the postings of a key, each a document's number and a count, in ascending order.
+        """Add the postings of a key as ascending pairs of document number and count.
 
-        Keys must be added in order.
+        Keys must be added in ascending order.
         """
         keys = self._keys
         is_full = len(keys) >= _BLOCK_KEYS or self._size > _BLOCK_BYTES
@@ -188,7 +188,7 @@ class PackedWriter:
         self._begin_block()
 
     def finish(self, name: str) -> SegmentEntry:
-        """Write the tail; return the segment's entry in the table."""
+        """Write the tail; return the segment's table entry."""
         if self._keys:
             self._end_block()
         uids, blocks, lengths = self._documents
@@ -210,7 +210,7 @@ class PackedWriter:
 
 
 class _Bytes:
-    """Takes arrays from the front of some bytes."""
+    """A reader of consecutive arrays in a byte string."""
 
     def __init__(self, data: bytes, position: int) -> None:
         self._data = data
@@ -231,7 +231,7 @@ class PackedSegment:
     """A segment whose postings are read from its file, which stays open until ``close``.
 
     Raises:
-        IndexCorrupted: the file is missing or damaged; so do the methods.
+        IndexCorrupted: if the file is missing or damaged; the methods raise it too.
     """
 
     def __init__(self, folder: Path, entry: SegmentEntry) -> None:
@@ -244,7 +244,7 @@ class PackedSegment:
             except BaseException:
                 self._file.close()
                 raise
-        # A library's user may forget a vault; SQLite closes its files then, and so does this.
+        # The file must close even if a library user never closes the vault, as SQLite's files do.
         self._close = finalize(self, self._file.close)
 
     def _read_tail(self, data: bytes) -> None:
@@ -271,7 +271,7 @@ class PackedSegment:
         return data
 
     def _block(self, number: int) -> tuple[list[bytes], array[int], _Bytes, int]:
-        """Return the keys of a block, the number of postings of each, the postings, their width."""
+        """Return a block's keys, number of postings per key, postings, and count width."""
         start, end = self._offsets[number : number + 2]
         data = self._read(start, end - start)
         check, key_bytes, count, width = _BLOCK_HEAD.unpack_from(data)
@@ -282,7 +282,7 @@ class PackedSegment:
         return body[:key_bytes].split(_SEPARATOR), rest.take(self._number_type, count), rest, width
 
     def find(self, term: str) -> dict[str, PostingList]:
-        """Return the postings of a term by field, including those of deleted documents."""
+        """Return a term's postings by field, including deleted documents."""
         encoded = term.encode("utf-8", "surrogatepass")
         first = encoded + _MARKS[0]
         block = bisect_right(self._first_keys, encoded + _MARKS[-1]) - 1
@@ -312,7 +312,7 @@ class PackedSegment:
             return lists
 
     def entries(self) -> Iterator[Entry]:
-        """Yield all keys with their postings, in order, including those of deleted documents."""
+        """Yield all keys with their postings, in order, including deleted documents."""
         for block in range(len(self._first_keys)):
             with reading():
                 keys, sizes, rest, width = self._block(block)
@@ -324,7 +324,7 @@ class PackedSegment:
                 yield key, numbers[start:end], counts[start:end]
 
     def as_segment(self) -> Segment:
-        """Return its documents for ``bm25f``."""
+        """Return its documents as a ``bm25f.Segment``."""
         uids, blocks, lengths = self.documents
         deleted = frozenset(self.entry.deleted)
 

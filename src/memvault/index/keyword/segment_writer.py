@@ -1,8 +1,8 @@
-"""Whoosh's side of the keyword index: a codec whose segments are packed arrays, and its writer.
+"""Whoosh's part of the keyword index: a codec that writes packed arrays, and its writer.
 
-Whoosh numbers documents, marks deleted ones, and writes segments. Its own codec, its table of
-segments, and its sorting and merging of postings are replaced: they cost most of its time and
-memory, and are pickles. Reading the index needs nothing of this (``segment``).
+Whoosh numbers documents, marks deleted ones, and writes segments. This module replaces its codec,
+its segment table, and its sorting and merging of postings, which take most of its time and memory
+and use pickle. Reading the index does not import this module (see ``segment``).
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from memvault.index.keyword.segment import (
 
 _NAME = "MAIN"
 Item = tuple[str, Counter[str], int, float, bytes]
-"""A field, the counts of its terms, a document's number, and what Whoosh would store of a term."""
+"""A field, its term counts, a document number, and the value Whoosh would store for a term."""
 
 
 class Bag(FieldType):  # type: ignore[misc]  # Whoosh's classes are only partly typed
-    """A field of already counted terms: no analyzer, no positions, the count as the weight."""
+    """A field of terms that are already counted: no analyzer, no positions, the count as weight."""
 
     def __init__(self) -> None:
         super().__init__(format=Existence(), analyzer=None, scorable=True)
@@ -68,7 +68,7 @@ class Postings:
         }
 
     def add(self, item: Item) -> None:
-        """Add the terms of a field of a document."""
+        """Add the terms of a document's field."""
         name, terms, number, _, _ = item
         pairs = self._pairs[name]
         for term, count in terms.items():
@@ -77,7 +77,7 @@ class Postings:
             pair.append(count)
 
     def iter_postings(self) -> Iterator[tuple[bytes, array[int]]]:
-        """Yield each key with its postings, each a document's number and a count, in order."""
+        """Yield each key in order with its pairs of document number and count."""
         counts = {
             key_of(name, term): pair
             for name, pairs in self._pairs.items()
@@ -90,7 +90,7 @@ class Postings:
 
 
 class WhooshSegment(base.Segment):  # type: ignore[misc]
-    """A Whoosh segment: holds its documents while being written, and then its open file."""
+    """A Whoosh segment: its documents while it is written, and its open file after that."""
 
     def __init__(self, packed: PackedSegment | None = None) -> None:
         super().__init__(_NAME)
@@ -119,7 +119,7 @@ class WhooshSegment(base.Segment):  # type: ignore[misc]
         return self.entry.documents if self.entry else len(self.new_documents.uids)
 
     def add_documents(self, segment: WhooshSegment) -> list[int | None]:
-        """Add those of another's documents that are not deleted; return the new number of each."""
+        """Add another segment's documents that are not deleted; return their new numbers."""
         assert segment.packed is not None
         old, new = segment.packed.documents, self.new_documents
         numbers: list[int | None] = []
@@ -178,7 +178,7 @@ class _PerDocumentWriter(base.PerDocumentWriter):  # type: ignore[misc]
             self._documents.lengths[name][-1] = byte_to_length(length_to_byte(length))
 
     def cancel_doc(self) -> None:
-        """Remove the document that was begun last."""
+        """Remove the most recently started document."""
         for column in (
             self._documents.uids,
             self._documents.blocks,
@@ -217,7 +217,7 @@ class _FieldWriter(base.FieldWriter):  # type: ignore[misc]
 
 
 class Codec(base.Codec):  # type: ignore[misc]
-    """Segments of packed arrays, one file each."""
+    """A codec with one file of packed arrays per segment."""
 
     length_stats = False
 
@@ -236,7 +236,7 @@ class Codec(base.Codec):  # type: ignore[misc]
 
 class _Storage(FileStorage):  # type: ignore[misc]
     def lock(self, name: str) -> Any:  # noqa: ARG002 - Whoosh's signature
-        """Return a lock of this process; the index's own lock excludes other processes."""
+        """Return a lock within this process; the index's own lock excludes other processes."""
         return Lock()
 
     def temp_storage(self, name: str | None = None) -> Any:  # noqa: ARG002 - Whoosh's signature
@@ -245,7 +245,7 @@ class _Storage(FileStorage):  # type: ignore[misc]
 
 
 class _CommittedIndex(Index):  # type: ignore[misc]
-    """The segments of one commit, in the form of Whoosh's writer."""
+    """The segments of one commit, in the form that Whoosh's writer expects."""
 
     indexname = _NAME
 
@@ -262,7 +262,7 @@ class _CommittedIndex(Index):  # type: ignore[misc]
 
 
 class Writer(SegmentWriter):  # type: ignore[misc]
-    """Writes the commit after that of some segments; ``table`` is the path of its table."""
+    """A writer of the commit that follows some segments; ``table`` is the path of its table."""
 
     def __init__(self, table: Path, segments: Sequence[PackedSegment]) -> None:
         super().__init__(_CommittedIndex(table.parent, segments), codec=Codec())
@@ -277,7 +277,7 @@ class Writer(SegmentWriter):  # type: ignore[misc]
                     segment.delete_document(number)
 
     def commit_merged(self, everything: bool) -> None:
-        """Commit; of the segments before, merge all, or those that ``run_to_merge`` names."""
+        """Commit; merge all earlier segments, or the ones that ``run_to_merge`` selects."""
 
         def merged(_: SegmentWriter, segments: list[WhooshSegment]) -> list[WhooshSegment]:
             first, last = 0, len(segments)
@@ -295,10 +295,10 @@ class Writer(SegmentWriter):  # type: ignore[misc]
 
 
 def run_to_merge(sizes: Sequence[int]) -> tuple[int, int]:
-    """Return the longest run of segments of which none is larger than twice those after it.
+    """Return the longest run of segments in which none is larger than twice the rest after it.
 
-    Only adjacent ones are merged, so that documents stay in the order of their commits. The sizes
-    of those that remain at least treble, so a document is merged some few times at most.
+    Only adjacent segments are merged, which keeps documents in commit order. The sizes of the
+    remaining segments at least triple, so a document is merged only a few times.
     """
     best = 0, 0
     for last in range(len(sizes), 0, -1):
@@ -313,7 +313,7 @@ def run_to_merge(sizes: Sequence[int]) -> tuple[int, int]:
 
 
 def merge_segments(storage: FileStorage, segments: Sequence[WhooshSegment]) -> WhooshSegment:
-    """Write one segment with the documents of others, term by term."""
+    """Write one segment with the documents of several, term by term."""
     made = WhooshSegment()
     numbers = [made.add_documents(segment).__getitem__ for segment in segments]
     entries = heapq.merge(
@@ -344,7 +344,7 @@ def _numbered(
 
 
 def write_table(path: Path, entries: Iterable[SegmentEntry]) -> None:
-    """Write the table of a commit, whole or not at all."""
+    """Write a commit's table atomically."""
     storage = _Storage(str(path.parent))
     with storage.create_file(f"{path.name}.new") as file:
         file.write(encode_table(entries))

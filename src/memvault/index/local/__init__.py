@@ -7,6 +7,6 @@ compares the vault's folder with the ``manifest``, and ``index_writer`` writes t
 index's files, and ``backend`` says where keyword index and static vectors are stored.
 
 ``static_vectors`` computes the static vectors, ``transformer_model`` chooses the transformer,
-``transformer_vectors`` searches its vectors, and ``transformer_writer`` adds to them, in the order
-of ``embedding_schedule``. ``index_status`` describes the state of all.
+``transformer_vectors`` searches its vectors, and ``transformer_writer`` adds vectors in the order
+of ``embedding_schedule``. ``index_status`` describes the state of the index and both embedders.
 """

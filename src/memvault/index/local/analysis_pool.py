@@ -1,9 +1,8 @@
 """Analyze many files in several processes: ``python -P -m memvault.index.local.analysis_pool``.
 
-Each process reads a task from its standard input and writes what ``analyze`` returns to its
-standard output, one at a time, and ends when its input does: it does not outlive
-this process. If a process cannot be started or is killed, this process does its task. Only this
-process writes.
+Each process reads tasks from standard input and writes the results of ``analyze`` to standard
+output, one at a time. It ends at end of input, so it does not outlive its parent. If a process
+cannot be started or is killed, the parent performs its task. Only the parent writes the index.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ if TYPE_CHECKING:
     from memvault.index.local.static_vectors import StaticVectors
 
 _MAX_PROCESSES = 4
-"""More processes would wait for this one to write their results."""
+"""The maximum number of processes; more would wait for the parent to write their results."""
 _TASK_FILES = 250
 _TASK_BYTES = 1_000_000
 _READY = b"memvault analyses\n"
-"""The first line that an analysis process prints; other output is ignored."""
+"""The first line that an analysis process prints; output before it is ignored."""
 Languages = Callable[[], Mapping[str, int]]
 
 
 class AnalysisPool:
-    """Processes that analyze batches of files; with a ``table`` they embed them too."""
+    """Processes that analyze batches of files; with a ``table`` they also embed them."""
 
     def __init__(
         self, store: MemoryStore, table: StaticEmbedder | None, processes: Sequence[_Process]
@@ -60,9 +59,9 @@ class AnalysisPool:
         languages: Languages,
         report: Callable[[int], None],
     ) -> Iterator[Analysis]:
-        """Yield the analysis of each batch; files have ascending uids from ``first_uid`` on.
+        """Yield the analysis of each batch; files get ascending uids starting at ``first_uid``.
 
-        ``languages`` returns the number of memories indexed in each language by now. ``report`` is
+        ``languages`` returns the current number of indexed memories by language. ``report`` is
         called with the number of bytes done.
         """
         results = self._results(_tasks(batches, first_uid, languages))
@@ -88,7 +87,7 @@ class AnalysisPool:
             )
 
     def _results(self, tasks: Iterator[FileTask]) -> Iterator[tuple[FileTask, Analysis]]:
-        """Yield the analysis of each task, in order, while a process works on the next one."""
+        """Yield the analysis of each task in order, while each process works on its next task."""
         sent: deque[tuple[_Process, FileTask]] = deque()
 
         def send() -> None:
@@ -129,16 +128,16 @@ def _tasks(
 
 @contextmanager
 def open_pool(store: MemoryStore, static: StaticVectors | None) -> Iterator[AnalysisPool | None]:
-    """Yield a pool whose processes end with the block; None where more than one is of no use.
+    """Yield a pool whose processes end with the block, or None if several processes would not help.
 
-    They embed what they analyze if there are ``static`` vectors to add to.
+    They also embed the files if there are ``static`` vectors to extend.
     """
     count = min(_processors(), _MAX_PROCESSES)
     if count < 2 or not _is_python():
         yield None
         return
     table = None
-    with suppress(EmbedderError):  # embedding says why
+    with suppress(EmbedderError):  # embedding reports the reason
         table = static.table if static is not None else None
     processes: list[_Process] = []
     try:
@@ -152,14 +151,14 @@ def open_pool(store: MemoryStore, static: StaticVectors | None) -> Iterator[Anal
 
 
 def _processors() -> int:
-    """Return the number of processors that this process may use."""
+    """Return the number of processors available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _is_python() -> bool:
-    """Return whether ``sys.executable`` is Python, and not a program in which it is embedded."""
+    """Return whether ``sys.executable`` is Python rather than a program that embeds it."""
     name = Path(sys.executable or "").name.lower()
     return name.startswith(("python", "pypy")) and not hasattr(sys, "frozen")
 
@@ -179,11 +178,11 @@ class _Process:
         self._send((os.fspath(store.root), store.settings, embeds))
 
     def send(self, task: FileTask) -> None:
-        """Send a task; the one before must have been received."""
+        """Send a task; the previous result must have been received."""
         self._send(task)
 
     def receive(self) -> Analysis | None:
-        """Return the next analysis that it sends; None if it has ended."""
+        """Return the next analysis; None if the process has ended."""
         output = self._process.stdout
         assert output is not None
         try:
@@ -197,12 +196,12 @@ class _Process:
 
     def _send(self, value: object) -> None:
         assert self._process.stdin is not None
-        with suppress(OSError):  # it has ended, which ``receive`` notices
+        with suppress(OSError):  # it has ended, which ``receive`` detects
             pickle.dump(value, self._process.stdin, pickle.HIGHEST_PROTOCOL)
             self._process.stdin.flush()
 
     def close(self) -> None:
-        """Kill the process, even while it works."""
+        """Kill the process, even in the middle of a task."""
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
@@ -212,7 +211,7 @@ class _Process:
 
 
 def serve(tasks: BinaryIO, results: BinaryIO) -> None:
-    """Analyze the tasks on the standard input until it ends."""
+    """Analyze the tasks on standard input until it ends."""
     root, settings, embeds = pickle.load(tasks)  # noqa: S301 - of the process that started this
     root = Path(root)
     dates = CommitDates(root, partial(find_folder, root))

@@ -1,7 +1,7 @@
-"""The backend of an index: where its keyword index and its static vectors are stored.
+"""Storage backends for the keyword index and static vectors of an index.
 
 The manifest and the subwords of sentences are always on this machine. The keyword index and the
-vectors are either next to them or in an engine that several machines share.
+vectors are either in the same folder or in an engine that several machines share.
 """
 
 from __future__ import annotations
@@ -20,33 +20,32 @@ if TYPE_CHECKING:
     from memvault.index.vectors.vector_file import VectorCard
 
 Progress = Callable[[str, int, int], None]
-"""A callback for progress: the name of the step, how much is done, and the total.
-
-They are bytes in the step ``indexing``, where each byte counts once when its file has been read and
-once when it is indexed, and items in all others.
+"""A progress callback: the name of the step, the amount done, and the total. Amounts are bytes in
+the step ``indexing``, where each byte counts once when read and once when indexed, and items in
+other steps.
 """
 
 
 class BackendUnavailable(MemvaultError):
-    """The place of an index does not answer; an index on this machine may answer instead."""
+    """The storage of an index is unavailable; a local index may answer instead."""
 
 
 class Backend(Protocol):
-    """The place of the keyword index and the static vectors of an index."""
+    """Storage for the keyword index and the static vectors of an index."""
 
     @property
     def is_shared(self) -> bool:
-        """Whether other machines read the index, so that changed records must be uploaded again."""
+        """Return whether other machines read the index, so changes must be uploaded."""
 
     def refreshing(
         self, files: IndexFiles, is_patient: bool = False
     ) -> AbstractContextManager[None]:
-        """Prepare a refresh of an index, and complete it when the block ends without an error.
+        """Prepare a refresh of an index, and complete it if the block ends without an error.
 
-        With ``is_patient`` the user waits for the complete work, so that each step may take long.
+        With ``is_patient`` steps may take long, because the user waits for the complete work.
 
         Raises:
-            BackendUnavailable: the place does not answer.
+            BackendUnavailable: if the storage does not respond.
         """
 
     def close(self) -> None:
@@ -59,13 +58,13 @@ class Backend(Protocol):
         """Create an empty keyword index in an empty folder."""
 
     def open_vectors(self, folder: Path, manifest: int) -> VectorStore | None:
-        """Open the vectors that belong to a manifest; None if they are missing or incomplete."""
+        """Open the vectors of a manifest; None if they are missing or incomplete."""
 
     def create_vectors(self, folder: Path, card: VectorCard) -> VectorStore:
-        """Create an empty store of vectors."""
+        """Create an empty vector store."""
 
     def delete_vectors(self, manifest: int, uids: Sequence[int]) -> None:
-        """Delete the vectors of removed memories, unless they are kept until compacted."""
+        """Delete the vectors of removed memories, unless they are kept until compaction."""
 
 
 class LocalBackend:
@@ -85,27 +84,27 @@ class LocalBackend:
         """Do nothing."""
 
     def open_keyword(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
-        """Open the keyword index of a commit's files in a folder, or an empty one."""
+        """See ``Backend.open_keyword``."""
         return KeywordIndex(folder, files)
 
     def create_keyword(self, folder: Path) -> KeywordStore:
-        """Create an empty keyword index in an empty folder."""
+        """See ``Backend.create_keyword``."""
         return KeywordIndex.create(folder)
 
     def open_vectors(self, folder: Path, manifest: int) -> VectorStore | None:
-        """Open the vectors that belong to a manifest; None if they are missing or incomplete."""
+        """See ``Backend.open_vectors``."""
         from memvault.index.vectors.static_vector_file import LocalVectorStore
 
         return LocalVectorStore.open(folder, manifest)
 
     def create_vectors(self, folder: Path, card: VectorCard) -> VectorStore:
-        """Create an empty store of vectors."""
+        """See ``Backend.create_vectors``."""
         from memvault.index.vectors.static_vector_file import LocalVectorStore
 
         return LocalVectorStore.create(folder, card)
 
     def delete_vectors(self, manifest: int, uids: Sequence[int]) -> None:
-        """Do nothing: vectors of removed memories are kept until they are compacted."""
+        """Do nothing: vectors of removed memories are kept until compaction."""
 
 
 LOCAL = LocalBackend()

@@ -1,9 +1,9 @@
 """Locks and state of the short-lived process that computes transformer vectors in the background.
 
-It works like ``git gc --auto``: a process that finds vectors missing starts one, unless one is
-running, was just started, or has failed lately. In the latter cases ``state.json`` in the folder of
-the transformer vectors records until when no other is started, and why. A process that computes
-vectors in the foreground acquires a second lock, which makes the background process end.
+It works like ``git gc --auto``: a process that finds vectors missing starts a worker, unless one is
+running, was just started, or failed recently. Failures are recorded in ``state.json`` in the folder
+of the transformer vectors, with the reason and the time of the next attempt. A process that
+computes vectors in the foreground acquires a second lock, which makes the worker end.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _STATE = "state.json"
 _WORKER = "worker.json"
 _MODULE = "memvault.index.embedding_worker"
 _START_SECONDS = 60.0
-"""Seconds after which a process that was started and has embedded nothing is considered lost."""
+"""Seconds after which a started worker that has embedded nothing is considered lost."""
 _FAILURE_SECONDS = 3_600.0
 _MAX_STARTS = 4
-"""How many processes in a row may end without computing vectors before this counts as a failure."""
+"""The number of consecutive workers without results that counts as a failure."""
 _TAKEOVER_SECONDS = 5.0
 _PROBE_SECONDS = 0.5
 """Seconds to wait for a lock that another process may only be testing."""
 
 
 def start(root: Path, folder: Path | None, model: str) -> bool:
-    """Start a process that embeds missing passages, unless one is running; return whether it did.
+    """Start a worker that embeds missing passages, unless one is running; return whether it did.
 
-    Never raises: a failure here must not make a search fail.
+    Never raises, because a failure here must not make a search fail.
     """
     with atomic.best_effort():
         if (
@@ -58,7 +58,7 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
             )
             return False
         if not _write_state(folder, model, time.time() + _START_SECONDS, "", starts + 1):
-            return False  # nothing would prevent that each search starts another one
+            return False  # if this fails, every search would start another worker
         from memvault import process
 
         command = [sys.executable, "-P", "-m", _MODULE, str(root), str(folder)]
@@ -80,9 +80,9 @@ def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
 
 
 class Worker(NamedTuple):
-    """The process that last began to compute vectors in the background: its id, and when it began.
+    """The most recent worker: its process id and start time.
 
-    ``rate`` is how many passages a second the last one has embedded, 0 if unknown.
+    ``rate`` is how many passages a second the last worker embedded, 0 if unknown.
     """
 
     process: int = 0
@@ -91,20 +91,20 @@ class Worker(NamedTuple):
 
 
 def record_start(folder: Path) -> None:
-    """Record that this process computes vectors in the background."""
+    """Record this process as the current worker."""
     recorded = worker(folder)
     _write(folder / _WORKER, Worker(os.getpid(), clock.iso(), recorded.rate)._asdict())
 
 
 def record_rate(folder: Path, rate: float) -> None:
-    """Record how many passages a second this process embeds, if it works in the background."""
+    """Record how many passages a second this process embeds, if it is the worker."""
     recorded = worker(folder)
     if recorded.process == os.getpid():
         _write(folder / _WORKER, recorded._replace(rate=rate)._asdict())
 
 
 def worker(folder: Path | None) -> Worker:
-    """Return the process that last began to compute vectors; one without an id if unknown."""
+    """Return the most recent worker; its id is 0 if unknown."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         if folder is not None:
             values = json.loads(read(folder / _WORKER, MAX_SETTING_BYTES))
@@ -121,7 +121,7 @@ def clear_failure(folder: Path | None) -> None:
 
 
 def record_failure(folder: Path, model: str, why: str) -> None:
-    """Record a failure, so that no process is started for an hour."""
+    """Record a failure, which delays the next worker by an hour."""
     _write_state(folder, model, time.time() + _FAILURE_SECONDS, why)
 
 
@@ -133,7 +133,7 @@ def failure(folder: Path | None, model: str) -> str:
 
 @contextmanager
 def foreground(folder: Path | None) -> Iterator[None]:
-    """Make a background process end while the same work is done in this one."""
+    """End the worker while this process does the same work in the foreground."""
     if folder is None:
         yield
         return
@@ -173,7 +173,7 @@ def _read_state(folder: Path, model: str) -> dict[str, Any]:
 
 
 def _starts(folder: Path, model: str) -> int:
-    """Return how many processes were started since one has last computed vectors, or failed."""
+    """Return how many workers were started since the last one that computed vectors or failed."""
     starts = _read_state(folder, model).get("starts", 0)
     return starts if isinstance(starts, int) else 0
 
@@ -184,7 +184,7 @@ def _write_state(folder: Path, model: str, until: float, why: str, starts: int =
 
 
 def _write(file: Path, value: Mapping[str, Any]) -> bool:
-    """Write a file that reports the state of the work, and return whether that succeeded."""
+    """Write a status file; return whether that succeeded."""
     with atomic.best_effort():
         _make_folder(file.parent)
         atomic.write(file, json.dumps(value).encode(), durable=False, makes_folder=False)

@@ -1,4 +1,4 @@
-"""The table of a manifest with the encoded blocks of memories, and how frequent subwords are."""
+"""The manifest's table of encoded blocks, and document frequencies of subwords."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BlockTable:
         self._db = db
 
     def replace(self, removed: Iterable[int], added: Mapping[int, Sequence[EncodedBlock]]) -> None:
-        """Remove and add the blocks of memories; the caller must have begun a transaction."""
+        """Remove and add the blocks of memories, within the caller's transaction."""
         self._db.execute_each(
             "DELETE FROM blocks WHERE place >= ? AND place < ?",
             [(uid * _MAX_BLOCKS, (uid + 1) * _MAX_BLOCKS) for uid in removed],
@@ -50,9 +50,9 @@ class BlockTable:
         )
 
     def of(self, numbers_by_uid: Mapping[int, Sequence[int]]) -> dict[int, list[EncodedBlock]]:
-        """Return blocks by the uid of their memory, in the order of the wanted numbers.
+        """Return blocks by the uid of their memory, in the order of the requested numbers.
 
-        Missing blocks are left out.
+        Missing blocks are omitted.
         """
         keys = [
             uid * _MAX_BLOCKS + number for uid in numbers_by_uid for number in numbers_by_uid[uid]
@@ -62,7 +62,7 @@ class BlockTable:
             query = f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({placeholders(batch)})"
             try:
                 blocks |= {key: _block(*columns) for key, *columns in self._db.rows(query, batch)}
-            except (ValueError, TypeError) as error:  # not what ``replace`` wrote
+            except (ValueError, TypeError) as error:  # not written by ``replace``
                 raise IndexCorrupted(str(error)) from error
         return {
             uid: [
@@ -74,7 +74,7 @@ class BlockTable:
         }
 
     def of_passages(self, passages: Mapping[int, int]) -> dict[int, int]:
-        """Return the number of the block that contains a passage of each memory, by uid."""
+        """Return the number of the block that contains the given passage of each memory, by uid."""
         numbers: dict[int, int] = {}
         for batch in batches(passages, MAX_VARIABLES // 2):
             rows = ",".join(["(?, ?)"] * len(batch))
@@ -88,11 +88,11 @@ class BlockTable:
         return numbers
 
     def has_missing_subwords(self) -> bool:
-        """Return whether any block has no subwords yet."""
+        """Return whether any block lacks its subwords."""
         return bool(list(self._db.rows("SELECT place FROM blocks WHERE tokens IS NULL LIMIT 1")))
 
     def missing_subwords(self) -> dict[int, int]:
-        """Return the number of blocks without subwords by the uid of their memory."""
+        """Return the numbers of blocks without subwords, by the uid of their memory."""
         query = "SELECT place FROM blocks WHERE tokens IS NULL"
         counts: dict[int, int] = {}
         for (key,) in self._db.rows(query):
@@ -112,7 +112,7 @@ class BlockTable:
             )
 
     def subwords(self) -> Iterator[list[array[int]]]:
-        """Yield the subwords of each memory, some memories at a time."""
+        """Yield the subwords of each memory, in batches."""
         query = (
             f"SELECT place / {_MAX_BLOCKS}, tokens FROM blocks "
             "WHERE tokens NOT NULL AND place >= ? AND place < ? ORDER BY place"
@@ -127,7 +127,7 @@ class BlockTable:
             ]
 
     def document_frequency(self) -> tuple[bytes, int] | None:
-        """Return how many memories contain each subword, and how many memories were counted.
+        """Return how many memories contain each subword, and the number of memories counted.
 
         None if they were never counted.
         """
@@ -137,7 +137,7 @@ class BlockTable:
         for packed, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):
             try:
                 return zlib.decompress(packed), memories
-            except (zlib.error, TypeError) as error:  # not what ``store_document_frequency`` wrote
+            except (zlib.error, TypeError) as error:  # not written by ``store_document_frequency``
                 raise IndexCorrupted(str(error)) from error
         return None
 
@@ -163,7 +163,7 @@ def _block(
     spans = [Passage(*entry) for entry in json.loads(passages)]
     block = EncodedBlock(first, spans, array("H", counts), array("I", codes), subwords)
     compared = sum(block.stretch_lengths)
-    if compared > len(block.term_ids):  # the codes of a list of links follow
+    if compared > len(block.term_ids):  # followed by the codes of a link list
         raise ValueError("a block has fewer terms than its stretches")
     if subwords and (sum(subwords[0]), len(subwords[0])) != (
         len(subwords[1]),

@@ -1,4 +1,4 @@
-"""Find the memories without transformer vectors, and embed them in order of their usefulness."""
+"""Find memories without transformer vectors, and embed the most useful ones first."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.local.transformer_writer import TransformerWriter
 
 _LEADING_PASSAGES = 40
-"""How many passages of a memory are embedded, and keep the vectors of their tokens, before others.
-"""
+"""Leading passages of a memory that are embedded, and keep their token vectors, before the rest."""
 _BEGINNING, _REST = slice(_LEADING_PASSAGES), slice(_LEADING_PASSAGES, None)
 
 
 class _Part(NamedTuple):
-    """The beginning or the rest of a memory, in the order in which they are embedded.
+    """The beginning or the rest of a memory, sorted in embedding order.
 
-    ``age`` is when its file was changed last, in negative nanoseconds.
+    ``age`` is the negative mtime of its file in nanoseconds.
     """
 
     is_rest: bool
@@ -34,11 +33,11 @@ class _Part(NamedTuple):
 
 
 _TriedPart = tuple[int, int, bool]
-"""The identity of an index, which a rebuild changes with all uids, a uid, and ``is_rest``."""
+"""The index identity, which changes with all uids on a rebuild, a uid, and ``is_rest``."""
 
 
 class EmbeddingSchedule(NamedTuple):
-    """The transformer vectors that an index still needs.
+    """The missing transformer vectors of an index.
 
     ``texts`` returns the passage texts of the memory at a path.
     """
@@ -50,13 +49,13 @@ class EmbeddingSchedule(NamedTuple):
     progress: Progress
 
     def embed_in_foreground(self) -> int:
-        """Compute the missing vectors while the background process waits, and return their number.
+        """Stop the background process and compute the missing vectors.
 
-        The number is that of the memories that lacked any. The index's lock is not held.
+        Returns the number of memories that lacked vectors. The index lock is not held.
 
         Raises:
-            EmbedderError: the model cannot be used.
-            StorageError: the vectors cannot be written.
+            EmbedderError: if the model cannot be used.
+            StorageError: if the vectors cannot be written.
         """
         with (
             atomic.map_os_errors(self.files.folder),
@@ -65,11 +64,11 @@ class EmbeddingSchedule(NamedTuple):
             return self.embed_missing(lambda: True)
 
     def embed_missing(self, should_continue: Callable[[], bool]) -> int:
-        """Compute the missing vectors and return how many memories lacked any.
+        """Compute the missing vectors; return how many memories lacked any.
 
-        The memories that were changed last come first, long ones with their beginnings.
-        ``should_continue`` is called before anything is written and stops the work by returning
-        False. Raises the errors of ``TransformerWriter.embed``.
+        The most recently changed memories come first, long ones with their beginnings only.
+        ``should_continue`` is called before each write and stops the work by returning False.
+        Raises the errors of ``TransformerWriter.embed``.
         """
         writer = TransformerWriter(self.model)
         tried: set[_TriedPart] = set()
@@ -92,20 +91,20 @@ class EmbeddingSchedule(NamedTuple):
         return len({(identity, uid) for identity, uid, _ in tried})
 
     def pending_static(self) -> int:
-        """Return how many memories have no static vectors yet."""
+        """Return how many memories lack static vectors."""
         opened = self.files.opened
         return len(self.static.pending(opened.manifest)) if opened else 0
 
     def pending_transformer(self) -> int:
-        """Return how many memories lack transformer vectors, or have no vectors at all."""
+        """Return how many memories lack transformer vectors or any vectors."""
         return self.pending_static() + len({part.uid for part in self._pending_parts(frozenset())})
 
     def is_complete(self) -> bool:
-        """Return whether no memory with static vectors lacks transformer vectors."""
+        """Return whether all memories with static vectors have transformer vectors."""
         return not self._pending_parts(frozenset())
 
     def passage_counts(self) -> tuple[int, int]:
-        """Return how many passages there are, and how many of them lack transformer vectors."""
+        """Return the number of passages, and how many of them lack transformer vectors."""
         opened = self.files.opened
         stored = self.static.stored(opened.manifest) if opened is not None else None
         if stored is None:
@@ -113,9 +112,9 @@ class EmbeddingSchedule(NamedTuple):
         return len(stored[1]), TransformerWriter(self.model).count_missing(stored[1])
 
     def _texts_to_embed(self, tried: set[_TriedPart]) -> Iterator[list[str]]:
-        """Yield the passages of each part to embed, and add it to ``tried``.
+        """Yield the passages of each part to embed, and add the part to ``tried``.
 
-        When the index has changed, the order is determined again.
+        The order is computed again if the index has changed.
         """
         state: object = None
         parts: Iterator[_Part] = iter(())
@@ -129,9 +128,9 @@ class EmbeddingSchedule(NamedTuple):
             yield self.texts(part.path)[_REST if part.is_rest else _BEGINNING]
 
     def _pending_parts(self, tried: Set[_TriedPart]) -> list[_Part]:
-        """Return the parts of memories without transformer vectors, in the order to embed them.
+        """Return the parts without transformer vectors, in embedding order.
 
-        ``tried`` are the parts that cannot be embedded, or have been.
+        Parts in ``tried`` are skipped.
         """
         opened = self.files.opened
         stored = self.static.stored(opened.manifest) if opened is not None else None
@@ -150,10 +149,10 @@ class EmbeddingSchedule(NamedTuple):
         return sorted(parts)
 
     def _compact(self, writer: TransformerWriter) -> None:
-        """Drop the transformer vectors that no memory uses, if all passages are known.
+        """Drop unused transformer vectors, if all passages are known.
 
-        If there are too many tokens to store them all, the first passages of each memory take
-        precedence, starting with the most recently changed memories.
+        If there are too many tokens to store, the first passages of each memory take precedence,
+        and among them the most recently changed memories.
         """
         opened = self.files.opened
         stored = self.static.stored(opened.manifest) if opened is not None else None

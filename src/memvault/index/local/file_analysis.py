@@ -1,4 +1,4 @@
-"""Read files and compute all that an index stores of their memories, without the index."""
+"""Read files and compute everything that an index stores about their memories."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 _REPORTED = 50
-"""The number of files after which progress is reported."""
+"""The number of files between two progress reports."""
 
 Read = tuple[Memory, FileState, int]
-"""A memory, its file's state, and the time at which that was checked, in nanoseconds."""
+"""A memory, its file's state, and the time of that check in nanoseconds."""
 
 
 def read_file(store: MemoryStore, state: FileState) -> Read | None:
     """Read a file and return its memory; None if the file no longer exists.
 
-    A file that cannot be read yields a memory with only the name from its path, and a problem. A
-    file whose header no index can store yields a memory with the name and the text.
+    For an unreadable file the memory has only a name from its path, and a problem. If the header
+    cannot be indexed, it has the name and the text.
     """
     checked = time.time_ns()
     try:
@@ -53,7 +53,7 @@ def read_file(store: MemoryStore, state: FileState) -> Read | None:
     except NotFound:
         return None
     except MemvaultError as error:
-        problem = error.message.removesuffix(f": {state.path}")  # which is shown next to it
+        problem = error.message.removesuffix(f": {state.path}")  # shown next to it
         memory = store.parse(b"", state)._replace(etag="", problem=problem)
         return memory, state, checked
     memory = store.parse(data, fresh)
@@ -65,7 +65,7 @@ def read_file(store: MemoryStore, state: FileState) -> Read | None:
 
 
 def header_problem(memory: Memory, state: FileState) -> str:
-    """Return why an index cannot store a memory's header; empty if it can."""
+    """Return why a memory's header cannot be indexed; empty if it can."""
     try:
         columns_of(ManifestRow(MemoryRecord.from_memory(0, state.size, memory, ""), state, 0, {}))
     except (ValueError, TypeError, RecursionError) as error:
@@ -95,7 +95,7 @@ class FileTask(NamedTuple):
 
 
 class EmbeddedPassages(NamedTuple):
-    """The static vectors of the passages of memories, in the form of ``VectorStore.append``."""
+    """The static vectors of memories' passages, as arguments of ``VectorStore.append``."""
 
     uids: list[int]
     counts: list[int]
@@ -107,8 +107,8 @@ class Analysis(NamedTuple):
     """The data that an index stores for some memories, in the order of their files.
 
     ``passages`` and ``text_blocks`` are the texts to embed, by uid, while ``embedded`` is None.
-    ``detected`` is the language of each memory, empty if its text does not show it; such a memory
-    is analyzed in ``main_language``.
+    ``detected`` is each memory's language, empty if it cannot be detected; such a memory is
+    analyzed in ``main_language``.
     """
 
     rows: Sequence[ManifestRow]
@@ -132,9 +132,9 @@ def analyze(
     report: Callable[[int], None] = lambda _: None,
     language: str = "",
 ) -> Analysis:
-    """Return what an index stores of files; those that no longer exist are left out.
+    """Return the index data of files; deleted files are omitted.
 
-    ``language`` is the main language, by default that of most memories, indexed or of the task.
+    ``language`` is the main language, by default the most frequent one of the index and the task.
     ``report`` is called with the number of bytes done.
     """
     read = [file for state in task.files if (file := read_file(store, state)) is not None]
@@ -164,7 +164,7 @@ def analyze(
 
 
 def embed(analysis: Analysis, table: StaticEmbedder) -> Analysis:
-    """Return an analysis with vectors and subwords instead of the texts to embed."""
+    """Return an analysis with vectors and subwords in place of the texts to embed."""
     from memvault.index.local.soft_match import with_subwords
     from memvault.index.vectors.vector_file import hashes_of
 
@@ -180,7 +180,7 @@ def embed(analysis: Analysis, table: StaticEmbedder) -> Analysis:
 
 
 def joined(analyses: Sequence[Analysis]) -> Analysis:
-    """Return the analysis of all files of some; each of them must be embedded, or none."""
+    """Merge analyses; either all or none of them must be embedded."""
     if len(analyses) == 1:
         return analyses[0]
     embedded = [analysis.embedded for analysis in analyses if analysis.embedded is not None]

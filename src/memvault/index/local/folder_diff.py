@@ -1,4 +1,4 @@
-"""Compare the files in a vault's folder with those that an index has."""
+"""Compare the files in a vault's folder with the indexed files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MAX_BATCH_BYTES = 8_000_000
 
 
 class FolderDiff(NamedTuple):
-    """The files to index, the uids to remove, and the files that may have changed unnoticed.
+    """The files to index, the uids to remove, and the files that may have changed undetected.
 
-    ``changed`` pairs the indexed file with its current state. ``doubtful`` files were edited so
-    shortly before they were last checked that a second edit could have left the same times, so
-    their bytes must be compared.
+    ``changed`` pairs each indexed file with its current state. ``doubtful`` files were edited so
+    shortly before the last check that a second edit could have left the same times, so their bytes
+    must be compared.
     """
 
     added: Sequence[FileState]
@@ -39,10 +39,10 @@ EMPTY_DIFF = FolderDiff((), (), (), ())
 
 
 class PendingChanges(NamedTuple):
-    """The differences between the folder and a commit, split by whether they can be read directly.
+    """The differences between the folder and a commit, split by whether they can be read quickly.
 
-    ``whole`` is the complete difference, ``small`` the part that can be read without a long wait,
-    and ``large`` the rest. If ``is_partial`` is set, ``known`` has only files that may differ.
+    ``whole`` is the complete difference, ``small`` the part that can be read quickly, and ``large``
+    the rest. If ``is_partial`` is set, ``known`` contains only files that may differ.
     """
 
     commit: IndexCommit
@@ -54,16 +54,16 @@ class PendingChanges(NamedTuple):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether nothing differs and nothing is doubtful."""
+        """Return whether there are no differences and no doubtful files."""
         return not self.small.size and not self.small.doubtful and not self.large.size
 
 
 def diff_folder(
     indexed_files: Mapping[str, IndexedFile], files: Iterable[FileState], unreadable: Iterable[str]
 ) -> FolderDiff:
-    """Compare the indexed files with those that a scan found.
+    """Compare the indexed files with a scan.
 
-    Memories below a folder that could not be listed are left unchanged, so that a temporary loss of
+    Memories below a folder that could not be listed are left unchanged, so a temporary loss of
     permission does not empty the index.
     """
     added, changed, doubtful = [], [], []
@@ -87,10 +87,10 @@ def diff_folder(
 
 
 def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
-    """Split a diff into a part that can be read directly without a long wait, and the rest.
+    """Split a diff into a part that can be read quickly, and the rest.
 
-    Doubtful and removed files are in the first part. Of the other files it contains the most
-    recently changed ones, at most 500 files and 4 MB.
+    The first part has all doubtful and removed files, and the most recently changed others up to
+    500 files and 4 MB.
     """
     files = sorted(
         (*diff.added, *(state for _, state in diff.changed)), key=changed_at, reverse=True
@@ -113,7 +113,7 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
 def changed_at(state: FileState) -> int:
     """Return when the file last changed, in nanoseconds: mtime on Windows, else ctime.
 
-    On Windows ctime is the time of creation.
+    On Windows ctime is the creation time.
     """
     return state.mtime if sys.platform == "win32" else state.ctime
 
@@ -123,7 +123,7 @@ def split_files(
     most_files: int = _MAX_BATCH_FILES,
     most_bytes: int = _MAX_BATCH_BYTES,
 ) -> list[list[FileState]]:
-    """Split files, in order, into batches whose texts fit into memory together.
+    """Split files, in order, into batches whose texts fit into memory.
 
     A batch has at most 2,000 files and 8 MB, or is a single larger file.
     """
@@ -139,5 +139,5 @@ def split_files(
 
 
 def total_size(files: Iterable[FileState]) -> int:
-    """Return the size of files in bytes."""
+    """Return the total size of files in bytes."""
     return sum(file.size for file in files)

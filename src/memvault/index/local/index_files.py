@@ -1,9 +1,9 @@
-"""The files of an index: opened only as one commit left them, locked for writing, and replaced.
+"""The files of an index: open, lock and replace them.
 
-The manifest names the files of the keyword index. An index whose files differ from its last commit
-is never used; the next process that can write rebuilds it. Vectors have a card of their own
-(``vectors``). All of them are in one folder, so that a new index can be built in a second folder
-next to the old one, which other processes read until the new one replaces it.
+The manifest lists the files of the keyword index. An index whose files differ from its last commit
+is never used; the next process that can write rebuilds it. Vectors have a separate card
+(``vectors``). All files are in one folder, so a new index can be built in a second folder while
+other processes read the old one.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _FORMAT = 14
 INDEX_VERSION = f"{_FORMAT}.{analyzer.VERSION}.{passages.VERSION}.{sentence_blocks.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = f"index-{INDEX_VERSION}"
-"""The folder of an index; each version of the program has its own and never rebuilds another's."""
+"""The folder of an index; each program version has its own, so none rebuilds another's."""
 _ANY_INDEX = lazy_pattern(r"index(-[\w.]+)?(\.new|\.old)?")
 _RETRY_PAUSE = 0.02
 _PROBE_BYTES = 4_096
 _MAX_CHANGED = 500
-"""The number of files up to which each is looked up in the manifest, and not all are read."""
+"""The number of files up to which each is looked up separately in the manifest."""
 
 
 class OpenIndex(NamedTuple):
-    """An open index: the manifest, the keyword index, and the commit that both belong to."""
+    """An open index: the manifest, the keyword index, and the commit of both."""
 
     manifest: Manifest
     keyword: KeywordStore
@@ -81,21 +81,14 @@ class IndexFiles:
 
     @property
     def fingerprint(self) -> str:
-        """The versions and settings that an index must have been built for to be usable now."""
+        """Return the versions and settings for which an index must have been built to be usable."""
         types = sorted({memory_type.name for memory_type in self._settings.types})
         encoding = "" if self._settings.encoding == AUTO else f" {self._settings.encoding}"
         language, most = self._settings.language, self._settings.index.characters
         return f"{INDEX_VERSION} {language} {most} {types}{encoding}"
 
     def open(self, writing: bool = False) -> OpenIndex | None:
-        """Open the index, or keep it open, if it is complete; return None if it is not.
-
-        A temporary refusal by the system, such as too many open files, does not start a new
-        index: it is raised if the caller is ``writing``; otherwise there is nothing to read.
-
-        A writer deletes the files of a commit after the next one, which may be between two steps
-        of this method, so they are checked up to four times.
-        """
+        """Return the open index, or the current commit's if it has changed; None if incomplete."""
         for attempt in range(4):
             commit = self._committed(writing)
             if commit is None or commit.fingerprint != self.fingerprint:
@@ -121,7 +114,7 @@ class IndexFiles:
             return None
 
     def _use(self, commit: IndexCommit, keyword: KeywordStore | None = None) -> OpenIndex:
-        """Make a commit's files the open ones, and close those of another commit."""
+        """Use the files of a commit, and close the files of any other."""
         assert self._manifest is not None
         previous = self.opened
         if keyword is None and previous is not None and previous.commit.number == commit.number:
@@ -134,7 +127,7 @@ class IndexFiles:
         return self.opened
 
     def _mark_used(self) -> None:
-        """Record that this index is in use; daily, delete those that no version uses anymore."""
+        """Mark this index as used; once a day, delete indexes that no version uses anymore."""
         with atomic.best_effort(), contextlib.suppress(TimedOut):
             if mark_used(self.folder) and self.folder.name == INDEX:
                 with FileLock(self._lock.path, 0.0):
@@ -156,7 +149,7 @@ class IndexFiles:
         """Try to acquire the lock within ``patience`` seconds; yield whether that succeeded.
 
         Raises:
-            StorageError: nothing can be written in the index's folder.
+            StorageError: if the index's folder is not writable.
         """
         taken = False
         try:
@@ -179,9 +172,9 @@ class IndexFiles:
                 self._lock.release()
 
     def write_problem(self) -> str:
-        """Return why nothing can be written in the index's folder; empty if that is possible.
+        """Return why the index's folder is not writable; empty if it is.
 
-        It is not tried while another process writes, nor for an index in memory.
+        Nothing is tested while another process writes, or for an index in memory.
         """
         probe = self._root / "probe"
         try:
@@ -199,8 +192,8 @@ class IndexFiles:
         """Hold the lock.
 
         Raises:
-            StorageError: nothing can be written in the index's folder.
-            TimedOut: another process does not release it in time.
+            StorageError: if the index's folder is not writable.
+            TimedOut: if another process does not release it in time.
         """
         with self.locked(COMPLETE.indexing) as locked:
             if not locked:
@@ -210,9 +203,9 @@ class IndexFiles:
             yield
 
     def is_remembered(self, scan: Scan) -> bool:
-        """Return whether a scan equals the one that was remembered for the open commit.
+        """Return whether a scan equals the saved scan of the open commit.
 
-        Then no file has changed, and the manifest's states need not be compared one by one.
+        If so, no file has changed, and comparing with the manifest is unnecessary.
         """
         if self.opened is None or scan.unreadable:
             return False
@@ -223,10 +216,7 @@ class IndexFiles:
         return remembered == _scan_stamp(self.opened.commit, scan)
 
     def changed_since_scan(self, scan: Scan) -> set[str] | None:
-        """Return which files may differ from the open commit; None if each may.
-
-        These are the files that differ from the scan that was remembered for this commit.
-        """
+        """Return the files that differ from the open commit's saved scan; None without one."""
         if self.opened is None or scan.unreadable:
             return None
         try:
@@ -241,7 +231,7 @@ class IndexFiles:
     def remember_scan(self, scan: Scan) -> None:
         """Save a scan in which every file provably matches the last commit.
 
-        Several processes may write the same scan; if writing fails, files are compared again.
+        Concurrent saves of the same scan are harmless; if saving fails, files are compared again.
         """
         if self.opened is not None and not scan.unreadable:
             with contextlib.suppress(OSError, MemvaultError):
@@ -260,10 +250,9 @@ class IndexFiles:
 
     @contextmanager
     def build_replacement(self) -> Iterator[IndexFiles]:
-        """Yield the files of a new index, which replaces this one once the block completes.
+        """Yield the files of a new index that replaces this one once the block completes.
 
-        Until then other processes read this index, and if building the new one fails, this one
-        remains.
+        Until then other processes read this index; if the build fails, this index stays.
         """
         replacement = IndexFiles(
             self._settings, self.index_folder, self.backend, self._replacement.name
@@ -280,7 +269,7 @@ class IndexFiles:
             self._recover()
 
     def _recover(self) -> None:
-        """Clean up after a process that was killed while it built a replacement."""
+        """Clean up after a process that was killed while building a replacement."""
         if self._backup.is_dir() and not self.folder.exists():
             self._backup.rename(self.folder)
         for leftover in (self._replacement, self._backup):
@@ -288,7 +277,7 @@ class IndexFiles:
                 _delete(leftover)
 
     def commit(self, keyword: KeywordStore) -> OpenIndex:
-        """Commit what was written, so that every process opens it from now on."""
+        """Commit the written changes, so that every process opens them from now on."""
         assert self._manifest is not None
         self._manifest.commit(self.fingerprint, keyword.files())
         commit = self._manifest.committed()
@@ -298,7 +287,7 @@ class IndexFiles:
     def invalidate(self) -> None:
         """Delete the manifest, so that the index cannot be opened.
 
-        The vectors are kept, but cannot be used without the manifest.
+        The vectors are kept, but are unusable without the manifest.
         """
         self.close()
         if not self._manifest_file.is_dir():  # a directory is not a manifest either
@@ -307,10 +296,10 @@ class IndexFiles:
     # Handling of read errors
 
     def rebuild_if_corrupted(self, refresh: Callable[[], Value]) -> Value:
-        """Return what a refresh returns; if it finds the index corrupted, refresh once more.
+        """Return the result of a refresh, repeating it once if it finds the index corrupted.
 
         Raises:
-            MemvaultError: the index is corrupted again.
+            MemvaultError: if the index is corrupted again.
         """
         try:
             return refresh()
@@ -324,9 +313,9 @@ class IndexFiles:
     def discard(self, error: IndexCorrupted, commit: IndexCommit | None = None) -> MemvaultError:
         """Invalidate a commit, by default the open one, so that the next refresh rebuilds it.
 
-        Nothing is invalidated if another process or thread has committed before. Vectors are
-        checked when they are opened, and discarded separately. Return the error for the user
-        in case the index is corrupted again.
+        If another process or thread has committed since, the commit stays. Vectors are checked when
+        opened and discarded separately. Returns the error for the user in case the index is
+        corrupted again.
         """
         if commit is None and self.opened is not None:
             commit = self.opened.commit

@@ -29,7 +29,7 @@ def static_status(schedule: EmbeddingSchedule) -> EmbedderStatus:
 
 
 def transformer_status(schedule: EmbeddingSchedule) -> EmbedderStatus:
-    """Return the state of the transformer embedder, and of the process that computes vectors."""
+    """Return the state of the transformer embedder and of its background process."""
     model = schedule.model
     if model.mode == "off":
         return EmbedderStatus(model.name, model.mode)
@@ -58,7 +58,7 @@ def transformer_status(schedule: EmbeddingSchedule) -> EmbedderStatus:
 
 
 def _failure_reason(model: TransformerModel) -> str:
-    """Return why vectors recently failed or cannot be computed; empty if all is well."""
+    """Return why vectors recently failed or cannot be computed; empty if there is no problem."""
     reason = background_embedding.failure(model.folder, model.choice.name)
     if not reason and model.opened() is None:
         try:

@@ -1,8 +1,8 @@
-"""Bring the index up to date with the vault's folder while holding the index's lock.
+"""Update the index from the vault's folder while holding the index lock.
 
 A commit writes the keyword index first, then the manifest with the states of its files, then the
-vectors, whose card names theirs. Large changes are committed in batches, so that other processes
-can search what is committed while the rest is still being indexed.
+vectors, whose card lists theirs. Large changes are committed in batches, so that other processes
+can search the committed part while the rest is being indexed.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ if TYPE_CHECKING:
 
 _MANY_FILES = 3_000
 _MANY_BYTES = 12_000_000
-"""Files and bytes from which several processes are faster: each takes 0.3 s of CPU to start."""
+"""Numbers of files and bytes above which several processes are faster; each takes 0.3 s of CPU to
+start.
+"""
 _GIT_SECONDS = 60.0
 _EARLY_FILES = 200
 _EARLY_BYTES = 400_000
-"""The largest batch where a reader waits for the first commits."""
+"""The largest batch while a reader waits for the first commits."""
 
 
 class _ByteCount:
-    """Counts the bytes of files that have been read and indexed, and reports both together."""
+    """A counter of bytes of files that have been read and indexed."""
 
     def __init__(self, progress: Progress, files: Iterable[FileState]) -> None:
         self._progress = progress
@@ -78,12 +80,13 @@ class IndexWriter(NamedTuple):
         seconds: float | None = None,
         git_seconds: float = _GIT_SECONDS,
     ) -> FolderDiff:
-        """Bring the index up to date with the folder; a corrupted index is rebuilt.
+        """Update the index from the folder; a corrupted index is rebuilt.
 
         A scan passed as ``pending``, taken before the lock was acquired, is used if no other
-        process has committed since. With ``static`` vectors, these are computed too. With
-        ``seconds``, the files changed last are indexed first, and no batch begins after that time.
-        ``git_seconds`` is how long git may take to read new commits. Returns what is left to index.
+        process has committed since. Missing ``static`` vectors are computed, too, if passed. With
+        ``seconds``, the most recently changed files are indexed first, and no batch begins after
+        that time. ``git_seconds`` limits how long git may take to read new commits. Returns the
+        changes that are not indexed yet.
         """
         until = None if seconds is None else time.monotonic() + seconds
         for attempt in range(3):
@@ -101,7 +104,7 @@ class IndexWriter(NamedTuple):
         raise AssertionError("the last attempt returns or raises")
 
     def redate(self, git_seconds: float) -> None:
-        """Index the times of new commits in git, which may take ``git_seconds`` to read.
+        """Index the times of new git commits, taking at most ``git_seconds`` to read them.
 
         Files that differ from the index are left to ``update``.
         """
@@ -168,7 +171,7 @@ class IndexWriter(NamedTuple):
     ) -> tuple[int, set[str]]:
         """Read new commits if any memory may need their times.
 
-        Returns the source of times in git, and the paths whose times may differ from the index.
+        Returns the source of git times, and the paths whose times may differ from the index.
         """
         dates, before = self.store.dates, opened.manifest.date_source()
         if not (diff.added or diff.changed or opened.manifest.has_undated()):
@@ -185,7 +188,7 @@ class IndexWriter(NamedTuple):
         return source, paths
 
     def _settle_dates(self, opened: OpenIndex, source: int, paths: Collection[str]) -> None:
-        """Store that the index has the times of a source, and the new ones of these paths."""
+        """Record the indexed source of git times, and update the times of these paths."""
         if source != opened.manifest.date_source():
             opened.manifest.set_date_source(source)
         if paths and self.store.dates is not None:
@@ -194,7 +197,7 @@ class IndexWriter(NamedTuple):
     def _with_doubtful(
         self, opened: OpenIndex, diff: FolderDiff, paths: Collection[str]
     ) -> FolderDiff:
-        """Return a diff with the unchanged files of these paths that need times as doubtful."""
+        """Return a diff with unchanged files of these paths that need times as doubtful."""
         if not paths:
             return diff
         differing = {indexed.uid for indexed, _ in (*diff.changed, *diff.doubtful)}
@@ -219,10 +222,10 @@ class IndexWriter(NamedTuple):
         report: Callable[[int], None],
         early: bool,
     ) -> Generator[Analysis]:
-        """Yield the analysis of each part, computed by several processes if there is much to do.
+        """Yield the analysis of each part, using several processes for many files.
 
-        ``report`` is called with the number of bytes read. If a reader wants an ``early`` answer,
-        it does not wait for other processes to start.
+        ``report`` is called with the number of bytes read. For an ``early`` answer, no processes
+        are started.
         """
         first, total = manifest.next_uid(), sum(map(len, parts))
         if parts:
@@ -243,9 +246,9 @@ class IndexWriter(NamedTuple):
             done += total_size(part)
 
     def _skip_unchanged(self, opened: OpenIndex, diff: FolderDiff) -> tuple[OpenIndex, FolderDiff]:
-        """Compare the bytes of changed and doubtful files; a merely touched file is not changed.
+        """Compare the bytes of changed and doubtful files, and drop files that were only touched.
 
-        Memories whose bytes are the same keep their uid, terms and vectors.
+        Memories with the same bytes keep their uid, terms and vectors.
         """
         changed, unchanged = [], []
         for indexed, state in (*diff.changed, *diff.doubtful):
@@ -268,13 +271,15 @@ class IndexWriter(NamedTuple):
         return opened, diff._replace(changed=changed, doubtful=[])
 
     def _commit(self, opened: OpenIndex, analysis: Analysis, removed: list[int]) -> OpenIndex:
-        """Remove memories and add others in the keyword index and the manifest.
+        """Remove and add memories in the keyword index and the manifest.
 
         They are committed before they are embedded, so that no reader waits for the embedding.
         """
-        if removed:  # may fail if an engine holds them
+        if removed:  # may fail if the vectors are in an engine
             self.backend.delete_vectors(opened.manifest.identity(), removed)
-        keyword = opened.keyword.apply(removed, analysis.documents)  # now only the disk may fail
+        keyword = opened.keyword.apply(
+            removed, analysis.documents
+        )  # from here on, only a disk error can fail
         with opened.manifest.transaction():  # a commit's terms and rows belong together
             opened.manifest.apply(removed, analysis.rows, analysis.blocks, analysis.links)
             return self.files.commit(keyword)
@@ -285,7 +290,7 @@ class IndexWriter(NamedTuple):
         table: StaticEmbedder,
         text_blocks: Mapping[int, Sequence[TextBlock]] = MappingProxyType({}),
     ) -> None:
-        """Compute the subwords of all blocks without them; raises the same errors as embedding."""
+        """Compute all missing subwords; raises the same errors as embedding."""
         from memvault.index.local import soft_match
 
         soft_match.complete(opened.manifest, self.store, table, text_blocks)

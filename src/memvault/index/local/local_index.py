@@ -1,9 +1,9 @@
 """An index that is refreshed from the vault's folder before every answer.
 
 ``refresh`` scans the folder, compares it with the manifest, and indexes the differences under the
-index's lock (``IndexWriter``). If another process holds the lock, or nothing can be written,
-changed files are read directly and searched together with the last commit. An in-memory index has
-only such an overlay.
+index lock (``IndexWriter``). If another process holds the lock, or the index is not writable,
+changed files are read directly and searched together with the last commit. An in-memory index
+consists only of such an overlay.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ if TYPE_CHECKING:
 
 _SHORT_WAIT = 0.05
 _MAX_SCAN_AGE = 0.1
-"""Seconds after which a scan that was made before the lock was acquired is repeated."""
+"""Seconds after which a scan made before acquiring the lock is repeated."""
 _SCAN_PAUSE = 1.0
 _OPEN_PAUSE = 0.1
 _MAX_IDLE_CHANGES = 50
-"""The number of changed memories that ``index_small_changes`` indexes."""
+"""The maximum number of changed memories that ``index_small_changes`` indexes."""
 _DATES_PENDING = "dates from git are pending, since git is slow; `memvault reindex` waits for them"
 
 
 class LocalIndex:
     """The index of one vault, in the user's cache folder or in memory.
 
-    ``name`` is that of the folder with its files. While the backend is unavailable, the index
-    ``fallback`` answers, if there is one.
+    ``name`` is the name of the folder with its files. While the backend is unavailable, the
+    ``fallback`` index answers, if there is one.
     """
 
     def __init__(
@@ -80,21 +80,21 @@ class LocalIndex:
         self.files = IndexFiles(store.settings, index_folder, backend, name)
         self._counted: tuple[IndexCommit, Mapping[str, int]] | None = None
         self.watch: FolderWatch | None = None
-        """Notes which files change, in a long-running process; None if each comparison scans."""
+        """A folder watch in a long-running process; None if each comparison scans."""
         self._watched_index = 0
-        """The identity of the index that equals the watched folder but for changes; 0 if none."""
+        """The identity of the index that matches the watched folder but for changes; 0 if none."""
         self._changed: frozenset[str] = frozenset()
-        """The changes that the last comparison has read from the watch."""
+        """Changes that the last comparison read from the watch."""
         self.freshness = ""
-        """How the last refresh found the index: ``current``, ``behind`` or ``missing``."""
+        """The state before the last refresh: ``current``, ``behind`` or ``missing``."""
         self.is_unfinished = False
-        """Whether the last refresh stopped indexing, so that its caller has an early answer."""
+        """Whether the last refresh stopped indexing early to answer its caller."""
 
     def refresh(self, vectors: bool, wait_policy: WaitPolicy) -> Snapshot:
-        """Bring the index up to date with the folder and return a snapshot of it.
+        """Update the index from the folder, and return a snapshot of it.
 
         Without ``vectors`` the snapshot has no vectors, and none are computed. A corrupted index is
-        rebuilt once. Raises the errors that the index protocol documents.
+        rebuilt once. Raises the errors of ``SearchIndex.refresh``.
         """
         self._unavailable = ""
         try:
@@ -108,7 +108,7 @@ class LocalIndex:
 
     def _refresh(self, vectors: bool, wait_policy: WaitPolicy) -> Snapshot:
         """Return a snapshot of the index after its backend has prepared and completed a refresh."""
-        if self._backend.is_shared:  # other machines read it, so it is never left unfinished
+        if self._backend.is_shared:  # other machines read it, so it is never left incomplete
             wait_policy = wait_policy._replace(index_seconds=None)
         with self._backend.refreshing(self.files):
             self._store.complete_interrupted_move()
@@ -146,7 +146,7 @@ class LocalIndex:
                         )
             except StorageError:
                 return self._snapshot(self._read_everything(), vectors)
-            if locked:  # released before this, as embedding for the snapshot may take long
+            if locked:  # released before this, since embedding for the snapshot may take long
                 return self._updated(unindexed, vectors)
             if changes is not None and changes.is_partial:
                 self._watched_index, whole = 0, True  # an overlay needs the whole index
@@ -174,13 +174,13 @@ class LocalIndex:
         return self.refresh(True, wait_policy)
 
     def at(self, view: Snapshot, moment: datetime) -> Snapshot:
-        """Return a view as of an earlier time, as far as the vault's history records it."""
+        """See ``SearchIndex.at``."""
         from memvault.index.local.overlay import as_of
 
         return as_of(view, self._store, moment)
 
     def rebuild(self) -> None:
-        """Rebuild the index in a second folder; others read the old one until it is complete."""
+        """See ``Index.rebuild``."""
         from memvault.index.local.index_writer import IndexWriter
 
         with (
@@ -197,7 +197,7 @@ class LocalIndex:
         The lock is not held while the transformer model runs, so other processes can continue.
 
         Raises:
-            EmbedderError: the transformer model cannot be used.
+            EmbedderError: if the transformer model cannot be used.
         """
         with self._backend.refreshing(self.files, is_patient=True):
             with self.files.writing():
@@ -209,7 +209,7 @@ class LocalIndex:
 
     @property
     def schedule(self) -> EmbeddingSchedule:
-        """The transformer vectors that are still to be computed."""
+        """Return the transformer vectors that are still to be computed."""
         from memvault.index.local.embedding_schedule import EmbeddingSchedule
 
         return EmbeddingSchedule(
@@ -218,22 +218,22 @@ class LocalIndex:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the index; None if it is in memory."""
+        """See ``Index.folder``."""
         return self._index_folder.folder
 
     @property
     def exists(self) -> bool:
-        """Whether the index can still be opened."""
+        """Return whether the index can still be opened."""
         return self.files.open() is not None
 
     def delete_unused_models(self) -> None:
-        """Delete the vectors of models that are no longer used."""
+        """See ``Index.delete_unused_models``."""
         from memvault.index.local.transformer_writer import TransformerWriter
 
         TransformerWriter(self.transformer).delete_unused_models()
 
     def status(self) -> IndexStatus:
-        """Return the state of the index and of its embedders."""
+        """See ``Index.status``."""
         try:
             return self._status()
         except IndexCorrupted as error:  # another process has replaced it since the refresh
@@ -264,29 +264,29 @@ class LocalIndex:
         return tuple(filter(None, (self._index_folder.note, pending, choice.note)))
 
     def index_small_changes(self) -> None:
-        """Index what has changed if that is little, so that the next refresh has less to do.
+        """Index few changes, so that the next refresh has less to do.
 
-        The rest is left to a command, whose user sees its progress.
+        Larger changes are left to a command that shows progress.
         """
         changes, is_current = self.files.rebuild_if_corrupted(lambda: self._compare_folder(False))
         if is_current:
             self._update_dates(BEST_EFFORT.git_seconds)
             self._mark_current()
-        elif changes is None and self.watch is not None:  # a command rebuilds the index
+        elif changes is None and self.watch is not None:  # a command is rebuilding the index
             self.watch.changes()
         elif changes is not None and changes.whole.size <= _MAX_IDLE_CHANGES:
             self.refresh(False, BEST_EFFORT)
 
     def watch_folder(self) -> None:
-        """Watch the folder from the next refresh on, where all changes can be seen."""
+        """See ``Index.watch_folder``."""
         from memvault.vault.folder_watch import FolderWatch
 
         if self.watch is None:
-            with contextlib.suppress(OSError):  # each look is a scan then
+            with contextlib.suppress(OSError):  # each comparison is then a scan
                 self.watch = FolderWatch(self._store.root)
 
     def close(self) -> None:
-        """Close open files, and release models that no other vault of the process uses."""
+        """See ``Index.close``."""
         if self.watch is not None:
             self.watch.close()
             self.watch, self._watched_index = None, 0
@@ -298,7 +298,7 @@ class LocalIndex:
             self._fallback.close()
 
     def _texts(self, path: str) -> list[str]:
-        """Return the passage texts of a memory as they are indexed; its path if no file exists.
+        """Return a memory's passage texts as they are indexed; its path if the file is missing.
 
         Static and transformer vectors are matched by the hashes of these texts, so both must use
         the same texts even if the file cannot be read.
@@ -313,7 +313,7 @@ class LocalIndex:
         return passage_texts(leading_part(read[0], self._store.settings.index.characters))
 
     def _is_complete(self) -> bool:
-        """Return whether all static vectors and the subwords of all blocks have been computed."""
+        """Return whether all static vectors and subwords have been computed."""
         opened = self.files.opened
         return (
             opened is not None
@@ -324,13 +324,13 @@ class LocalIndex:
     def _compare_folder(
         self, vectors: bool, whole: bool = False
     ) -> tuple[PendingChanges | None, bool]:
-        """Compare the index with the folder, or only with what a watch has seen change.
+        """Compare the index with the folder, or only with watched changes.
 
-        Unless ``whole`` is set, only files that differ from a remembered scan are looked up.
+        Unless ``whole`` is set, only files that differ from a saved scan are looked up.
 
-        Returns the differences, None if no index can be read, and whether the index is current
-        and, if they are wanted, has all static vectors. A current one has no differences, and None
-        stands for them if the scan is the one remembered.
+        Returns the differences (None if no index can be read), and whether the index is current
+        and, with ``vectors``, has all static vectors. If the index is current and equals the saved
+        scan, the differences are None as well.
         """
         opened = self.files.open()
         self._changed = frozenset()
@@ -369,9 +369,9 @@ class LocalIndex:
         return changes, changes.is_unchanged and is_complete
 
     def _update_dates(self, seconds: float) -> None:
-        """Index the times of new commits in git, if the current index has memories that need them.
+        """Index the times of new git commits if any memory of a current index needs them.
 
-        Git may take some ``seconds``. Nothing is done while another process writes the index.
+        Git may take ``seconds``. Nothing happens while another process writes the index.
         """
         opened = self.files.opened
         if opened is None or not opened.manifest.has_undated():
@@ -387,7 +387,7 @@ class LocalIndex:
 
     @property
     def _lacks_dates(self) -> bool:
-        """Whether new commits are not read, because git took too long."""
+        """Return whether commits are unread because git took too long."""
         dates = self._store.dates
         return dates is not None and dates.is_delayed
 
@@ -401,20 +401,20 @@ class LocalIndex:
         return changed
 
     def _mark_current(self) -> None:
-        """Note that the index has been compared with the folder, or brought up to date with it."""
+        """Record that the index matches the folder."""
         if self.watch is not None and self.files.opened is not None:
             self.watch.settle(self._changed)
             self._watched_index = self.files.opened.commit.number[0]
 
     def _read_everything(self) -> Overlay:
-        """Read all files that differ from the index, after an attempt to write it failed."""
+        """Read all files that differ from the index, after writing it failed."""
         opened = self.files.open()
         indexed_files = opened.manifest.known() if opened is not None else {}
         scan = self._store.scan()
         return self._read(indexed_files, diff_folder(indexed_files, scan.files, scan.unreadable))
 
     def _updated(self, unindexed: FolderDiff, vectors: bool) -> Snapshot:
-        """Return a snapshot after an update, without the files that it left unindexed."""
+        """Return a snapshot after an update, without the files that it did not index."""
         if not unindexed.size:
             self._mark_current()
             self.is_unfinished = self._lacks_dates
@@ -444,7 +444,7 @@ class LocalIndex:
 
     @cached_property
     def static(self) -> StaticVectors:
-        """The static vectors."""
+        """Return the static vectors."""
         return self._static_vectors(self.files)
 
     def _static_vectors(self, files: IndexFiles) -> StaticVectors:
@@ -454,7 +454,7 @@ class LocalIndex:
 
     @cached_property
     def transformer(self) -> TransformerModel:
-        """The transformer model and its vectors."""
+        """Return the transformer model and its vectors."""
         from memvault.index.local.transformer_model import TransformerModel
 
         return TransformerModel(self._store, self._index_folder.folder, self._languages)
@@ -482,7 +482,7 @@ class LocalIndex:
         )
 
     def _vector_search(self, overlay: Overlay) -> VectorSearch:
-        """Return the vectors to search, after embedding in memory what has none yet."""
+        """Return the vectors to search, after embedding in memory whatever has none yet."""
         from memvault.index.local.vector_search import VectorSearch
 
         opened, waiting, stored = self.files.opened, 0, None
@@ -503,7 +503,7 @@ class LocalIndex:
         return VectorSearch(stored, lambda: self.static.table, transformer, waiting, note)
 
     def _embed_now(self) -> str:
-        """Compute missing transformer vectors; return a note if that fails."""
+        """Compute missing transformer vectors; return a note on failure."""
         from memvault.index.local.transformer_vectors import failure_note
 
         schedule = self.schedule

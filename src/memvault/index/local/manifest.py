@@ -1,8 +1,8 @@
 """The manifest: a SQLite file with the indexed memories, file states and keyword index files.
 
-It has one row for each memory, keyed by a ``uid`` that is never reused. It also holds the names of
-the keyword index's files with size, times and inode as of the last commit: a killed writer, a power
-failure or another program may leave other files, and such an index is rebuilt.
+It has one row per memory, keyed by a ``uid`` that is never reused. It also lists the keyword
+index's files with their sizes, times and inodes as of the last commit. If the files differ, for
+example after a killed writer or a power failure, the index is rebuilt.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from memvault.vault.names import name_key, normalize_title
 
 
 class IndexCommit(NamedTuple):
-    """One commit of the index: its number, the fingerprint it was built for, its keyword files."""
+    """A commit of the index: its number, its fingerprint, and its keyword index files."""
 
     number: tuple[int, int]
     fingerprint: str
@@ -99,7 +99,7 @@ _FIELDS = ("title", "headings", "body", "tags", "identifier")
 
 
 class IndexedFile(NamedTuple):
-    """A memory's file as it was when it was indexed; ``checked`` is when its state was read."""
+    """A memory's file as of indexing; ``checked`` is when its state was read."""
 
     uid: int
     state: FileState
@@ -108,7 +108,7 @@ class IndexedFile(NamedTuple):
 
 
 class ManifestRow(NamedTuple):
-    """The data of one memory in the manifest: its record, its file's state, and when that was read.
+    """A memory's row in the manifest: its record, its file's state, and when that was read.
 
     ``lengths`` maps each field to its number of terms.
     """
@@ -132,11 +132,11 @@ class Manifest:
 
     @property
     def exists(self) -> bool:
-        """Whether the path still refers to the file that was opened."""
+        """Return whether the path still refers to the opened file."""
         return self._db.exists
 
     def commit(self, fingerprint: str, states: Mapping[str, FileStamp]) -> None:
-        """Store the fingerprint that the index was built for, and its keyword files' states."""
+        """Store the index's fingerprint and the states of its keyword index files."""
         files = {name: json.dumps(state) for name, state in states.items()}
         with self._db.transaction():
             self._db.execute("DELETE FROM files")
@@ -159,7 +159,7 @@ class Manifest:
             return None
         try:
             files = {name: tuple(json.loads(state)) for name, state in rows}
-        except (ValueError, TypeError) as error:  # not what ``commit`` wrote
+        except (ValueError, TypeError) as error:  # not written by ``commit``
             raise IndexCorrupted(str(error)) from error
         return IndexCommit(number, made_for[0], files)
 
@@ -188,12 +188,12 @@ class Manifest:
         return dict(zip(_FIELDS, row, strict=True))
 
     def languages(self) -> dict[str, int]:
-        """Return the number of memories indexed in each language."""
+        """Return the number of indexed memories by language."""
         query = "SELECT language, count(*) FROM memories GROUP BY language"
         return dict(self._db.cached("languages", lambda: dict(self._db.rows(query))))
 
     def language_of(self, uid: int) -> str:
-        """Return the language that a memory is indexed in."""
+        """Return the language in which a memory is indexed."""
         row = next(self._db.rows("SELECT language FROM memories WHERE uid = ?", (uid,)))
         return str(row[0])
 
@@ -207,7 +207,7 @@ class Manifest:
         return self._counter("memories")
 
     def paths(self, uids: Iterable[int]) -> list[tuple[int, str]]:
-        """Return (uid, path) of the given memories, in ascending order."""
+        """Return (uid, path) of the given memories, in ascending order of uid."""
         selected = frozenset(uids)
         if len(selected) > _READ_ALL_FROM:
             return [entry for entry in self.uids_above(0) if entry[0] in selected]
@@ -221,11 +221,11 @@ class Manifest:
         return [(above, _decoded(path)) for above, path in self._db.rows(query, (uid,))]
 
     def record(self, uid: int) -> MemoryRecord | None:
-        """Return one memory's record; None if there is no such memory."""
+        """See ``View.record``."""
         return next(self._select("WHERE uid = ?", (uid,)), None)
 
     def records_of(self, uids: Collection[int]) -> Iterator[MemoryRecord]:
-        """Yield the records of the given memories; missing ones are left out."""
+        """Yield the records of the given memories; missing ones are omitted."""
         for some in batches(uids):
             yield from self._select(f"WHERE uid IN ({placeholders(some)})", some)
 
@@ -247,14 +247,14 @@ class Manifest:
         )
 
     def latest(self, limit: int, offset: int) -> Iterator[MemoryRecord]:
-        """Yield a page of the records, in the order of ``by_time`` reversed."""
+        """Yield a page of the records, in reverse order of ``by_time``."""
         page = min(limit, _MAX_INTEGER), min(offset, _MAX_INTEGER)
         return self._select("ORDER BY modified DESC, path DESC LIMIT ? OFFSET ?", page)
 
     def find_by_name(self, name: str) -> list[MemoryRecord]:
-        """Return the memories whose path, memId or its prefix, title or alias matches a name.
+        """Return the memories whose path, memId, title or alias matches a name.
 
-        The path may lack ``.md``.
+        The path may lack ``.md``, and the memId may be abbreviated.
         """
         path, file = _encoded(name), _encoded(f"{name}.md")
         name = name.encode("utf-8", "replace").decode()
@@ -266,7 +266,7 @@ class Manifest:
         return list(self._select(where, (path, file, name, name + "\U0010ffff", title, title)))
 
     def superseding(self, names: Sequence[str] | None) -> Iterator[MemoryRecord]:
-        """Yield the memories whose header supersedes one of the given names, or, for None, any."""
+        """Yield the memories whose headers supersede one of the names, or any name if None."""
         condition = "" if names is None else f" WHERE name IN ({','.join('?' * len(names))})"
         where = f"WHERE uid IN (SELECT uid FROM supersedes{condition})"
         return self._select(where, tuple(names or ()))
@@ -283,11 +283,11 @@ class Manifest:
                 )
                 for row, memory_names, stored in zip(rows, names, links, strict=True)
             }
-        except (TypeError, ValueError) as error:  # not what ``apply`` wrote
+        except (TypeError, ValueError) as error:  # not written by ``apply``
             raise IndexCorrupted(str(error)) from error
 
     def has_undated(self) -> bool:
-        """Return whether a time of any memory is neither in its header nor in its name."""
+        """Return whether any memory has a time that is neither in its header nor in its name."""
         query = (
             "SELECT uid FROM memories WHERE created_from IN ('git', 'file') "
             "OR modified_from IN ('git', 'file') LIMIT 1"
@@ -295,7 +295,7 @@ class Manifest:
         return bool(list(self._db.rows(query)))
 
     def undated_paths(self) -> set[str]:
-        """Return the paths of the memories of which a time is neither in header nor name."""
+        """Return the paths of memories with a time in neither header nor name."""
         query = (
             "SELECT path FROM memories WHERE created_from IN ('git', 'file') "
             "OR modified_from IN ('git', 'file')"
@@ -303,12 +303,12 @@ class Manifest:
         return {_decoded(path) for (path,) in self._db.rows(query)}
 
     def date_source(self) -> int:
-        """Return the source of the times from git, as of ``CommitDates``; 0 if there is none."""
+        """Return the source of git times (see ``CommitDates``); 0 if there is none."""
         query = "SELECT value FROM counters WHERE name = 'date_source'"
         return next((int(value) for (value,) in self._db.rows(query)), 0)
 
     def set_date_source(self, source: int) -> None:
-        """Store the source of the times from git."""
+        """Store the source of git times."""
         with self._db.transaction():
             self._db.execute("INSERT OR REPLACE INTO counters VALUES ('date_source', ?)", (source,))
 
@@ -332,7 +332,7 @@ class Manifest:
         blocks: Mapping[int, Sequence[EncodedBlock]] = MappingProxyType({}),
         links: Mapping[int, LinkEntry] = MappingProxyType({}),
     ) -> None:
-        """Remove and add rows, and the ``blocks`` and ``links`` of some, in one transaction."""
+        """Remove and add rows, with the ``blocks`` and ``links`` of some, in one transaction."""
         removed_uids = list(removed)
         added_rows = list(added)
         rows = [columns_of(row) for row in added_rows]
@@ -374,7 +374,7 @@ class Manifest:
             )
 
     def _count(self, removed: Sequence[int], rows: Sequence[tuple[Any, ...]]) -> None:
-        """Count the memories and their terms as they will be after rows are removed and added."""
+        """Update the counts of memories and terms for removed and added rows."""
         changes = [len(rows), *map(sum, zip(*(row[_LENGTHS] for row in rows), strict=True))]
         changes += [0] * (1 + len(_FIELDS) - len(changes))
         following = self.next_uid()
@@ -401,11 +401,11 @@ class Manifest:
 
 
 def _parse_each(texts: Iterable[str]) -> list[Any]:
-    """Return the value of each JSON text; parsing all at once takes half the time."""
+    """Parse JSON texts as one array, which takes half the time."""
     texts = list(texts)
     try:
         values = json.loads(f"[{','.join(texts)}]")
-    except ValueError as error:  # not what was written
+    except ValueError as error:  # not written by this module
         raise IndexCorrupted(str(error)) from error
     if len(values) != len(texts):
         raise IndexCorrupted("a value is none or several")
@@ -419,11 +419,11 @@ def _other_names(record: MemoryRecord) -> set[str]:
 
 
 def columns_of(row: ManifestRow) -> tuple[Any, ...]:
-    """Return a row as the column values that SQLite stores.
+    """Return a row as column values for SQLite.
 
     Raises:
-        ValueError: it contains something that JSON or UTF-8 cannot represent.
-        TypeError: it contains something that is not a plain value.
+        ValueError: if it contains something that JSON or UTF-8 cannot represent.
+        TypeError: if it contains something that is not a plain value.
     """
     record = row.record
     columns = (
@@ -451,7 +451,7 @@ def columns_of(row: ManifestRow) -> tuple[Any, ...]:
 
 
 def _declared_days(record: MemoryRecord) -> tuple[str | None, str | None]:
-    """Return the first and the last day that a memory's name and header declare, or None."""
+    """Return the first and last day that a memory's name and header declare, or None."""
     days = declared_dates(record.path, record.metadata)
     if not days:
         return None, None

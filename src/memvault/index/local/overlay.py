@@ -1,7 +1,7 @@
 """Build overlays: memories that are read directly and searched together with an index.
 
-They are files that differ from the index (``read_overlay``) or earlier texts of memories
-(``as_of``), as far as the vault's history records them.
+An overlay contains files that differ from the index (``read_overlay``), or earlier texts of
+memories from the vault's history (``as_of``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from memvault.vault.date_ranges import dates_in_path
 Value = TypeVar("Value")
 
 _MAX_EMBEDDED = 500
-"""The maximum number of old texts that are embedded; all are in the keyword search."""
+"""The maximum number of old texts to embed; keyword search covers all of them."""
 
 
 def read_overlay(
@@ -42,9 +42,9 @@ def read_overlay(
     diff: FolderDiff,
     unread: FolderDiff | None = None,
 ) -> Overlay:
-    """Read the files that differ from the index; the memories in ``unread`` are left out entirely.
+    """Read the files that differ from the index; memories in ``unread`` are omitted entirely.
 
-    ``languages`` maps each language to the number of memories indexed in it.
+    ``languages`` maps each language to its number of indexed memories.
     """
     alive = {indexed.uid for indexed in known_files.values()} - set(diff.removed)
     missing = 0
@@ -73,9 +73,9 @@ def read_overlay(
 def _add_memory(
     overlay: Overlay, uid: int, memory: Memory, size: int, language: str, most: int
 ) -> None:
-    """Add a memory that is in no index to an overlay.
+    """Add an unindexed memory to an overlay.
 
-    ``size`` is that of its file, in bytes; ``most`` is as for ``leading_part``.
+    ``size`` is its file's size in bytes; ``most`` is passed to ``leading_part``.
     """
     part = leading_part(memory, most)
     overlay.records[uid] = MemoryRecord.from_memory(uid, size, memory, language)
@@ -106,7 +106,7 @@ def as_of(snapshot: Snapshot, store: MemoryStore, moment: datetime) -> Snapshot:
 
 
 def _created_at(record: MemoryRecord) -> str:
-    """Return when a memory first existed: its creation time, or an earlier date in its path."""
+    """Return when a memory was created: its creation time, or an earlier date in its path."""
     days = dates_in_path(record.path)
     created = clock.first_moment(record.created)
     return min(created, clock.iso(days.edge(False))) if days else created
@@ -132,8 +132,8 @@ def _with_texts(
 ) -> Snapshot:
     """Return a snapshot of the given memories, some of which have other texts.
 
-    ``texts`` are given by the keys of the memories that they replace. In the new snapshot they have
-    keys of their own, those of ``overlay.texts``, in the same order.
+    ``texts`` are keyed by the uids of the memories that they replace. In the new snapshot they have
+    new uids, the keys of ``overlay.texts``, in the same order.
     """
     languages = {record.uid: record.language for record in records}
     unchanged = languages.keys() - texts.keys()

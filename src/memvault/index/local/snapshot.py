@@ -58,9 +58,9 @@ class Overlay(NamedTuple):
     """Changed memories that are read directly because the index could not be written.
 
     Their uids are negative. ``alive`` are the indexed memories that were unchanged when the folder
-    was compared: commits made by other processes since are ignored, so that no memory is found
-    twice. None means that all are alive. ``missing`` counts changed memories that were too many to
-    be read. ``texts`` are memories as of the time of the snapshot.
+    was compared; later commits by other processes are ignored, so that no memory is found twice.
+    None means that all are alive. ``missing`` counts changed memories that were not read because
+    there were too many. ``texts`` are memories as of the time of the snapshot.
     """
 
     records: dict[int, MemoryRecord]
@@ -75,7 +75,7 @@ class Overlay(NamedTuple):
 
     @classmethod
     def empty(cls, alive: frozenset[int] | None = None, missing: int = 0) -> Self:
-        """Return an overlay without memories."""
+        """Return an empty overlay."""
         return cls({}, [], {}, alive, missing, {}, {}, {})
 
 
@@ -98,7 +98,7 @@ Value = TypeVar("Value")
 def stale_if_corrupted(
     method: Callable[Concatenate[View, Arguments], Value],
 ) -> Callable[Concatenate[View, Arguments], Value]:
-    """Make a method invalidate a commit that it cannot read, and raise ``StaleView``."""
+    """Decorate a method to invalidate a commit that it cannot read, and raise ``StaleView``."""
 
     @wraps(method)
     def read(self: View, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
@@ -111,11 +111,11 @@ def stale_if_corrupted(
 
 
 class Snapshot(NamedTuple):
-    """A ``View`` of an index for searching, valid until the next refresh.
+    """A ``View`` of an index, valid until the next refresh.
 
-    If another machine published the memories, ``published_at`` is when it did, and ``fetch``
-    fetches texts from its engine: the manifest then has no blocks, and they are computed from the
-    texts. ``fetch`` raises ``StaleView`` if the engine is unavailable.
+    If another machine published the memories, ``published_at`` is the time of publication, and
+    ``fetch`` fetches texts from its engine. The manifest then has no blocks, which are computed
+    from the texts. ``fetch`` raises ``StaleView`` if the engine is unavailable.
     """
 
     store: MemoryReader
@@ -131,12 +131,12 @@ class Snapshot(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """How many memories are left out because they are not indexed yet."""
+        """See ``View.missing``."""
         return self.overlay.missing
 
     @stale_if_corrupted
     def record(self, uid: int) -> MemoryRecord | None:
-        """Return a memory's record; None if there is no such memory."""
+        """See ``View.record``."""
         if uid < 0:
             return self.overlay.records.get(uid)
         record = self.manifest.record(uid) if self.manifest is not None else None
@@ -144,7 +144,7 @@ class Snapshot(NamedTuple):
 
     @stale_if_corrupted
     def records_of(self, uids: Collection[int]) -> dict[int, MemoryRecord]:
-        """Return the records of memories, by uid; missing ones are left out."""
+        """See ``View.records_of``."""
         records = self.overlay.records
         result = {uid: records[uid] for uid in uids if uid in records}
         indexed = [uid for uid in uids if uid >= 0]
@@ -154,7 +154,7 @@ class Snapshot(NamedTuple):
         return result
 
     def _visible(self, indexed: Iterable[MemoryRecord]) -> Iterator[MemoryRecord]:
-        """Yield those of the indexed records that the overlay does not replace."""
+        """Yield the indexed records that the overlay does not replace."""
         alive, published_at = self.overlay.alive, self.published_at
         for record in indexed:
             if alive is None or record.uid in alive:
@@ -169,7 +169,7 @@ class Snapshot(NamedTuple):
 
     @stale_if_corrupted
     def records(self) -> Iterator[MemoryRecord]:
-        """Return an iterator over every memory's record."""
+        """See ``View.records``."""
         records = list(self.overlay.records.values())
         if self.manifest is not None:
             records += self._visible(self.manifest.records())
@@ -177,7 +177,7 @@ class Snapshot(NamedTuple):
 
     @stale_if_corrupted
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
-        """Yield the records of memories with a date in a range, and possibly a few others."""
+        """See ``View.dated``."""
         records = list(self.overlay.records.values())
         if self.manifest is not None:
             records += self._visible(self.manifest.dated(days))
@@ -185,14 +185,14 @@ class Snapshot(NamedTuple):
 
     @stale_if_corrupted
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
-        """Return a page of the records, last modified first, and the number of all."""
+        """See ``View.latest``."""
         if self.manifest is None or self.overlay.alive is not None:
             return latest_of(self.records(), limit, offset)
         return list(self._visible(self.manifest.latest(limit, offset))), self.manifest.count()
 
     @stale_if_corrupted
     def links(self) -> dict[int, LinkEntry]:
-        """Return the names of each memory and its links; nothing of a published vault."""
+        """See ``View.links``."""
         indexed = self.manifest.links() if self.manifest is not None else {}
         alive = self._alive(None)
         if alive is not None:
@@ -205,7 +205,7 @@ class Snapshot(NamedTuple):
         name: str,
         vault: str = "",  # noqa: ARG002  # there is only one
     ) -> list[MemoryRecord]:
-        """Return the memories whose path, memId or its prefix, title or alias matches a name."""
+        """See ``View.find_by_name``."""
         records = list(self.overlay.records.values())
         if self.manifest is not None:
             records += self._visible(self.manifest.find_by_name(name))
@@ -217,7 +217,7 @@ class Snapshot(NamedTuple):
         names: Sequence[str] | None,
         vault: str = "",  # noqa: ARG002  # there is only one
     ) -> list[MemoryRecord]:
-        """Return the memories whose header supersedes one of the given names, or, for None, any."""
+        """See ``View.superseding``."""
         records = []
         for record in self.overlay.records.values():
             superseded = map(name_key, referenced_names(record.metadata, SUPERSEDES))
@@ -229,13 +229,7 @@ class Snapshot(NamedTuple):
 
     @stale_if_corrupted
     def text(self, uid: int, accept_changed: bool = False) -> Memory | None:
-        """Read a memory; None if it cannot be read.
-
-        With ``accept_changed`` a changed memory is returned as its file is now.
-
-        Raises:
-            StaleView: the memory has changed or was removed.
-        """
+        """See ``View.text``."""
         if uid in self.overlay.texts:
             return self.overlay.texts[uid]
         record = self.record(uid)
@@ -262,7 +256,7 @@ class Snapshot(NamedTuple):
 
     @stale_if_corrupted
     def passages(self, uid: int, location: MatchLocation) -> list[tuple[int, Passage]]:
-        """Return the passages around a memory's best matches, each with its number."""
+        """See ``View.passages``."""
         return [
             (number, passage)
             for block in self._blocks({uid: location})[uid]
@@ -273,7 +267,7 @@ class Snapshot(NamedTuple):
     def sentence_features(
         self, asked: SentenceQuery, locations: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
-        """Compute the features of the sentences around each memory's best matches for a query.
+        """See ``View.sentence_features``.
 
         Features that need embeddings are computed only if the snapshot has vectors.
         """
@@ -309,7 +303,7 @@ class Snapshot(NamedTuple):
         return split_memory(leading_part(memory, self.store.settings.index.characters))
 
     def _blocks(self, locations: Mapping[int, MatchLocation]) -> dict[int, Sequence[EncodedBlock]]:
-        """Return each memory's first blocks and those around its best matches, in order."""
+        """Return each memory's first blocks and the blocks around its best matches, in order."""
         result: dict[int, Sequence[EncodedBlock]] = {}
         stored: dict[int, MatchLocation] = {}
         for uid, location in locations.items():
@@ -332,7 +326,7 @@ class Snapshot(NamedTuple):
         return {uid: result[uid] for uid in locations}
 
     def _computed_blocks(self, uid: int, location: MatchLocation) -> Sequence[EncodedBlock]:
-        """Return a memory's blocks, split from its text; ``overlay`` keeps them."""
+        """Return a memory's blocks, split from its text and cached in ``overlay``."""
         blocks = self.overlay.blocks.get(uid)
         if blocks is None:
             try:
@@ -340,7 +334,7 @@ class Snapshot(NamedTuple):
             except StaleView as error:
                 if error.reason is not None:
                     raise
-                return ()  # its text was replaced in the meantime; the next refresh leaves it out
+                return ()  # its text was replaced since; the next refresh omits it
             text_blocks = self._split(memory) if memory is not None else []
             language = record.language if record is not None else ""
             blocks = encode_blocks(text_blocks, analyzer(language)) if text_blocks else []
@@ -350,13 +344,13 @@ class Snapshot(NamedTuple):
         return [blocks[number] for number in numbers if 0 <= number < len(blocks)]
 
     def _fetch(self, uids: Iterable[int]) -> None:
-        """Fetch the texts of memories together, if they are in an engine."""
+        """Fetch the texts of memories in one request, if they are in an engine."""
         if self.fetch is not None:
             self.fetch(uids)
 
     @stale_if_corrupted
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
-        """Return the memories that match terms best, best first, and how rare each term is."""
+        """See ``View.keyword``."""
         documents = self.overlay.documents
         lengths = self.manifest.lengths() if self.manifest else {}
         for name, count in field_lengths(documents).items():
@@ -372,7 +366,7 @@ class Snapshot(NamedTuple):
 
     @stale_if_corrupted
     def languages(self) -> tuple[str, ...]:
-        """Return the languages in which a query is analyzed, most frequent first."""
+        """See ``View.languages``."""
         counts = Counter(record.language for record in self.overlay.records.values())
         if self.manifest is not None:
             counts.update(self.manifest.languages())
@@ -380,24 +374,21 @@ class Snapshot(NamedTuple):
 
     @stale_if_corrupted
     def nearest(self, query: VectorQuery) -> VectorAnswer:
-        """Return the memories nearest to a text, and those of ``include_uids``.
-
-        Raises the errors that the view protocol documents.
-        """
+        """See ``View.nearest``."""
         if self.vectors is None:
             return VectorAnswer()
         return self.vectors.nearest(query, self._alive(None), self.overlay.passages, self.manifest)
 
     @stale_if_corrupted
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
-        """Return the pairwise similarities, in 0..1, of one passage of each memory."""
+        """See ``View.similarity_matrix``."""
         if self.vectors is None:
             return []
         return self.vectors.similarity_matrix(passages, self.overlay.passages)
 
     @stale_if_corrupted
     def token_matches(self, text: str, passages: Mapping[int, Sequence[int]]) -> dict[int, float]:
-        """Return how well a query's tokens match those of passages of memories."""
+        """See ``View.token_matches``."""
         if self.vectors is None:
             return {}
         return self.vectors.token_matches(text, passages, self.overlay.passages)

@@ -1,6 +1,6 @@
-"""Subwords of the static embedding table for every text segment, and their soft matches to a query.
+"""Soft matches between a query and text segments, using subwords of the static embedding table.
 
-They are computed when the static vectors are.
+Subwords are computed together with the static vectors.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _MAX_SUBWORDS = 64
-"""The maximum number of a query's subwords to compare, heaviest first: a page has hundreds."""
+"""The maximum number of query subwords to compare, heaviest first: a page has hundreds."""
 _ID_BITS = 16
 _MEMORY_BATCH = 500
 _RECOUNT_CHANGE = 0.2
-"""The relative change in the number of memories after which frequencies are counted again."""
+"""The relative change in the number of memories after which frequencies are recounted."""
 
 
 def complete(
@@ -44,7 +44,7 @@ def complete(
     table: StaticEmbedder,
     at_hand: Mapping[int, Sequence[TextBlock]],
 ) -> None:
-    """Compute the subwords of every block without them; ``at_hand`` are memories already split."""
+    """Compute all missing subwords; ``at_hand`` are memories that are already split."""
     pending = manifest.blocks.missing_subwords()
     paths = iter(manifest.paths(pending))
     while batch := list(islice(paths, _MEMORY_BATCH)):
@@ -83,7 +83,7 @@ def with_subwords(
 def add_subwords(
     table: StaticEmbedder, blocks: Sequence[EncodedBlock], text_blocks: Sequence[TextBlock]
 ) -> list[EncodedBlock]:
-    """Return blocks of a memory with their subwords, for blocks that have none in the index."""
+    """Return a memory's blocks with subwords, computing them for blocks that have none."""
     texts = {block.first: block.texts for block in text_blocks}
     encoded = _encode(table, [texts.get(block.first, [""]) for block in blocks])
     return [
@@ -93,9 +93,9 @@ def add_subwords(
 
 
 def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tuple[bytes, bytes]]:
-    """Return for each block the subword counts of its segments and the subwords, as bytes.
+    """Return each block's subword counts per segment, and its subwords, as bytes.
 
-    A subword that a segment repeats is counted once: soft matches ask only for the nearest.
+    A subword that a segment repeats is counted once, since soft matches use only the nearest.
     """
     tokens = table.tokens([text for texts in blocks for text in texts])
     segments, ids = _distinct(tokens)
@@ -111,7 +111,7 @@ def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tupl
 
 
 def _distinct(tokens: Sequence[Subwords | array[int]]) -> tuple[Integers, Subwords]:
-    """Return the distinct subwords of each text, sorted: the text's number, and the subword."""
+    """Return the sorted distinct subwords of each text, as pairs of text number and subword."""
     if not tokens:
         return np.zeros(0, np.int64), np.zeros(0, np.uint16)
     owners = np.repeat(np.arange(len(tokens)) << _ID_BITS, [len(ids) for ids in tokens])
@@ -132,12 +132,12 @@ def soft_matches(
     table: StaticEmbedder,
     manifest: Manifest | None,
 ) -> list[SoftMatch]:
-    """Return the soft match of the best stretch, and of the head, for each memory, in 0..1.
+    """Return each memory's soft match of the best stretch and of the head, in 0..1.
 
-    It is the mean, over the query's subwords, of the cosine to the nearest subword of a stretch,
-    weighted by the length of their rows in the embedding table and by their rarity among the
-    manifest's memories: late interaction (Khattab and Zaharia 2020) with static vectors. A memory
-    without stored subwords gets None.
+    A soft match is the mean, over the query's subwords, of the cosine to the nearest subword of a
+    stretch, weighted by the length of their rows in the embedding table and by their rarity among
+    the manifest's memories: late interaction (Khattab and Zaharia 2020) with static vectors.
+    Memories without stored subwords get None.
     """
     sizes: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]
     tokens: list[npt.NDArray[Any]] = [np.zeros(0, np.uint16)]
@@ -181,9 +181,9 @@ def soft_matches(
 
 
 def _rarity_of(ids: Integers, frequency: tuple[bytes, int] | None) -> Numbers:
-    """Return the rarity of subwords: ln(1 + (N - n + .5) / (n + .5)), or 1 if it is unknown.
+    """Return the rarity of subwords: ln(1 + (N - n + .5) / (n + .5)), or 1 if unknown.
 
-    ``frequency`` is the number n of blocks with each subword, as stored, and the number N of all.
+    ``frequency`` has the number n of memories with each subword, and the number N of all memories.
     """
     if frequency is None or ids.max(initial=0) * 4 >= len(frequency[0]):
         return np.ones(len(ids))
@@ -194,7 +194,7 @@ def _rarity_of(ids: Integers, frequency: tuple[bytes, int] | None) -> Numbers:
 
 
 def max_per_memory(values: Matrix, owners: Integers, count: int) -> Matrix:
-    """Return the maximum, at least 0, of each memory's texts, along the last axis."""
+    """Return each memory's maximum over its texts, at least 0, along the last axis."""
     maxima = np.zeros((*values.shape[:-1], count), dtype=np.float32)
     np.maximum.at(maxima.T, owners, values.T)
     return maxima

@@ -1,4 +1,4 @@
-"""A SQLite file of an index, whose errors are those of an index."""
+"""A SQLite file of an index; errors are mapped to index errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 PATIENCE = 10.0
 """Seconds to wait for another process's transaction, which takes a fraction of a second."""
 MAX_VARIABLES = 900
-"""The number of values in one statement; some builds of SQLite accept 999."""
+"""Values per statement; some builds of SQLite allow at most 999."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REFUSALS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
@@ -31,7 +31,7 @@ _REFUSALS = {
     sqlite3.SQLITE_INTERRUPT: errno.EINTR,
     sqlite3.SQLITE_PROTOCOL: errno.EIO,
 }
-"""Temporary refusals by the system or SQLite, which do not mean that the file is corrupted."""
+"""Temporary errors of the system or SQLite, which do not mean that the file is corrupted."""
 
 
 class Database:
@@ -59,7 +59,7 @@ class Database:
 
     @property
     def exists(self) -> bool:
-        """Whether the path still refers to the file that was opened."""
+        """Return whether the path still refers to the opened file."""
         return self._file == _file_identity(self._path)
 
     @contextmanager
@@ -91,16 +91,16 @@ class Database:
         self._db.executemany(statement, rows)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """Return the rows of a query, fetched at once: an open cursor would outlive the file."""
+        """Return all rows of a query: an open cursor would outlive the file."""
         with self._checked():
             return iter(self._db.execute(query, values).fetchall())
 
     def cached(self, name: str, compute: Callable[[], Value]) -> Value:
-        """Return what ``compute`` returned last, or now if the file has changed since.
+        """Return the cached result of ``compute``, recomputed if the file has changed.
 
         The caller must not change the value.
         """
-        ((version,),) = self.rows("PRAGMA data_version")  # of changes by other connections
+        ((version,),) = self.rows("PRAGMA data_version")  # changes by other connections
         if self._cached_at != (version, self._db.total_changes):
             self._cached, self._cached_at = {}, (version, self._db.total_changes)
         if name not in self._cached:
@@ -112,8 +112,8 @@ class Database:
     def _checked(self) -> Iterator[None]:
         """Map SQLite's errors, and refuse a file that another index has replaced.
 
-        SQLite finds a journal by the file's name. It would therefore use the journal of the new
-        file, fail as if the disk had failed, or delete that journal while it is being written.
+        SQLite finds a journal by the file's name. With a replaced file it would use the new file's
+        journal, fail as if the disk had failed, or delete that journal while it is being written.
         """
         replaced = "another index has replaced it"
         if not self.exists:

@@ -1,7 +1,4 @@
-"""The static vectors of an index, computed with the built-in static embedding table.
-
-They are computed when the index is refreshed.
-"""
+"""The static vectors of an index, computed on refresh with the built-in static embedding table."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ Texts = Callable[[str], list[str]]
 
 _BATCH = 256
 _MAX_BATCH_PASSAGES = 4_000
-"""Passages in one batch after which no further memory is added to it."""
+"""The number of passages after which a batch is complete."""
 _MAX_IN_MEMORY = 500
 _MAX_DEAD_SHARE = 0.5
 _MIN_ROWS_TO_COMPACT = 1_000
@@ -47,7 +44,7 @@ class StaticVectors:
 
     @cached_property
     def table(self) -> StaticEmbedder:
-        """The static embedding table; raises ``EmbedderError`` if it cannot be loaded."""
+        """Return the static embedding table; raises ``EmbedderError`` if it cannot be loaded."""
         return open_table()
 
     def opened(self, manifest: Manifest) -> VectorStore | None:
@@ -69,10 +66,10 @@ class StaticVectors:
         return manifest.uids_above(vectors.file.card.last_uid if vectors else 0)
 
     def is_finished(self, manifest: Manifest) -> bool:
-        """Return whether all memories have vectors that can be searched at once.
+        """Return whether all memories have vectors that can be searched without delay.
 
-        Files that another program has touched are read and verified completely each time, until the
-        card records their new states.
+        Files that another program has touched are verified completely each time, until the card
+        records their new states.
         """
         vectors = self.opened(manifest)
         if vectors is None:
@@ -80,9 +77,9 @@ class StaticVectors:
         return vectors.file.is_unchanged and not manifest.uids_above(vectors.file.card.last_uid)
 
     def passages(self, pending: Sequence[tuple[int, str]]) -> dict[int, list[str]]:
-        """Return the passages of the last indexed memories, at most 500, for embedding in memory.
+        """Return the most recently indexed passages, at most 500, for embedding in memory.
 
-        The limit keeps a search from taking long.
+        The limit keeps searches fast.
         """
         return {uid: self._texts(path) for uid, path in pending[-_MAX_IN_MEMORY:]}
 
@@ -94,8 +91,8 @@ class StaticVectors:
     ) -> None:
         """Embed all pending memories, lowest uid first; ``texts`` are passages already split.
 
-        Those ``embedded`` already are added if no others are pending. With either, this is a part
-        of indexing, which reports its own progress.
+        Vectors in ``embedded`` are appended if no other memories are pending. If either is passed,
+        the caller reports the progress.
         """
         vectors = self.opened(manifest)
         if vectors is not None and not vectors.file.is_unchanged:

@@ -1,4 +1,4 @@
-"""The interfaces of a keyword index and of static vectors, independent of their place."""
+"""Interfaces of a keyword index and of static vectors, independent of their storage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memvault.index.vectors.vector_file import VectorFile
 
 
 class KeywordStore(Protocol):
-    """A keyword index of one commit."""
+    """The keyword index of a commit."""
 
     def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> KeywordStore:
         """Remove memories and add documents; return the index to commit."""
@@ -41,21 +41,21 @@ class Vectors(Protocol):
     ) -> ScoredPassages:
         """Return the passages of the nearest memories and of ``also``, or all passages.
 
-        ``among`` are the memories that the search is limited to; None for no limit.
+        ``among`` are the memories to search; None for all.
         """
 
 
 class VectorStore(Vectors, Protocol):
-    """Static vectors to which others can be added."""
+    """Static vectors that can be extended."""
 
     @property
     def file(self) -> VectorFile:
-        """The file with the uid and hash of each passage (``static_vector_file``)."""
+        """Return the file with the uid and hash of each passage (``static_vector_file``)."""
 
     def append(
         self, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
     ) -> None:
-        """Append the rows of memories; ``counts`` is the number of ``vectors`` of each memory."""
+        """Append the rows of memories; ``counts`` has the number of ``vectors`` of each memory."""
 
 
 class KeywordBackend(Protocol):

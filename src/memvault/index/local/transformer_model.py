@@ -1,8 +1,7 @@
-"""The transformer model of a vault: the choice, the loaded model, and the file of its vectors.
+"""The transformer model of a vault: the selection, the loaded model, and the file of its vectors.
 
 Transformer vectors are computed after the static vectors: by a background process
-(``background_embedding``), within a call if the settings say ``now``, or immediately by
-``memvault reindex``.
+(``background_embedding``), within a call if the setting is ``now``, or by ``memvault reindex``.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ class TransformerModel:
     ) -> None:
         """Use the vectors below an index's folder.
 
-        ``languages`` returns the numbers of memories by language, which decide between the models
-        of the package if neither the vault nor its user names one.
+        ``languages`` returns the numbers of memories by language, which select a built-in model if
+        neither the vault nor its user names a model.
         """
         self.store = store
         self._languages = languages
@@ -57,9 +56,10 @@ class TransformerModel:
 
     @property
     def mode(self) -> Mode:
-        """When vectors are computed; another user's vault cannot set ``now``, which delays answers.
+        """Return when vectors are computed.
 
-        Such a vault's ``now`` is read as ``auto``, unless the environment sets it.
+        In another user's vault ``now``, which delays answers, is read as ``auto`` unless the
+        environment sets it.
         """
         chosen = os.environ.get(_VARIABLE) or self.store.settings.embedder.deep
         if chosen not in _MODES:
@@ -78,7 +78,7 @@ class TransformerModel:
 
     @property
     def choice(self) -> model_settings.ModelChoice:
-        """The model to use, with a note if it is not the one in the settings."""
+        """Return the model to use, with a note if it is not the configured one."""
         automatic = self._automatic_model()
         state = automatic, model_settings.cache_key(self.store.settings, self.store.root)
         if self._choice is None or state != self._choice[0]:
@@ -91,7 +91,7 @@ class TransformerModel:
         return self._choice[1]
 
     def _automatic_model(self) -> str:
-        """Return the model for the vault's languages; empty if one is named."""
+        """Return the model for the vault's languages; empty if a model is configured."""
         if not self._is_automatic:
             return ""
         has_multilingual = self.vectors_folder(MULTILINGUAL).is_dir()
@@ -106,7 +106,7 @@ class TransformerModel:
 
     @property
     def name(self) -> str:
-        """The display name of the model."""
+        """Return the display name of the model."""
         card = card_of(self.choice.name)
         return card.name if card else self.choice.name
 
@@ -128,13 +128,13 @@ class TransformerModel:
 
     @property
     def card(self) -> ModelCard | None:
-        """The card of the model if it is in the package."""
+        """Return the card of a built-in model; None for any other."""
         return card_of(self.choice.name)
 
     def opened(self) -> TransformerVectorFile | None:
-        """Open the current vectors; None if there are none of the model's version.
+        """Open the vectors of the model's current version; None if there are none.
 
-        The version of a model other than the built-in one is known only once it is loaded.
+        The version of a model that is not built in is known only once it is loaded.
         """
         if self.folder is None:
             return None

@@ -1,7 +1,7 @@
 """Score passages by their transformer vectors.
 
-The vectors are used in a search only if half of the memories have them, and nearly all that compete
-for an answer (``recall.retrieve``).
+The vectors are used in a search only if half of the memories have them, and nearly all of the
+candidates do (``recall.retrieve``).
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.vectors.nearest import ScoredPassages
 
 _MIN_COVERAGE = 0.5
-"""The share of memories that must have transformer vectors for them to be used.
-
-Below it, the mean cosine of all memories is too uncertain.
+"""The share of memories that must have transformer vectors for them to be used. Below it, the
+estimated mean cosine of all memories is too uncertain.
 """
 
 
 class TransformerScores(NamedTuple):
-    """The scores of passages by the transformer model.
+    """Scores of passages by the transformer model.
 
-    ``cosines`` are those of the passages, on the scale of the built-in model, nan for passages
-    without a vector; None if the transformer vectors are not used. ``waiting`` is the number of
-    memories that lack a vector. ``share`` is how much better the model separates than the static
-    embedding table: 1 if as much as the built-in model. ``is_multilingual`` is whether the model is
-    the package's multilingual one. ``note`` is why vectors are missing, for the user.
+    ``cosines`` are on the scale of the built-in model, nan for passages without a vector; None if
+    the transformer vectors are not used. ``waiting`` is the number of memories without vectors.
+    ``share`` is how well the model separates related texts, relative to the built-in model, which
+    has 1. ``is_multilingual`` is whether the model is the package's multilingual one. ``note``
+    tells the user why vectors are missing.
     """
 
     waiting: int = 0
@@ -68,7 +67,7 @@ class TransformerVectors(NamedTuple):
         return scores
 
     def similarity_matrix(self, hashes: Hashes) -> list[list[float]] | None:
-        """Return the pairwise similarities of texts, in 0..1; None if a text has no vector yet."""
+        """Return the pairwise similarities of texts in 0..1; None if a text has no vector yet."""
         vectors = self.model.opened() if self.model.mode != "off" else None
         rows = vectors.row_numbers(hashes) if vectors is not None else None
         if vectors is None or rows is None or (rows < 0).any():
@@ -80,9 +79,9 @@ class TransformerVectors(NamedTuple):
         return calibration.similarity_matrix(vectors.rows(rows))
 
     def token_matches(self, text: str, passages: Mapping[int, Hashes]) -> dict[int, float]:
-        """Return how well a query's tokens match those of passages, given by memory as hashes.
+        """See ``View.token_matches``; ``passages`` maps each memory to a text hash.
 
-        Memories without stored tokens are left out; all are if the model cannot be loaded.
+        Memories without stored tokens are omitted; if the model cannot be loaded, all are.
         """
         vectors = self.model.opened() if self.model.mode != "off" else None
         if vectors is None or not passages:
@@ -102,7 +101,7 @@ class TransformerVectors(NamedTuple):
         if not has_tokens.any():
             return {}
         lengths, owned = lengths[has_tokens], owners[has_tokens]
-        if not len(query.ids):  # nothing that the model knows matches nothing
+        if not len(query.ids):  # no known tokens: no matches
             return {keys[number]: 0.0 for number in distinct(owned)}
         cosines = embedder.codec.cosines(query.tokens, np.concatenate(codes))
         by_passage = np.maximum.reduceat(cosines, np.cumsum(lengths) - lengths, axis=1)
@@ -147,7 +146,7 @@ class TransformerVectors(NamedTuple):
                 vectors.store_calibration(calibration, 0.0)  # does not wait for the lock
         # Ranking weights and calibration are fitted to the cosines of the built-in model.
         reference, static = read_card(DATA).calibration, read_card(STATIC).calibration
-        share = 1.0  # the anchors are English, so they do not measure a multilingual model
+        share = 1.0  # the anchors are English and cannot measure a multilingual model
         if card is None:
             gain = reference.separation - static.separation
             share = min(max((calibration.separation - static.separation) / gain, 0.0), 1.0)
@@ -158,5 +157,5 @@ class TransformerVectors(NamedTuple):
 
 
 def failure_note(error: MemvaultError) -> str:
-    """Return the note for a search without transformer vectors, because these failed."""
+    """Return the note for a search without transformer vectors after a failure."""
     return f"{error.message}: the built-in table answers alone; {error.hint}"

@@ -1,4 +1,4 @@
-"""Compute transformer vectors, and drop those that are no longer needed."""
+"""Compute transformer vectors, and drop vectors that are no longer needed."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ if TYPE_CHECKING:
     from memvault.index.embedding.token_vectors import TextVectors
 
 _MAX_EXCESS = 1.1
-"""How far the tokens may exceed the allowed number until ``compact`` drops some."""
+"""The factor by which the tokens may exceed the limit before ``compact`` drops some."""
 _BATCH = 32
-"""Passages embedded at once: with more, processors wait for each other less often, but the process
-may stop only between batches."""
+"""Passages per batch: larger batches keep processors busier, but the process can stop only between
+batches.
+"""
 
 
 class TransformerWriter(NamedTuple):
-    """Adds to the vectors of a model, and deletes those of unused models."""
+    """A writer that extends a model's vectors and deletes unused models."""
 
     model: TransformerModel
 
     def missing(self, uids: Integers, hashes: Hashes, beginning: int) -> tuple[set[int], set[int]]:
-        """Return the memories without a vector of one of their first passages, and of a later one.
+        """Return the memories that lack a vector of a first passage, and of a later one.
 
-        ``uids`` and ``hashes`` are those of all passages, and ``beginning`` is how many of a memory
-        are the first.
+        ``uids`` and ``hashes`` cover all passages; the first ``beginning`` passages of a memory are
+        its first ones.
         """
         is_missing = self._is_missing(hashes)
         firsts = np.flatnonzero(np.append(True, uids[1:] != uids[:-1])[: len(uids)])
@@ -59,20 +60,20 @@ class TransformerWriter(NamedTuple):
     def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
         """Embed the passages that lack vectors, memory by memory, in the given order.
 
-        ``memories`` yields each memory's passage texts. ``should_continue`` is called with the
-        number of memories done before anything is written, and stops the work by returning False. A
-        successful write clears an earlier failure.
+        ``memories`` yields each memory's passage texts. ``should_continue`` is called before each
+        write with the number of memories done, and stops the work by returning False. A successful
+        write clears an earlier failure.
 
         Raises:
-            EmbedderError: the model cannot be used.
-            OSError: the vectors cannot be written.
+            EmbedderError: if the model cannot be used.
+            OSError: if the vectors cannot be written.
         """
         from concurrent.futures import ThreadPoolExecutor
 
         file = self._open_or_create()
         embedder = self.model.embedder()
         texts = _lacking_texts(memories, file)
-        with ThreadPoolExecutor(1) as ahead:  # the next batch is read, and the last one written
+        with ThreadPoolExecutor(1) as ahead:  # the next batch is read, and the previous one written
             last: tuple[list[tuple[int, str]], Future[list[TextVectors]]] | None = None
             began, count = time.monotonic(), 0
             while batch := list(islice(texts, _BATCH)):
@@ -95,7 +96,7 @@ class TransformerWriter(NamedTuple):
         running: Future[list[TextVectors]],
         should_continue: Callable[[int], bool],
     ) -> bool:
-        """Add the vectors of a batch when they are computed; return whether to continue."""
+        """Add the vectors of a batch once computed; return whether to continue."""
         codec, vectors = self.model.embedder().codec, running.result()
         if not should_continue(batch[-1][0]):
             return False
@@ -108,7 +109,7 @@ class TransformerWriter(NamedTuple):
         return True
 
     def _open_or_create(self) -> TransformerVectorFile:
-        """Return the file of vectors to add to, created if missing, with its calibration known."""
+        """Open or create the vector file to extend, and make sure its calibration is known."""
         embedder = self.model.embedder()
         file = self.model.opened()
         existing = embedder.calibration or (file.card.calibration if file else None)
@@ -123,29 +124,28 @@ class TransformerWriter(NamedTuple):
         return file
 
     def compact(self, hashes: Sequence[int]) -> None:
-        """Drop vectors that are not used and tokens that are too many, as the file's ``compact``.
+        """Drop unused vectors and surplus tokens (``TransformerVectorFile.compact``).
 
-        ``hashes`` are those of the passages of all memories, the most important first.
+        ``hashes`` are those of the passages of all memories, most important first.
         """
         vectors = self.model.opened()
         if vectors is not None:
             vectors.compact(np.array(hashes, np.uint64), self._max_tokens(vectors))
 
     def _max_tokens(self, vectors: TransformerVectorFile) -> int:
-        """Return how many tokens the settings allow to be stored."""
+        """Return the maximum number of tokens to store, by the settings."""
         megabytes = self.model.store.settings.embedder.token_megabytes
         return int(megabytes * 1_000_000) // max(vectors.card.token_width, 1)
 
     def finish(self) -> None:
-        """Clear failures and delete unused models: no vector is missing any more."""
+        """Clear failures and delete unused models, since no vector is missing."""
         background_embedding.clear_failure(self.model.folder)
         self.delete_unused_models()
 
     def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used.
 
-        Nothing is deleted if the model in the settings may not be used at present, because that may
-        change.
+        Nothing is deleted while the configured model may not be used, because that may change.
         """
         for entry in self.unused_models():
             import shutil
@@ -155,8 +155,8 @@ class TransformerWriter(NamedTuple):
     def unused_models(self) -> list[Path]:
         """Return the folders that ``delete_unused_models`` would delete.
 
-        Vectors that another version of the program has made with its version of the same model are
-        deleted when they have not been used for 30 days.
+        Vectors of the same model made by another version of the program are deleted after 30 days
+        without use.
         """
         if self.model.folder is None or self.model.mode == "off" or self.model.choice.note:
             return []

@@ -1,4 +1,4 @@
-"""Search by static vectors, and by transformer vectors as far as there are any."""
+"""Search by static vectors, and by transformer vectors where available."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ _NOTHING = ScoredPassages(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zero
 
 
 class VectorSearch(NamedTuple):
-    """A search by vectors: those of a commit, and of memories that are not in it yet.
+    """A search over the vectors of a commit and of memories that are not committed yet.
 
-    ``stored`` is None if no memory of the commit has vectors, ``transformer`` if there can be none.
-    ``load_table`` returns the static embedding table, and raises ``EmbedderError`` if it cannot be
-    loaded. ``waiting`` is the number of memories that have no vectors and are not embedded by the
-    search either. ``note`` is why their transformer vectors could not be computed.
+    ``stored`` is None if no committed memory has vectors, ``transformer`` if transformer vectors
+    are not available. ``load_table`` returns the static embedding table, and raises
+    ``EmbedderError`` if it cannot be loaded. ``waiting`` is the number of memories without vectors
+    that the search does not embed either. ``note`` explains why their transformer vectors could not
+    be computed.
     """
 
     stored: Vectors | None
@@ -44,10 +45,10 @@ class VectorSearch(NamedTuple):
         overlay: Mapping[int, list[str]],
         manifest: Manifest | None,
     ) -> VectorAnswer:
-        """Return the memories nearest to a text; raises ``EmbedderError``.
+        """See ``View.nearest``.
 
-        ``visible`` are all memories that exist, None for those of the ``manifest``, and ``overlay``
-        the passages of those that are not in the commit.
+        ``visible`` are all existing memories, None for those of the ``manifest``, and ``overlay``
+        has the passages of memories that are not committed.
         """
         if self.stored is None and not overlay:
             return VectorAnswer(waiting=self.waiting, notes=self._notes(""))
@@ -117,7 +118,7 @@ class VectorSearch(NamedTuple):
         passages: Mapping[int, Sequence[int]],
         overlay: Mapping[int, list[str]],
     ) -> dict[int, float]:
-        """Return how well a query's tokens match those of passages, as ``View.token_matches``."""
+        """See ``View.token_matches``."""
         if self.transformer is None:
             return {}
         hashes: dict[int, list[int]] = {uid: [] for uid in passages}
@@ -145,9 +146,9 @@ class VectorSearch(NamedTuple):
     def similarity_matrix(
         self, passages: Mapping[int, int], overlay: Mapping[int, list[str]]
     ) -> list[list[float]]:
-        """Return the pairwise similarities, in 0..1, of one passage of each memory.
+        """See ``View.similarity_matrix``.
 
-        It is empty unless all of the memories have vectors, or if the table cannot be loaded.
+        Also empty if the table cannot be loaded.
         """
         try:
             table = self.load_table()
@@ -166,8 +167,8 @@ class VectorSearch(NamedTuple):
 
 
 def _has_others(passages: ScoredPassages, manifest: Manifest | None) -> bool:
-    """Return whether passages may be of removed memories, which keep their rows for a while.
+    """Return whether passages may include removed memories, whose rows are kept for a while.
 
-    If each memory of the manifest has a passage, there are as many only if there are no others.
+    If every memory of the manifest has a passage, equal counts mean that there are no others.
     """
     return manifest is None or len(passages.firsts) != manifest.count()

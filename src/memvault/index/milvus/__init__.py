@@ -8,7 +8,7 @@ its own, so that a new one can be uploaded while other machines read the old one
 ``client`` and ``collection_schema`` are the only modules that import pymilvus; ``engine_errors``
 maps its errors, and ``deadline`` limits how long calls may take. ``keyword_rows``, ``vector_rows``
 and ``text_rows`` store terms, vectors and texts; terms are encoded so that no analyzer splits them.
-``published`` has the backend of a vault that this machine publishes, ``remote`` the index of a
-vault that another machine publishes, and ``publication`` describes a published index. ``access``
+``published`` is the backend of a vault that this machine publishes, ``remote`` the index of a vault
+published by another machine, and ``publication`` the description of a published index. ``access``
 opens them if the user allowed the engine.
 """

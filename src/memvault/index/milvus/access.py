@@ -1,7 +1,7 @@
-"""Access to engines: which ones the user of this machine allowed, and what is opened there.
+"""Access to engines: open the ones that the user of this machine allowed.
 
-A vault's settings may come from anyone. An engine that they name is therefore not contacted, and
-receives nothing, until a user of this machine publishes the vault there: ``memvault index push``.
+A vault's settings may be untrusted. An engine in them is therefore not contacted, and receives
+nothing, until a user of this machine publishes the vault there with ``memvault index push``.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from memvault.store.memory_store import MemoryStore
 
 KIND = "engine"
 _TOKEN_GRANT = Path("/"), "token", ""
-"""The key of the grant for the engine token, which belongs to no vault."""
+"""The key of the engine token's grant, which is not specific to a vault."""
 
 
 def open_publisher(store: MemoryStore, index_folder: IndexFolder, progress: Progress) -> Publisher:
-    """Return the publisher of a vault on this machine; the engine must be allowed."""
+    """Return the publisher of a local vault; its engine must be allowed."""
     shared = store.settings.index
     publisher_id = str(granted(store.root, shared)["publisher_id"])
     backend = PublishingBackend(store, engine_of(shared), shared.vault, publisher_id, progress)
@@ -41,7 +41,7 @@ def open_remote(
     """Return the index of a vault that another machine publishes.
 
     Raises:
-        Refused: the memories are in an engine that cannot be contacted.
+        Refused: if the engine is not allowed or cannot be contacted.
     """
     if why_unavailable(root, settings.index):
         raise Refused(
@@ -53,12 +53,12 @@ def open_remote(
 
 
 def engine_of(shared: EngineSettings, may_create: bool = True) -> EngineClient:
-    """Return a client of the engine in the settings; it connects when it is first used.
+    """Return a client of the configured engine, which connects on first use.
 
-    With ``may_create``, as for sending a vault, missing parts of the engine are created.
+    With ``may_create``, missing collections are created.
 
     Raises:
-        UsageError: the value of the token is invalid.
+        UsageError: if the token is invalid.
     """
     uri = shared.uri if "://" in shared.uri else str(expand_home(shared.uri))
     token = os.environ.get(TOKEN, "")
@@ -71,7 +71,7 @@ def engine_of(shared: EngineSettings, may_create: bool = True) -> EngineClient:
 
 
 def why_unavailable(root: Path, shared: EngineSettings) -> str:
-    """Return why the engine in the settings cannot be used; empty if it can."""
+    """Return why the configured engine cannot be used; empty if it can."""
     if find_spec("pymilvus") is None:
         return f"memvault.toml uses Milvus, which needs the extra milvus: {INSTALL} '.[milvus]'"
     if not shared.uri or not shared.vault or not granted(root, shared):
@@ -86,9 +86,9 @@ def granted(root: Path, shared: EngineSettings) -> dict[str, object]:
 
 
 def begin_grant(root: Path, shared: EngineSettings) -> str:
-    """Allow the engine of a vault for a first upload; return the publisher's id.
+    """Allow a vault's engine for a first upload; return the publisher's id.
 
-    An upload that failed before kept its id, since the engine may have stored it.
+    The id of an earlier failed upload is reused, since the engine may have stored it.
     """
     import secrets
 
@@ -98,9 +98,9 @@ def begin_grant(root: Path, shared: EngineSettings) -> str:
 
 
 def grant(root: Path, shared: EngineSettings, publisher_id: str, pending: bool = False) -> None:
-    """Allow the engine of a vault; raises ``StorageError``.
+    """Allow a vault's engine; raises ``StorageError``.
 
-    A ``pending`` grant keeps the publisher's id of a failed upload and allows nothing.
+    A ``pending`` grant only stores the publisher's id after a failed upload, and allows nothing.
     """
     data = {"publisher_id": publisher_id, **({"pending": True} if pending else {})}
     grants.add(root, KIND, _grant_name(shared), data)
@@ -119,14 +119,14 @@ def revoke(root: Path, shared: EngineSettings) -> None:
 
 
 def allow_token(uri: str, is_typed: bool) -> None:
-    """Allow sending the token of the environment, if there is one, to an engine's address.
+    """Allow sending the environment's token, if set, to an engine's address.
 
-    An address that a person did not type (``is_typed``) comes from a vault's settings, which
-    anyone may have written, so it never receives the token. A file of milvus-lite receives none.
+    An address that a person did not type (``is_typed``) comes from untrusted settings, so it never
+    receives the token. Neither does a milvus-lite file.
 
     Raises:
-        Refused: the address was not typed, now or before.
-        StorageError: the decision cannot be stored.
+        Refused: if the address was never typed.
+        StorageError: if the decision cannot be stored.
     """
     allowed_addresses = _token_addresses()
     if not os.environ.get(TOKEN) or uri in allowed_addresses or "://" not in uri:
@@ -145,7 +145,7 @@ def allow_token(uri: str, is_typed: bool) -> None:
 
 
 def _token_addresses() -> list[str]:
-    """Return the addresses to which the token of the environment may be sent."""
+    """Return the addresses to which the environment's token may be sent."""
     try:
         return [str(uri) for uri in grants.get(*_TOKEN_GRANT).get("addresses", ())]
     except MemvaultError:

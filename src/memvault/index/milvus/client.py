@@ -35,28 +35,28 @@ Row = dict[str, Any]
 KINDS = ("words", "passages", "memories")
 _BATCH_BYTES = 4_000_000
 _MAX_PUSHDOWN_KEYS = 5_000
-"""The maximum number of memories in a filter of the engine; larger sets are filtered here."""
+"""The maximum number of memories in an engine filter; larger sets are filtered on this machine."""
 MAX_ROWS = 16_000
-"""The maximum number of rows of one answer; Milvus returns no more than 16,384."""
+"""The maximum number of rows per answer; Milvus returns at most 16,384."""
 _PAGE_ROWS = 1_000
 _TEXT_PAGE_ROWS = 100
 
 
 class Hit(NamedTuple):
-    """A row that was found, and its score."""
+    """A matching row and its score."""
 
     row: Row
     score: float
 
 
 class EngineClient:
-    """The rows of all vaults in an engine, which is connected to on first use.
+    """The rows of all vaults in an engine, which is connected on first use.
 
-    Readers set ``may_create`` to False: then no file and no collections are created.
+    Readers set ``may_create`` to False, so that no file or collection is created.
 
     Raises:
-        EngineUnavailable: it does not answer in time.
-        EngineRefused: the token is refused, or the collections are another program's.
+        EngineUnavailable: if it does not respond in time.
+        EngineRefused: if the token is refused, or the collections belong to another program.
     """
 
     def __init__(self, where: EngineAddress, may_create: bool = True) -> None:
@@ -68,7 +68,7 @@ class EngineClient:
 
     @contextlib.contextmanager
     def patient(self) -> Iterator[None]:
-        """Allow each call a minute, once the engine answers; the user waits for the whole."""
+        """Allow a minute per call once the engine responds, for a complete upload."""
         name = self.where.collection
         self._call(lambda client, timeout: client.has_collection(name, timeout=timeout))
         with self.deadlines.patient():
@@ -103,10 +103,10 @@ class EngineClient:
                 self._load_again(ends)
 
     def _load_again(self, ends: float) -> None:
-        """Load the collections again, as a restarted engine may have unloaded them."""
+        """Load the collections again, since a restarted engine may have unloaded them."""
         for name in self._ready:
             timeout = max(_RETRY_PAUSE, ends - time.monotonic())
-            with contextlib.suppress(Exception):  # the call that needs it reports the error
+            with contextlib.suppress(Exception):  # the next call reports the error
                 self._opened(timeout).load_collection(name, timeout=timeout)
 
     def _opened(self, seconds: float) -> Any:
@@ -116,7 +116,7 @@ class EngineClient:
                 raise CollectionMissing(f"file {self.where.uri}")
             from pymilvus import MilvusClient
 
-            for noisy in _LOGGERS:  # their errors are reported by this module
+            for noisy in _LOGGERS:  # this module reports their errors
                 logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
             self._client = MilvusClient(
                 self.where.uri, token=self.where.token, timeout=seconds, dedicated=True
@@ -126,7 +126,7 @@ class EngineClient:
     def search_keywords(
         self, vault: str, generation: str, query: str, limit: int, among: Sequence[int] | None
     ) -> list[Hit]:
-        """Return the documents of a vault that match a query's tokens best."""
+        """Return the documents of a vault that best match a query's tokens."""
         where = _memory_filter(vault, generation, among)
         fields = ("uid", "block", "text", "lengths")
         return self._search("words", where, "sparse", query, limit, fields)
@@ -171,7 +171,7 @@ class EngineClient:
     def generation_rows(
         self, kind: str, vault: str, generation: str, fields: Sequence[str], above: int = -1
     ) -> Iterator[Row]:
-        """Yield all rows of one generation with a uid greater than ``above``."""
+        """Yield all rows of a generation with a uid greater than ``above``."""
         where = f"{_generation_filter(vault, generation)} and uid > {above}"
         yield from self._pages(self._collection(kind), where, fields, MAX_ROWS)
 
@@ -201,7 +201,7 @@ class EngineClient:
             self._remove(kind, f"{_generation_filter(vault, generation)} and uid in {batch}")
 
     def delete_from(self, kind: str, vault: str, generation: str, uid: int) -> None:
-        """Delete the rows of all memories with this uid or a higher one."""
+        """Delete the rows of all memories with at least this uid."""
         self._remove(kind, f"{_generation_filter(vault, generation)} and uid >= {uid}")
 
     def delete_other_generations(self, kind: str, vault: str, generation: str) -> None:
@@ -303,7 +303,7 @@ class EngineClient:
                 pages.close()
 
     def _collection(self, kind: str) -> str:
-        """Return a collection's name, after creating it if necessary, checking and loading it."""
+        """Return a collection's name after creating it if necessary, checking and loading it."""
         name = f"{self.where.collection}_{kind}"
         if name not in self._ready:
             exists = self._call(
@@ -321,7 +321,7 @@ class EngineClient:
         return name
 
     def _check(self, name: str, kind: str) -> None:
-        """Check that a collection has the schema of this version and of this embedder's vectors."""
+        """Check that a collection has this version's schema and this embedder's vector size."""
         description = self._call(
             lambda client, timeout: client.describe_collection(name, timeout=timeout)
         )
@@ -354,7 +354,7 @@ def _drop_collection(name: str, client: Any, timeout: float) -> None:
 
 
 def pushdown_keys(among: Set[int] | None) -> list[int] | None:
-    """Return the memories to limit a search to in the engine; None for no limit."""
+    """Return the memories to pass to the engine as a filter; None for no filter."""
     few = among is not None and len(among) <= _MAX_PUSHDOWN_KEYS
     return sorted(uid for uid in among if uid >= 0) if few and among is not None else None
 

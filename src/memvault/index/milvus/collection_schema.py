@@ -9,7 +9,7 @@ from memvault.index.embedding.embedder import read_card
 from memvault.index.embedding.wordpiece import DATA
 
 FORMAT = "format_2"
-"""A field whose name is the version of the rows; not all engines keep other metadata."""
+"""A field whose name is the version of the rows; not all engines store other metadata."""
 TEXT = 65_535
 """The maximum size in bytes of a text field in Milvus."""
 
@@ -62,7 +62,7 @@ def collection_schema(kind: str) -> tuple[Any, Any]:
 
 
 def signature(fields: Sequence[dict[str, Any]]) -> set[tuple[str, str]]:
-    """Return the names of fields with their types and sizes."""
+    """Return the names, types and sizes of fields."""
     names = set()
     for field in fields:
         size = field.get("params", {}).get("dim") or field.get("params", {}).get("max_length") or ""

@@ -1,4 +1,4 @@
-"""How long the calls of an engine's client may take, alone and together for one view."""
+"""Time limits for the calls of an engine client, for each call and for each view."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from memvault.index.milvus.engine_errors import EngineRefused, EngineUnavailable
 from memvault.index.protocol import StaleView
 
 _PATIENT_SECONDS = 60.0
-"""Seconds that a call may take while a user waits for a complete upload."""
+"""Seconds per call while a user waits for a complete upload."""
 
 
 class Deadlines:
     """The time limits of a client's calls.
 
-    A call may take ``seconds``; so may a refresh and the searches in its view together, of which
-    only the time in calls counts.
+    A call may take ``seconds``. A refresh and the searches in its view may also take ``seconds`` in
+    total, counting only the time in calls.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -29,7 +29,7 @@ class Deadlines:
         self._view_error: MemvaultError | None = None
 
     def next_end(self) -> float:
-        """Return the time of the monotonic clock at which a call that begins now must end."""
+        """Return the monotonic time at which a call that begins now must end."""
         now = time.monotonic()
         if self._is_patient:
             return now + _PATIENT_SECONDS
@@ -37,7 +37,7 @@ class Deadlines:
 
     @contextlib.contextmanager
     def patient(self) -> Iterator[None]:
-        """Allow each call a minute, since the user waits for the complete work."""
+        """Allow a minute per call, since the user waits for the complete work."""
         before, self._is_patient = self._is_patient, True
         try:
             yield
@@ -46,11 +46,11 @@ class Deadlines:
 
     @contextlib.contextmanager
     def refresh(self) -> Iterator[None]:
-        """Make the calls of a refresh, with which a new view begins.
+        """Make the calls of a refresh, which begins a new view.
 
         Raises:
-            EngineUnavailable: the engine did not answer a search in the last view.
-            EngineRefused: it refused that.
+            EngineUnavailable: if the engine did not respond to a search in the last view.
+            EngineRefused: if it refused that search.
         """
         self._view_seconds = self._seconds
         error, self._view_error = self._view_error, None
@@ -61,10 +61,11 @@ class Deadlines:
 
     @contextlib.contextmanager
     def search(self) -> Iterator[None]:
-        """Make the calls of a search in the present view.
+        """Make the calls of a search in the current view.
 
         Raises:
-            StaleView: the engine does not answer, or refuses; the next refresh raises the reason.
+            StaleView: if the engine does not respond, or refuses; the next refresh raises the
+            reason.
         """
         try:
             with self._limited():

@@ -1,4 +1,4 @@
-"""The address of an engine, and the errors of this program for those of its client."""
+"""The address of an engine, and the mapping of its client's errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - the name of a variable, not a to
 
 
 class EngineUnavailable(BackendUnavailable):
-    """The engine does not answer."""
+    """The engine does not respond."""
 
     code = "engine_away"
 
 
 class EngineRefused(Refused):
-    """The engine denies access, or its collections are not memvault's."""
+    """The engine denies access, or its collections belong to another program."""
 
 
 class CollectionMissing(EngineRefused):
@@ -36,8 +36,8 @@ class CollectionMissing(EngineRefused):
 class EngineAddress(NamedTuple):
     """The address or file of an engine, the name of its collections, and the token.
 
-    ``timeout`` is the number of seconds that one call may take, and that a refresh and the
-    searches after it may take together.
+    ``timeout`` is the number of seconds allowed for one call, and for a refresh and the following
+    searches in total.
     """
 
     uri: str
@@ -52,7 +52,7 @@ def display_address(where: EngineAddress) -> str:
 
 
 def _status_code(error: BaseException) -> str:
-    """Return the gRPC status of an error; for a refusal the client sets it only in the cause."""
+    """Return the gRPC status of an error; refusals have it only in the cause."""
     code = getattr(error, "code", None)
     return str(getattr(code(), "name", "")) if callable(code) else ""
 
@@ -60,7 +60,7 @@ def _status_code(error: BaseException) -> str:
 def _without_names(text: str, where: EngineAddress) -> str:
     """Return a message in lower case without the names of the engine and its collections.
 
-    These names are chosen by users and must not be mistaken for error texts.
+    Users choose these names, which must not be mistaken for error texts.
     """
     address = display_address(where)
     host = address.partition("/")[0].rpartition(":")[0] or address
@@ -74,7 +74,7 @@ def _without_names(text: str, where: EngineAddress) -> str:
 
 
 def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
-    """Return the error of this program for an error of the client; None for any other error."""
+    """Map an error of the client to one of this program; None for any other error."""
     module = type(error).__module__
     if not module.startswith(("pymilvus", "grpc", "milvus_lite")):
         return None

@@ -1,9 +1,9 @@
 """The keyword index of one vault's memories, stored in Milvus.
 
-Milvus selects candidates with its own BM25 over our encoded terms; field weights are expressed by
-repeating terms in the query. The candidates are then scored by the same function and the same
-counts as in the local index: the frequency of a term in each field, the lengths of the fields, and
-the number of the vault's documents that contain each term.
+Milvus selects candidates with its own BM25 over encoded terms; field weights are expressed by
+repeating terms in the query. The candidates are then scored like in the local index, with the same
+counts: term frequencies by field, field lengths, and the number of the vault's documents that
+contain each term.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ def encode_term(field: str, term: str) -> str:
 
 
 def encode_document(fields: Mapping[str, Counter[str]]) -> Iterator[str]:
-    """Yield the tokens of a document, each as often as its term occurs."""
+    """Yield a document's tokens, each as often as its term occurs."""
     for name, terms in fields.items():
         for term, count in terms.items():
             yield from [encode_term(name, term)] * count
 
 
 def encode_group(group: Iterable[str], is_whole: bool) -> list[str]:
-    """Return the tokens of which a memory may contain any, for a group or for an exact term."""
+    """Return the alternative tokens of a group or an exact term."""
     names = (EXACT_FIELD,) if is_whole else tuple(FIELDS)
     return [encode_term(name, term) for term in group for name in names]
 
 
 def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
-    """Return a query text that repeats each token twice its field's weight, to weight it."""
+    """Return a query text that repeats each token twice its field's weight."""
     tokens: list[str] = []
     for terms, names in (
         (groups, tuple(FIELDS)),
@@ -80,19 +80,20 @@ def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
 _STATE_PREFIX = "engine-"
 """The prefix of a state file; each commit has a separate file."""
 _MAX_PIECE_BYTES = 60_000
-"""The maximum size in bytes of a document's tokens in one row; longer ones use several rows."""
+"""The maximum size in bytes of a document's tokens in one row; longer documents use several
+rows."""
 _MAX_REMOVED_UIDS = 500
-"""How many of the memories removed last a state lists."""
+"""The number of most recently removed memories that a state lists."""
 _CANDIDATE_FACTOR = 4
 _MIN_CANDIDATES = 400
-"""The minimum number of candidates to score; usually it is four times the limit of the query."""
+"""The minimum number of candidates to score; usually it is four times the query's limit."""
 
 
 class GenerationState(NamedTuple):
-    """The generation of rows that belongs to a commit, and its number of documents.
+    """The generation of rows of a commit, and its number of documents.
 
-    ``removed`` counts all memories ever removed, and ``recently_removed`` are the uids of the last
-    of them, so that another machine can remove those from its copy without listing all.
+    ``removed`` counts all memories ever removed, and ``recently_removed`` has the uids of the last
+    ones, so that another machine can remove them from its copy without listing all.
     """
 
     generation: str
@@ -102,7 +103,7 @@ class GenerationState(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """Documents by memory and block: the frequency of each token in them, and their field lengths.
+    """Documents by memory and block: the frequency of each token, and field lengths.
 
     ``is_all`` is whether no other document contains any of the tokens.
     """
@@ -160,15 +161,15 @@ class MilvusKeywordStore:
         self._progress = progress
         self._name = next((name for name in files if name.startswith(_STATE_PREFIX)), "")
         self._state: GenerationState | None = None
-        with suppress(IndexCorrupted):  # the generation is not begun yet
+        with suppress(IndexCorrupted):  # the generation has not begun yet
             self._state = self._read()
 
     @property
     def state(self) -> GenerationState:
-        """The generation at the time when the store was opened, to which the manifest belongs.
+        """Return the generation when the store was opened, to which the manifest belongs.
 
         Raises:
-            IndexCorrupted: the state is missing or invalid.
+            IndexCorrupted: if the state is missing or invalid.
         """
         if self._state is None:
             self._state = self._read()
@@ -192,8 +193,8 @@ class MilvusKeywordStore:
     def set_generation(self, state: GenerationState) -> None:
         """Use another generation or document count from the next commit on.
 
-        The state of the last commit is kept until after the next commit, so that a process killed
-        before that loses nothing.
+        The state of the last commit is kept until after the next one, so that a process killed in
+        between loses nothing.
         """
         assert self._folder is not None
         for path in self._folder.glob(f"{_STATE_PREFIX}*"):
@@ -225,7 +226,7 @@ class MilvusKeywordStore:
             found_uids |= {uid for uid, _ in found_blocks}
             for kind in ("words", "memories"):
                 self._engine.delete(kind, self._vault, state.generation, batch)
-        if len(found_uids) < len(removed_uids):  # an interrupted attempt has deleted some already
+        if len(found_uids) < len(removed_uids):  # an interrupted attempt may have deleted some
             documents = self._counted(state)
         if added:  # an interrupted attempt may have left rows with these uids
             first_uid = min(document.uid for document in added)
@@ -278,7 +279,7 @@ class MilvusKeywordStore:
                     else in_engine
                 )
                 document_counts = list(map(counted, tokens))
-        if self._folder is not None and not self.files():  # maybe rebuilt, and the rows deleted
+        if self._folder is not None and not self.files():  # it may be rebuilt, and the rows deleted
             raise StaleView
         return [candidates.segment(state.documents, document_counts)]
 

@@ -1,4 +1,4 @@
-"""The backend of an index whose keyword index and vectors are in an engine."""
+"""A backend whose keyword index and vectors are in an engine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MilvusBackend:
         files: IndexFiles,  # noqa: ARG002  # see ``PublishingBackend``
         is_patient: bool = False,  # noqa: ARG002
     ) -> AbstractContextManager[None]:
-        """Do nothing, as this machine publishes nothing."""
+        """Do nothing, since this machine publishes nothing."""
         return nullcontext()
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class MilvusBackend:
         return self.open_keyword(files.keyword_folder, opened.commit.files)
 
     def open_keyword(self, folder: Path | None, files: Iterable[str]) -> MilvusKeywordStore:
-        """Open the keyword index of a commit's files in a folder, or an empty one."""
+        """See ``Backend.open_keyword``."""
         return MilvusKeywordStore(self.engine, self.vault, folder, files, self.progress)
 
     def create_keyword(self, folder: Path) -> MilvusKeywordStore:
@@ -59,17 +59,17 @@ class MilvusBackend:
         return created
 
     def open_vectors(self, folder: Path, manifest: int) -> MilvusVectorStore | None:
-        """Open the vectors that belong to a manifest; None if there are none."""
+        """See ``Backend.open_vectors``."""
         from memvault.index.milvus.vector_rows import MilvusVectorStore
 
         return MilvusVectorStore.open(self.engine, self.vault, folder, manifest)
 
     def create_vectors(self, folder: Path, card: VectorCard) -> MilvusVectorStore:
-        """Create an empty store of vectors."""
+        """See ``Backend.create_vectors``."""
         from memvault.index.milvus.vector_rows import MilvusVectorStore
 
         return MilvusVectorStore.create(self.engine, self.vault, folder, card)
 
     def delete_vectors(self, manifest: int, uids: Sequence[int]) -> None:
-        """Delete the vectors of removed memories."""
+        """See ``Backend.delete_vectors``."""
         self.engine.delete("passages", self.vault, vector_generation(manifest), uids)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Self
 
 _GENERATION = re.compile(r"[0-9a-f]{1,40}")
 _MAX_NUMBER = 1 << 40
-"""The limit that no count of memories and no uid exceeds."""
+"""An upper limit for counts of memories and for uids."""
 NOTHING = "0"
-"""The generation of a vault that has not been published yet."""
+"""The generation of an unpublished vault."""
 
 
 class Publication(NamedTuple):
@@ -19,9 +19,9 @@ class Publication(NamedTuple):
     ``publisher`` is an id, and ``host`` the machine's name. ``words`` and ``passages`` are the
     current generations of rows; ``passages`` is empty if there are no vectors. ``documents`` counts
     the documents of the keyword index, and ``memories`` the files. ``removed`` counts all memories
-    ever removed, and ``recently_removed`` are the uids of the last of them. ``state`` changes
-    whenever anything in the index does, ``version`` is the version of the program that computed the
-    rows, and ``published_at`` the time of the upload.
+    ever removed, and ``recently_removed`` has the uids of the last ones. ``state`` changes with
+    every change of the index, ``version`` is the program version that computed the rows, and
+    ``published_at`` the time of the upload.
     """
 
     publisher: str
@@ -39,7 +39,7 @@ class Publication(NamedTuple):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """Parse what an engine returns; invalid values are replaced by defaults.
+        """Parse an engine's answer; invalid values are replaced by defaults.
 
         Others may write to the engine, so nothing in it is trusted.
         """
@@ -62,16 +62,16 @@ class Publication(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether its generations are well-formed."""
+        """Return whether its generations are well-formed."""
         return all(map(_GENERATION.fullmatch, (self.words, self.passages or NOTHING)))
 
     def about(self) -> dict[str, Any]:
-        """Return the fields that are shown to a user."""
+        """Return the fields to show to a user."""
         return {"host": self.host, "sent": self.published_at, "documents": self.documents}
 
 
 def vector_generation(manifest: int) -> str:
-    """Return the generation of the vectors that belong to a manifest."""
+    """Return the generation of a manifest's vectors."""
     return f"{manifest:x}"
 
 

@@ -25,12 +25,12 @@ from memvault.store.memory_store import MemoryStore
 
 
 def publication_version() -> str:
-    """Return the versions of the terms, passages and vectors that this program computes."""
+    """Return the versions of this program's terms, passages and vectors."""
     return f"{INDEX_VERSION} {read_card(DATA).version}"
 
 
 def index_name(where: EngineAddress, vault: str) -> str:
-    """Return the name of the folder of an index in an engine."""
+    """Return the folder name of an index in an engine."""
     digest = hashlib.sha256(f"{where.uri}\n{where.collection}\n{vault}".encode()).hexdigest()
     return f"engine-{digest[:16]}"
 
@@ -38,9 +38,9 @@ def index_name(where: EngineAddress, vault: str) -> str:
 class PublishingBackend(MilvusBackend):
     """The backend of a vault that this machine publishes.
 
-    The manifest on this machine records what was uploaded. Before each answer the folder is
-    compared with the manifest, and the differences are uploaded. ``publisher_id`` is the id of the
-    one machine that may publish the vault.
+    The local manifest records the uploaded rows. Before each answer the folder is compared with the
+    manifest, and the differences are uploaded. ``publisher_id`` is the id of the only machine that
+    may publish the vault.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class PublishingBackend(MilvusBackend):
 
     @contextlib.contextmanager
     def refreshing(self, files: IndexFiles, is_patient: bool = False) -> Iterator[None]:
-        """Check that this machine publishes the vault; afterwards publish the index.
+        """Check that this machine publishes the vault, and publish the index afterwards.
 
         Raises:
-            EngineUnavailable: the engine does not answer.
-            EngineRefused: it denies access, or another machine publishes this vault.
+            EngineUnavailable: if the engine does not respond.
+            EngineRefused: if it denies access, or another machine publishes this vault.
         """
         with self.engine.patient() if is_patient else contextlib.nullcontext():
             with self.engine.deadlines.refresh():
@@ -78,8 +78,7 @@ class PublishingBackend(MilvusBackend):
     def _checked(self, files: IndexFiles) -> Publication:
         """Return the vault's publication; if the engine has none, everything is uploaded again.
 
-        The publication is stored before anything is uploaded, so that an interrupted upload
-        continues where it stopped.
+        The publication is stored before any upload, so that an interrupted upload can be resumed.
         """
         publication = self.engine.publication(self.vault)
         if publication is None:
@@ -105,7 +104,7 @@ class PublishingBackend(MilvusBackend):
     def _upload_texts(self, files: IndexFiles) -> bool:
         """Upload the texts that the engine lacks, unless another process is doing so.
 
-        Return whether all texts are uploaded; until then no new publication is stored.
+        Returns whether all texts are uploaded; until then no new publication is stored.
         """
         opened, keyword_store = files.opened, self.keyword_store(files)
         if opened is None or keyword_store is None:
@@ -152,9 +151,9 @@ class PublishingBackend(MilvusBackend):
 
 
 class Publisher:
-    """Publishes a vault's index to an engine, and compares both.
+    """A publisher of a vault's index that can also compare it with the engine.
 
-    With ``fallback``, an index on this machine answers while the engine is unavailable.
+    With ``fallback``, a local index answers while the engine is unavailable.
     """
 
     def __init__(
@@ -186,10 +185,9 @@ class Publisher:
             return backend.engine.publication(backend.vault)
 
     def take_over(self) -> None:
-        """Become the machine that publishes the vault, whichever did before.
+        """Make this machine the vault's publisher, whichever machine was before.
 
-        The previous publisher deleted what this machine had uploaded before, so everything is
-        uploaded again.
+        The previous publisher deleted the rows of this machine, so everything is uploaded again.
         """
         backend, files = self.backend, self.index.files
         publication = backend.engine.publication(backend.vault)
@@ -202,7 +200,7 @@ class Publisher:
             )
 
     def differences(self) -> str:
-        """Return how the engine's rows differ from what was uploaded; empty if they match.
+        """Return how the engine's rows differ from the uploaded rows; empty if they match.
 
         A memory gets a new uid whenever its text changes, so comparing uids is sufficient.
         """
@@ -232,7 +230,7 @@ class Publisher:
         self.index.close()
 
     def _lost_vectors(self) -> set[int]:
-        """Return the memories whose vectors were uploaded but are missing from the engine."""
+        """Return the memories whose uploaded vectors are missing from the engine."""
         backend, opened = self.backend, self.index.files.opened
         stored = self.index.static.stored(opened.manifest) if opened is not None else None
         if opened is None or stored is None:

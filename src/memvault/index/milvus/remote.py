@@ -1,7 +1,7 @@
-"""The index of a vault that another machine has published; its files are not on this machine.
+"""The index of a vault that another machine published and whose files are not on this machine.
 
-The manifest on this machine is a copy of the published one. Terms and vectors are searched in the
-engine, and texts are fetched when they are needed. Answers are as of the last upload.
+The local manifest is a copy of the published one. Terms and vectors are searched in the engine, and
+texts are fetched on demand. Answers are as of the last upload.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from memvault.settings.vault_settings import Settings
 
 _STATE_FILE = "sent"
-"""The file with the state of the published index at the last update of the manifest."""
+"""The file with the state of the published index at the manifest's last update."""
 _FETCH_BATCH = 500
 _MAX_CACHED_TEXTS = 1_000
-"""The maximum number of texts kept in memory."""
+"""The maximum number of cached texts."""
 _MAX_CACHED_BYTES = 64_000_000
 _MAX_CLOCK_SKEW = timedelta(minutes=5)
-"""The tolerated difference between two machines' clocks."""
+"""The tolerated clock difference between two machines."""
 
 
 def clock_skew_note(published_at: str) -> str:
-    """Return a note that a clock is wrong if an upload's time is in the future; else empty."""
+    """Return a note if an upload's time is in the future, which means a wrong clock; else empty."""
     when = clock.parse(published_at)
     if when is None or when - clock.now() < _MAX_CLOCK_SKEW:
         return ""
@@ -64,9 +64,9 @@ def _state_of(publication: Publication) -> str:
 
 
 class RemoteReader:
-    """The memories of a vault that another machine publishes: their manifest here, and texts.
+    """The memories of a vault that another machine publishes: a local manifest and remote texts.
 
-    Texts are fetched from the engine when they are read, and some are kept.
+    Texts are fetched from the engine on demand, and some are cached.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class RemoteReader:
         """Update the manifest to the published index, and return its publication.
 
         Raises:
-            EngineUnavailable: the engine does not answer.
-            EngineRefused: it denies access, or has nothing that this version can read.
-            IndexCorrupted: the index on this machine is corrupted.
+            EngineUnavailable: if the engine does not respond.
+            EngineRefused: if it denies access, or has nothing that this version can read.
+            IndexCorrupted: if the index on this machine is corrupted.
         """
         with self.engine.deadlines.refresh():
             publication = self._publication()
@@ -113,16 +113,16 @@ class RemoteReader:
         """Return a value that changes with every upload.
 
         Raises:
-            EngineUnavailable: the engine does not answer.
-            EngineRefused: it denies access, or has nothing that this version can read.
+            EngineUnavailable: if the engine does not respond.
+            EngineRefused: if it denies access, or has nothing that this version can read.
         """
         return _state_of(self._publication())
 
     def read_listed(self, path: str) -> None:
-        """Return None: the index, which is updated first, also finds memories by path."""
+        """Return None: memories are found by path in the index, which is updated first."""
 
     def read(self, path: str) -> Memory:
-        """Read one memory; raises as ``read_bytes`` does."""
+        """Read one memory; raises the errors of ``read_bytes``."""
         data, state = self.read_bytes(path)
         return read_memory(data, state, self._known_types, self.settings.encoding)
 
@@ -130,9 +130,9 @@ class RemoteReader:
         """Return a file's bytes as published.
 
         Raises:
-            NotFound: no published memory has this path.
-            Refused: the publishing machine could not read the file.
-            StaleView: the index on this machine is corrupted.
+            NotFound: if no published memory has this path.
+            Refused: if the publishing machine could not read the file.
+            StaleView: if the index on this machine is corrupted.
         """
         opened = self.files.open()
         try:
@@ -202,7 +202,7 @@ class RemoteReader:
 
     @contextmanager
     def _write_lock(self) -> Iterator[None]:
-        """Hold the index's lock; raises ``StorageError`` or ``TimedOut``."""
+        """Hold the index lock; raises ``StorageError`` or ``TimedOut``."""
         try:
             with self.files.writing():
                 yield
@@ -218,9 +218,9 @@ class RemoteReader:
             return ""
 
     def _update(self, publication: Publication) -> None:
-        """Update the manifest to the published index; requires the index's lock.
+        """Update the manifest to the published index; requires the index lock.
 
-        Memories whose texts do not match their records are left out until something else changes.
+        Memories whose texts do not match their records are omitted until the next change.
         """
         generation = publication.words
         opened = self.files.open(writing=True)
@@ -252,7 +252,7 @@ class RemoteReader:
     def _removed_since(
         self, publication: Publication, own_state: GenerationState
     ) -> set[int] | None:
-        """Return the memories removed since this manifest was updated; None if that is unknown."""
+        """Return the memories removed since this manifest was updated; None if unknown."""
         removed_count, listed = (
             publication.removed - own_state.removed,
             len(publication.recently_removed),
@@ -277,20 +277,20 @@ class RemoteIndex:
         self._index_folder = index_folder
 
     def refresh(self, vectors: bool, wait_policy: WaitPolicy) -> Snapshot:  # noqa: ARG002 - there are no files
-        """Update the manifest to the published index and return a snapshot of it.
+        """Update the manifest to the published index, and return a snapshot of it.
 
         Raises:
-            EngineUnavailable: the engine does not answer.
-            EngineRefused: it denies access, or has nothing that this version can read.
+            EngineUnavailable: if the engine does not respond.
+            EngineRefused: if it denies access, or has nothing that this version can read.
         """
         return self.reader.files.rebuild_if_corrupted(lambda: self._snapshot(vectors))
 
     def with_vectors(self, view: Snapshot, wait_policy: WaitPolicy) -> Snapshot:  # noqa: ARG002 - it has none to add to
-        """Return a snapshot with vectors."""
+        """See ``SearchIndex.with_vectors``."""
         return self.refresh(True, wait_policy)
 
     def at(self, view: Snapshot, moment: datetime) -> Snapshot:  # noqa: ARG002 - part of the interface
-        """Raise ``Refused``: earlier versions are kept only with the files."""
+        """Raise ``Refused``: only the publishing machine stores earlier versions."""
         raise Refused(
             "Earlier versions are only on the machine that stores the vault",
             "omit `--as-of`, or run the command on that machine",

@@ -1,8 +1,8 @@
-"""The contents of a vault's files, stored in Milvus for machines that do not have the files.
+"""The contents of a vault's files, stored in Milvus for machines without the files.
 
-A memory has a row for each piece of its record as JSON and of its file's bytes, both split at the
-size limit of a Milvus field. The frequencies of subwords are stored in the same collection, so that
-other machines compute the same scores as the one that published the vault.
+Each memory has a row for every piece of its record as JSON and of its file's bytes, both split at
+the size limit of a Milvus field. The same collection stores subword frequencies, so that other
+machines compute the same scores as the publisher.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from memvault.vault.document import etag as etag_of
 from memvault.vault.header_links import SUPERSEDES, referenced_names
 
 _MAX_PIECE_BYTES = 60_000
-"""Bytes of a record or of a file in one row."""
+"""Bytes of a record or a file per row."""
 _MAX_PIECES = 3_000
-"""The maximum number of pieces read for one memory; no file is split into as many."""
+"""The maximum number of pieces read per memory; no file needs as many."""
 _MAX_UID = 1 << 40
 _BATCH = 100
 _FREQUENCY_UID = -1
 """The uid under which the subword frequencies are stored."""
 _MAX_FREQUENCY_BYTES = 4_000_000
-"""The maximum size in bytes of the subword frequencies that are read from the engine."""
+"""The maximum size in bytes of subword frequencies read from the engine."""
 _STATE_FILE = "copies.json"
 RECORD_FIELDS = [name for name in MemoryRecord._fields if name not in MemoryRecord._field_defaults]
-"""The fields of a record that are stored; a view sets the others."""
+"""The stored fields of a record; a view sets the others."""
 
 
 class StoredText(NamedTuple):
@@ -54,7 +54,7 @@ class StoredText(NamedTuple):
 
 
 class UploadState(NamedTuple):
-    """The last uid uploaded in a generation, and the number of memories counted for subwords."""
+    """The last uploaded uid of a generation, and the number of memories counted for subwords."""
 
     generation: str = ""
     last: int = 0
@@ -62,14 +62,14 @@ class UploadState(NamedTuple):
 
 
 class StoredTexts:
-    """The stored texts of one vault; those of removed memories are deleted with their terms."""
+    """The stored texts of one vault. Texts of removed memories are deleted with their terms."""
 
     def __init__(self, engine: EngineClient, vault: str) -> None:
         self._engine = engine
         self._vault = vault
 
     def has_pending(self, manifest: Manifest, generation: str, folder: Path) -> bool:
-        """Return whether any text or the subword frequencies still have to be uploaded."""
+        """Return whether any texts or the subword frequencies still have to be uploaded."""
         uploaded = _read_state(folder)
         frequency = manifest.blocks.document_frequency()
         return (
@@ -80,7 +80,7 @@ class StoredTexts:
 
     @staticmethod
     def uploaded_frequency(folder: Path) -> int:
-        """Return the number of memories counted for the subword frequencies uploaded last."""
+        """Return the number of memories counted in the last uploaded subword frequencies."""
         return _read_state(folder).counted
 
     def upload(
@@ -91,10 +91,10 @@ class StoredTexts:
         folder: Path,
         progress: Progress,
     ) -> None:
-        """Upload the texts that were not uploaded yet, lowest uid first.
+        """Upload the remaining texts, lowest uid first.
 
         ``folder`` stores the state of the upload. A file that has changed since it was indexed is
-        left out; the next refresh uploads it.
+        skipped; the next refresh uploads it.
         """
         uploaded = _read_state(folder)
         if uploaded.generation != generation:
@@ -122,12 +122,12 @@ class StoredTexts:
         _write_state(folder, uploaded)
 
     def uids(self, generation: str, above: int = 0) -> set[int]:
-        """Return the uids of the memories that have stored texts, of those above a uid."""
+        """Return the uids greater than ``above`` of the memories with stored texts."""
         rows = self._engine.generation_rows("memories", self._vault, generation, ("uid",), above)
         return {row["uid"] for row in rows}
 
     def manifest_rows(self, generation: str, uids: Sequence[int]) -> list[ManifestRow]:
-        """Return the manifest rows of memories; one that is incomplete is left out."""
+        """Return the manifest rows of memories; incomplete ones are omitted."""
         pieces = self._pieces(generation, uids, ("uid", "piece", "record"))
         rows = [
             parse_row(uid, _join(memory_pieces, "record")) for uid, memory_pieces in pieces.items()
@@ -135,7 +135,7 @@ class StoredTexts:
         return [row for row in rows if row is not None]
 
     def texts(self, generation: str, uids: Sequence[int]) -> dict[int, StoredText]:
-        """Return the stored texts of memories; one that is incomplete is left out."""
+        """Return the stored texts of memories; incomplete ones are omitted."""
         pieces = self._pieces(generation, uids, ("uid", "piece", "record", "text"))
         texts: dict[int, StoredText] = {}
         for uid, memory_pieces in pieces.items():
@@ -147,7 +147,7 @@ class StoredTexts:
         return texts
 
     def frequency(self, generation: str) -> tuple[bytes, int] | None:
-        """Return how many memories contain each subword, and how many were counted.
+        """Return how many memories contain each subword, and the number of memories counted.
 
         None if they were not counted, or the rows are invalid.
         """
@@ -166,7 +166,7 @@ class StoredTexts:
             return
         try:
             data, state = store.read_bytes(path)
-        except MemvaultError:  # the record's problem says that it cannot be read
+        except MemvaultError:  # the record's problem explains that it cannot be read
             data, state = b"", FileState.of(path, b"")
         if record.etag and etag_of(data) != record.etag:
             return
@@ -256,7 +256,7 @@ def _is_valid(record: MemoryRecord) -> bool:
 
 
 def _encode_bytes(data: bytes) -> tuple[str, bool]:
-    """Return bytes as text for a field, and whether they are UTF-8 and not base64."""
+    """Return bytes as text for a field, and whether that is UTF-8 rather than base64."""
     if b"\0" not in data:
         try:
             return data.decode(), True
@@ -266,7 +266,7 @@ def _encode_bytes(data: bytes) -> tuple[str, bool]:
 
 
 def bytes_of(text: str, is_text: bool) -> bytes:
-    """Return a file's bytes from the text in a field; empty if it is not valid base64."""
+    """Return a file's bytes from a field's text; empty if it is invalid base64."""
     try:
         return text.encode() if is_text else base64.b64decode(text)
     except ValueError:  # its etag will not match

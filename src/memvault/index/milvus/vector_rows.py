@@ -1,9 +1,9 @@
 """The static vectors of one vault's memories, stored in Milvus.
 
-The uid and the text's hash of each passage are also kept on this machine, as the local index keeps
-them: computing transformer vectors needs all of them, and so needs no engine. A search in the
-engine returns the memories with the nearest passages. All passages of these are then fetched and
-compared here, so that a memory's cosine is that of its nearest passage, as in the local index.
+The uid and text hash of each passage are also stored on this machine, so that transformer vectors
+can be computed without the engine. The engine returns the memories with the nearest passages. All
+passages of these memories are then fetched and compared here, so that a memory's cosine is the
+cosine of its nearest passage, as in the local index.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memvault.index.vectors.static_vector_file import COLUMNS, append_rows
 from memvault.index.vectors.vector_file import VectorCard, VectorFile
 
 _PASSAGES_PER_MEMORY = 4
-"""Passages to search for each memory wanted, as one memory may have several near ones."""
+"""Passages to search for per requested memory, since a memory may have several near ones."""
 
 
 class MilvusVectors(NamedTuple):
@@ -33,7 +33,7 @@ class MilvusVectors(NamedTuple):
     generation: str
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
-        """Return the vector and hash of one passage of each memory, except removed memories."""
+        """See ``Vectors.rows_of``."""
         vectors: dict[int, tuple[Matrix, Any]] = {}
         for row in self._rows([uid for uid in passages if uid >= 0]):
             if passages[row["uid"]] == row["passage"]:
@@ -66,10 +66,10 @@ class MilvusVectors(NamedTuple):
 
 
 class MilvusVectorStore(NamedTuple):
-    """The vectors of one index's memories, in the engine; the file here has only their columns.
+    """The vectors of one index's memories in the engine; the local file has only their columns.
 
-    The rows of one manifest are one generation in the engine, so rows that are uploaded again
-    replace the earlier ones.
+    The rows of one manifest are one generation in the engine, so repeated uploads replace the
+    earlier rows.
     """
 
     file: VectorFile
@@ -90,7 +90,7 @@ class MilvusVectorStore(NamedTuple):
     def append(
         self, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
     ) -> None:
-        """Upload the rows of memories, and then record their uids and hashes here."""
+        """Upload the rows of memories, then record their uids and hashes locally."""
         engine, vault, generation = self.stored
         rows: list[Row] = []
         for uid, count in zip(uids, counts, strict=True):
@@ -114,7 +114,7 @@ class MilvusVectorStore(NamedTuple):
         append_rows(self.file, uids, counts, hashes, placeholders)
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
-        """Return the vector and hash of one passage of each memory, except removed memories."""
+        """See ``Vectors.rows_of``."""
         return self.stored.rows_of(passages)
 
     def search(

@@ -23,7 +23,7 @@ from memvault.model import Memory
 from memvault.vault.names import normalize
 
 VERSION = 5
-"""Increased whenever the same text yields other terms, so that existing indexes are rebuilt."""
+"""Incremented when the terms of a text change, so that existing indexes are rebuilt."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -58,9 +58,9 @@ _QUANTITY = lazy_pattern(rf"([0-9]+)(?:{_UNITS})", re.IGNORECASE)
 _VERSION = lazy_pattern(r"([vV]?)([0-9]+)\.[0-9]")
 _MAX_TERM_LENGTH = 80
 _MAX_CACHED, _MAX_ANALYZED = 60_000, 10_000
-"""The maximum numbers of chunks whose terms are cached, and whose whole analysis is."""
+"""Maximum numbers of chunks with cached terms, and with cached complete analysis."""
 _LONGEST_CACHED = 100
-"""The maximum length of cached strings: text without spaces is one chunk of any length."""
+"""The maximum length of cached strings, since text without spaces is one chunk."""
 _QUESTION_WORDS = frozenset(
     "what which who whom whose when where why how did does do is are was were can could would "
     "should will shall may might must has have had dont doesnt didnt cant wont im ive "
@@ -70,9 +70,9 @@ _QUESTION_WORDS = frozenset(
 )
 
 AUTO = "auto"
-"""The setting for detecting the language of each memory."""
+"""The setting that detects the language of each memory."""
 DEFAULT_LANGUAGE = "english"
-"""The language of a memory if neither its text nor other memories of the vault indicate one."""
+"""The fallback language if no language is detected in the vault."""
 _MAX_QUERY_LANGUAGES = 4
 """The maximum number of languages in which a query is analyzed."""
 _ELISION = lazy_pattern(
@@ -97,10 +97,10 @@ class AnalyzedToken(NamedTuple):
 
 
 class AnalyzedQuery(NamedTuple):
-    """A query's distinct words, its whole terms, and its identifiers with digits, in order.
+    """A query's distinct words, whole terms, and identifiers with digits, in order.
 
-    A word is a group of stems of which a memory may contain any. An identifier, such as a version
-    or an address, is the positions of its parts among the words, repetitions included.
+    A word is a group of alternative stems. An identifier, such as a version or an address, is given
+    by the positions of its parts among the words, repetitions included.
     """
 
     words: list[tuple[str, ...]]
@@ -123,10 +123,7 @@ class Terms(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """Lower-case and compatibility-normalize a text, and remove accents.
-
-    The marks of Cyrillic letters are kept.
-    """
+    """Lower-case and compatibility-normalize a text, and remove accents except in Cyrillic."""
     if text.isascii():
         return text.lower()
     apart = normalize("NFKD", text.casefold())
@@ -139,7 +136,7 @@ def tokenize(text: str) -> list[str]:
 
 
 class ChunkCache(dict[str, Value]):
-    """The results of a function by chunk, each computed at its first lookup.
+    """A cache of a function's results by chunk, computed on first lookup.
 
     The chunks of a text can be looked up with ``map``, without a Python-level loop.
     """
@@ -159,7 +156,7 @@ class ChunkCache(dict[str, Value]):
 
 
 class Analyzer:
-    """Analyzes text in one language, with a cache of analyzed chunks."""
+    """An analyzer for text in one language, with a cache of analyzed chunks."""
 
     def __init__(self, language: str) -> None:
         self.language = language
@@ -169,7 +166,7 @@ class Analyzer:
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
-        """A Snowball stemmer for words of limited length: for some words its time is quadratic."""
+        """Return a Snowball stemmer for words of limited length; some take quadratic time."""
         if self.language == "none":
             return lambda word: word[:_MAX_TERM_LENGTH]
         from py_rust_stemmers import SnowballStemmer
@@ -203,12 +200,12 @@ class Analyzer:
         return words
 
     def content_stems(self, text: str) -> list[str]:
-        """Return a text's distinct stems without stop words; the list may be empty."""
+        """Return a text's distinct stems without stop words, possibly none."""
         return [stem for stem in dict.fromkeys(self.sequence(text)) if stem not in self.stop_stems]
 
     @cached_property
     def stop_stems(self) -> frozenset[str]:
-        """The stems of the stop words."""
+        """Return the stems of the stop words."""
         return frozenset(self._stem(word) for word in stop_words(self.language))
 
     def analyze_query_token(self, chunk: str) -> AnalyzedToken:
@@ -232,8 +229,8 @@ class Analyzer:
     def _forms(self, word: str, querying: bool) -> tuple[str, ...]:
         """Return a word's stems, the regular one first.
 
-        If a stem depends on accents, the word without accents has another stem, and both are
-        indexed. A German query may spell an umlaut differently from the memory.
+        If the stem depends on accents, the stem of the unaccented word is also indexed. A German
+        query may spell an umlaut differently from the memory.
         """
         folded = fold(word)
         if self.language in ("english", "none") or (word.isascii() and not querying):
@@ -284,7 +281,7 @@ class Analyzer:
 
 
 class QueryAnalyzer:
-    """Analyzes queries in each language of a vault."""
+    """An analyzer for queries in each language of a vault."""
 
     def __init__(self, languages: Sequence[str]) -> None:
         self._analyzers = [analyzer(language) for language in languages]
@@ -293,9 +290,9 @@ class QueryAnalyzer:
         self._possible = [*self._analyzers, *others]
 
     def query(self, text: str) -> AnalyzedQuery:
-        """Analyze a query without its stop words; if it has no other words, they are kept.
+        """Analyze a query without its stop words, or with them if it has no other words.
 
-        The first stem of a word is that of the vault's main language.
+        The first stem of a word is in the vault's main language.
         """
         chunks = tokenize(text)
         main = self.analyzer_for(text)
@@ -327,10 +324,10 @@ class QueryAnalyzer:
         return not all(main.is_stop_word(chunk) for chunk in tokenize(text))
 
     def analyzer_for(self, text: str) -> Analyzer:
-        """Return the analyzer of the language in which a query is written.
+        """Return the analyzer for a query's language.
 
-        This is the language of which the query contains most stop words and elisions, one of the
-        memories' or English; ties go to the language of most memories.
+        Among English and the memories' languages, it is the one with the most stop words and
+        elisions in the query; ties go to the language of most memories.
         """
         chunks = tokenize(text) if len(self._possible) > 1 else []
         return max(
@@ -371,7 +368,7 @@ def _pairs(run: str, querying: bool) -> Iterable[str]:
 def ideographs(text: str) -> list[str]:
     """Return the distinct ideographs of a query if it contains a run longer than a word.
 
-    A query phrased differently from the memory often has no pair of characters in common with it.
+    A query phrased differently from the memory often shares no character pair with it.
     """
     runs = (run for run in _UNSPACED_RUN.findall(fold(text)) if len(run) > _MAX_UNSPACED_WORD)
     return list(dict.fromkeys(ideograph for run in runs for ideograph in _IDEOGRAPH.findall(run)))
@@ -385,7 +382,7 @@ def analyzer(language: str) -> Analyzer:
 
 @cache
 def query_analyzer(languages: tuple[str, ...]) -> QueryAnalyzer:
-    """Return the shared analyzer of queries in some languages."""
+    """Return the shared query analyzer for some languages."""
     return QueryAnalyzer(languages)
 
 
@@ -400,7 +397,7 @@ def stop_words(language: str) -> frozenset[str]:
 
 
 def query_languages(setting: str, language_counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the languages in which a query is analyzed, that of most memories first."""
+    """Return the languages in which a query is analyzed, most frequent first."""
     if setting != AUTO:
         return (setting,)
     ranked: Sequence[str] = sorted(
@@ -412,9 +409,9 @@ def query_languages(setting: str, language_counts: Mapping[str, int]) -> tuple[s
 def detect_languages(
     setting: str, memories: Sequence[Memory], language_counts: Mapping[str, int]
 ) -> list[str]:
-    """Return the language of each memory to be indexed.
+    """Return the language of each memory to index.
 
-    One whose language cannot be detected is assigned the main language.
+    Memories with an undetected language are assigned the main language.
     """
     detected = detect_each(setting, memories)
     main = main_language(setting, detected, language_counts)
@@ -422,10 +419,10 @@ def detect_languages(
 
 
 def detect_each(setting: str, memories: Sequence[Memory]) -> list[str]:
-    """Return the language of each memory, empty where it cannot be detected.
+    """Return the language of each memory, empty if it cannot be detected.
 
-    ``setting`` is the vault's setting. With ``auto`` a memory in a script whose languages are not
-    stemmed is in ``none``.
+    ``setting`` is the vault's setting. With ``auto``, memories in scripts without stemmers have the
+    language ``none``.
     """
     if setting != AUTO:
         return [setting for _ in memories]

@@ -1,9 +1,9 @@
 """Detect the language of a memory by its common words and by its letters.
 
 Whoosh includes Snowball's stop word lists of fourteen languages. A text in one of them contains
-several of its words within two sentences, and few of any other language; code and names
-contain none, so that no language is guessed for them. Languages that are not stemmed, such as
-Chinese or Polish, are known by their letters and count as ``none``.
+several of its words within two sentences, and few of any other language. Code and names contain
+none, so no language is guessed for them. Languages without a stemmer, such as Chinese or Polish,
+are detected by their letters and count as ``none``.
 """
 
 from __future__ import annotations
@@ -72,29 +72,28 @@ _LETTERS = {
     "tamil": "\u0b85\u0b95\u0bbe\u0bbf\u0bc1\u0bc8\u0bcd",
     "turkish": "çğıöşü",
 }
-"""Letters that English does not have; in scripts of several languages, those specific to one.
-
-Those of ``none`` are Polish and Ukrainian.
+"""Letters that English does not have; in scripts of several languages, letters specific to one.
+Letters of ``none`` are Polish and Ukrainian.
 """
 _NOT_STEMMED = lazy_pattern(
     r"[\u0590-\u05ff\u0900-\u0b7f\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )
-"""Letters of scripts whose languages are not stemmed, such as Chinese, Korean and Hindi."""
+"""Letters of scripts without stemmers, such as Chinese, Korean and Hindi."""
 _MIN_NOT_STEMMED = 0.3
-"""The minimum share of them among a text's letters; other words in such texts are mostly names."""
+"""The minimum share of such letters in a text; other words in such texts are mostly names."""
 _WORD = lazy_pattern(r"[\u0b80-\u0bff]+|[^\W\d_]+")
 _SPACES = {number: " " for number in range(128) if not chr(number).isalpha()}
-"""A table that replaces non-letters by spaces: for ASCII text five times as fast as the pattern."""
+"""A table that replaces non-letters by spaces, five times as fast as a pattern for ASCII text."""
 _SAMPLE_LENGTH = 2_000
-"""The number of characters of a memory that are examined."""
+"""The number of characters of a memory to examine."""
 _MIN_VOTES = 2
 _MIN_SHARE = 0.1
-"""The minimum share of distinct words that indicate a language: code contains a few by chance."""
+"""The minimum share of distinct words that indicate a language; code contains a few by chance."""
 
 
 @cache
 def common_words(language: str) -> frozenset[str]:
-    """Return a language's most common words in lower case, or an empty set if there is no list."""
+    """Return a language's most common words in lower case; empty if there is no list."""
     if language == "romanian":
         return frozenset(_ROMANIAN)
     if language not in _CODES:
@@ -107,7 +106,7 @@ def common_words(language: str) -> frozenset[str]:
 
 @cache
 def _languages_by_clue() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Return the languages that each common word and each letter indicates."""
+    """Map each common word and each letter to the languages it indicates."""
     languages_by_word: dict[str, set[str]] = defaultdict(set)
     for language in (*_CODES, "romanian"):
         for word in common_words(language):
@@ -121,7 +120,7 @@ def _languages_by_clue() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 
 def is_in_other_script(text: str) -> bool:
-    """Return whether a text is written in a script whose languages are not stemmed."""
+    """Return whether a text is written in a script without a stemmer."""
     sample = text[:_SAMPLE_LENGTH]
     if sample.isascii():
         return False
@@ -130,9 +129,9 @@ def is_in_other_script(text: str) -> bool:
 
 
 def detect_language(text: str) -> str:
-    """Return the language of a text, or an empty string if it cannot be determined.
+    """Return the language of a text; empty if it cannot be detected.
 
-    A text in Polish or Ukrainian, which are not stemmed, is in ``none``.
+    Polish and Ukrainian texts, which have no stemmer, have the language ``none``.
     """
     common, letters = _languages_by_clue()
     sample = normalize("NFC", text[:_SAMPLE_LENGTH].lower())

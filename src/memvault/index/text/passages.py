@@ -1,7 +1,7 @@
-"""Split bodies into passages that an embedder reads whole, without omissions.
+"""Split bodies into passages that fit an embedder's input.
 
-The limit is an estimate of tokens, made from the text alone: the keyword index splits as the
-vectors do and loads no tokenizer.
+The token limit is an estimate from the text alone, so the keyword index splits like the vectors
+without loading a tokenizer.
 """
 
 from __future__ import annotations
@@ -18,40 +18,38 @@ from memvault.model import Passage
 from memvault.vault.markdown import headings, lines_with_code
 
 VERSION = 9
-"""Increased whenever the same memory yields other passages."""
+"""Incremented when the passages of a memory change."""
 
 LONGEST_TITLE = 200
-"""The maximum length of a title, a heading or a path of headings that is added to each passage."""
+"""The maximum length of a title, a heading or a heading path that is added to each passage."""
 MAX_TOKENS = 210
-"""The maximum estimate of a passage's tokens.
-
-The built-in transformer reads 256: two are marks, and the rest is left for the lines above the
-passage and for the error of the estimate."""
+"""The maximum estimate of a passage's tokens. The built-in transformer reads 256: two mark start
+and end, and the rest is left for the lines above the passage and for estimation errors.
+"""
 MAX_EMBEDDED_TOKENS = 240
 """The maximum estimate of a passage with the lines above it."""
 _MAX_PASSAGE = 1_200
-"""The maximum length of a passage in characters, which white space may reach first."""
+"""The maximum length of a passage in characters, in case it is mostly white space."""
 _MAX_BLOCK = 6_000
 _MERGE_AFTER = 1_000
-"""The number of passages of one body after which short ones are merged across headings."""
+"""The number of passages of a body above which short ones are merged across headings."""
 _TOKEN = lazy_pattern(r"[A-Za-z][a-z]{0,6}|[0-9]{1,2}|[\u00aa-\u1fff]{1,4}|\S")
-"""A piece of text of about one token.
-
-WordPiece splits long words, and names in camel case and long numbers more often; a sign and a
-character of a script without spaces is one token."""
+"""A piece of text of about one token. WordPiece splits long words, and names in camel case and long
+numbers more often; a punctuation mark and a character of a script without spaces is one token.
+"""
 _ITEM = lazy_pattern(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a text has, without loading a tokenizer.
+    """Return the approximate number of tokens of a text, without loading a tokenizer.
 
-    Estimates of texts between which there is white space add up to that of the whole.
+    Estimates of texts separated by white space add up to the estimate of the whole.
     """
     return len(_TOKEN.findall(text))
 
 
 def prefix_of_tokens(text: str, most: int) -> str:
-    """Return the words at the start of a text whose estimate is at most ``most`` tokens."""
+    """Return the leading words of a text with an estimate of at most ``most`` tokens."""
     behind = next(islice(_TOKEN.finditer(text), max(most, 0), None), None)
     if behind is None:
         return text
@@ -61,15 +59,15 @@ def prefix_of_tokens(text: str, most: int) -> str:
     return text[: end or behind.start()].rstrip(", \n")
 
 
-@lru_cache(maxsize=1)  # terms, vectors and sentences of a memory are computed in turn
+@lru_cache(maxsize=1)  # terms, vectors and sentences of a memory are computed one after another
 def split_passages(body: str) -> list[Passage]:
     """Split a body into passages of up to about 130 words, preferably at headings and blank lines.
 
     A code block or a table that fits is not cut. Longer text is cut into roughly equal pieces,
     between items, at ends of lines or sentences, or else between words.
 
-    Every character that is not white space belongs to exactly one passage. An empty body has one
-    empty passage, so that a memory with only a title is indexed as well.
+    Every non-space character belongs to exactly one passage. An empty body has one empty passage,
+    so that a memory with only a title is also indexed.
     """
     passages: list[Passage] = []
     filled = 0  # the estimate of the last passage
@@ -104,7 +102,7 @@ def split_blocks(passages: list[Passage]) -> list[tuple[int, int]]:
 _Part = tuple[int, int, int]
 """The start and end of a part of a body, and its estimate."""
 _Line = tuple[int, int, int, bool]
-"""The same of a line without the white space at its end, and whether it is code."""
+"""The start, end and estimate of a line without trailing white space, and whether it is code."""
 
 
 def _span(lines: Sequence[_Line]) -> _Part:
@@ -116,9 +114,10 @@ def _fits(start: int, end: int, size: int) -> bool:
 
 
 def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
-    """Yield the lines of paragraphs, blank ones left out, with the headings above them.
+    """Yield the lines of each paragraph without blank lines, and the headings above it.
 
-    A heading starts a paragraph, to which the next belongs. A blank line in code ends none.
+    A heading begins a paragraph that includes the next one. Blank lines in code do not end a
+    paragraph.
     """
     above: list[tuple[int, str]] = []
     lines: list[_Line] = []
@@ -148,7 +147,7 @@ def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
 
 
 def _path(above: list[str]) -> str:
-    """Join headings, the outermost first, dropping outer ones until the path is short enough."""
+    """Join headings, outermost first, dropping outer ones until the path is short enough."""
     while len(path := " > ".join(above)) > LONGEST_TITLE and len(above) > 1:
         above = above[1:]
     return path
@@ -169,14 +168,14 @@ def _pieces(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
 
 
 def _share(size: int) -> float:
-    """Return the size of a passage of as few equal ones as possible."""
+    """Return the passage size that splits a text into the fewest equal passages."""
     return size / ceil(size / MAX_TOKENS) if size else 0.0
 
 
 def _parts(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
-    """Yield the largest parts of an overlong paragraph that are best left whole, and fit.
+    """Yield the largest parts of an overlong paragraph that fit and should not be split.
 
-    They are code blocks, tables, items of lists, the text between, or what these are cut into.
+    These are code blocks, tables, list items, the text between them, or pieces of these.
     """
     groups: list[tuple[str, list[_Line]]] = []
     for line in paragraph:
@@ -194,14 +193,14 @@ def _parts(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
             yield start, end, size
         elif kind == "text":
             ends = [start + end for end in sentence_ends(body[start:end])]
-            whole = sorted(set(ends).intersection(line_ends))  # no line ends within a sentence
+            whole = sorted(set(ends).intersection(line_ends))  # no sentence spans lines
             yield from _split(body, start, end, (whole, ends, line_ends))
         else:
             yield from _split(body, start, end, (line_ends,))
 
 
 def _split(body: str, start: int, end: int, places: Sequence[Sequence[int]]) -> Iterator[_Part]:
-    """Cut an overlong text at the first places, and what is still too long at the others."""
+    """Cut an overlong text at the first kind of place, and its overlong pieces at the others."""
     if not places:
         yield from _words(body, start, end)
         return
@@ -221,7 +220,7 @@ def _split(body: str, start: int, end: int, places: Sequence[Sequence[int]]) -> 
 
 
 def _words(body: str, start: int, end: int) -> Iterator[_Part]:
-    """Yield parts that end at a space if there is one near the limit, else anywhere."""
+    """Yield parts that end at a space near the limit, or anywhere if there is none."""
     tokens = [token.span() for token in _TOKEN.finditer(body, start, end)]
     starts = [start for start, _ in tokens]
     ends = [end for _, end in tokens]

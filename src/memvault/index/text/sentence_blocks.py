@@ -1,4 +1,4 @@
-"""Assemble what an index stores of a memory: term counts, encoded blocks, texts to embed."""
+"""Compute what an index stores about a memory: term counts, encoded blocks, texts to embed."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from memvault.vault.memory_file import header_tags
 from memvault.vault.names import is_identifier, normalize_title
 
 VERSION = 4
-"""Increased whenever the same memory yields other stretches, term ids or passage texts."""
+"""Incremented when the stretches, term ids or passage texts of a memory change."""
 
 TERM_ID_MASK = 0xFFFFFFFC
-"""The bits of a code that are the term's number."""
+"""The bits of a code that contain the term's number."""
 _STRETCH_LENGTH = 150
 _MAX_PIECE = 400
 _MIN_LINK_LINES, _MIN_LINK_SHARE = 5, 0.8
@@ -50,9 +50,9 @@ _NEGATIONS = frozenset(
 
 
 class TextBlock(NamedTuple):
-    """A block of a body: number of its first passage, passages, and head and stretches.
+    """A block of a body: number of its first passage, passages, head and stretches.
 
-    ``links`` are the stretches of a list of links, which are not compared with a query.
+    ``links`` are the stretches of a link list, which are not compared with a query.
     """
 
     first: int
@@ -64,9 +64,9 @@ class TextBlock(NamedTuple):
 class EncodedBlock(NamedTuple):
     """A block as stored in the index.
 
-    ``stretch_lengths`` is the number of ``term_ids`` of the head, and of each stretch; the term ids
-    of a list of links follow. ``subwords`` has the same two arrays for subwords, without such a
-    list, and is None until vectors are computed.
+    ``stretch_lengths`` has the number of ``term_ids`` of the head and of each stretch; the term ids
+    of a link list follow. ``subwords`` has the same two arrays for subwords, without link lists,
+    and is None until vectors are computed.
     """
 
     first: int
@@ -82,7 +82,7 @@ def decode_subwords(counts: bytes, tokens: bytes) -> tuple[array[int], array[int
 
 
 def leading_part(memory: Memory, most: int) -> Memory:
-    """Return a memory with the lines at the start of its body, at most so many characters.
+    """Return a memory with at most so many characters of complete lines of its body.
 
     The rest of a longer memory is not indexed. 0 means no limit.
     """
@@ -93,10 +93,10 @@ def leading_part(memory: Memory, most: int) -> Memory:
 
 
 def split_memory(memory: Memory) -> list[TextBlock]:
-    """Split a memory into blocks, each with its head and stretches of about 150 characters.
+    """Split a memory into blocks, each with a head and stretches of about 150 characters.
 
-    A stretch consists of whole sentences. Those of a list of links to other memories are kept
-    apart: they have the words of these memories' titles, and answer no question by them.
+    A stretch consists of whole sentences. Stretches of link lists are kept separate, because they
+    contain the titles of other memories but do not answer questions about them.
     """
     tags = ", ".join(header_tags(memory.metadata))[:_STRETCH_LENGTH]
     names = ", ".join(filter(None, (display_title(memory), *other_names(memory))))[:_STRETCH_LENGTH]
@@ -134,7 +134,7 @@ def encode_blocks(blocks: Sequence[TextBlock], analyzer: Analyzer) -> list[Encod
 
 @cache
 def _known_codes(analyzer: Analyzer) -> ChunkCache[bytes]:
-    """Return the codes of each chunk analyzed so far, as the bytes of an array."""
+    """Return the codes of all cached chunks, as the bytes of an array."""
     stops = analyzer.stop_stems
 
     def codes(chunk: str) -> bytes:
@@ -168,7 +168,7 @@ def _is_distinctive(stem: str) -> bool:
 
 
 def _is_link_list(lines: Sequence[str]) -> bool:
-    """Return whether lines are a list of links: at least five, and nearly all of the text."""
+    """Return whether lines are a link list: at least five links that are nearly all of the text."""
     linked = [len(line) for line in lines if is_link_line(line)]
     return len(linked) >= _MIN_LINK_LINES and sum(linked) >= _MIN_LINK_SHARE * sum(map(len, lines))
 
@@ -176,7 +176,7 @@ def _is_link_list(lines: Sequence[str]) -> bool:
 def _stretches(lines: Sequence[str]) -> list[str]:
     """Combine the sentences of lines into stretches.
 
-    If a line begins with a speaker's name, a stretch that begins within the line is prefixed with
+    If a line begins with a speaker's name, stretches that begin within the line are prefixed with
     it.
     """
     stretches: list[str] = []
@@ -190,7 +190,7 @@ def _stretches(lines: Sequence[str]) -> list[str]:
 
 
 def _sentences(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield sentences with their line's speaker, which is empty for the first of a line."""
+    """Yield sentences with their line's speaker, which is empty for a line's first sentence."""
     for line in lines:
         match = _SPEAKER.match(line)
         speaker = ""
@@ -217,17 +217,16 @@ _RESERVED_KEYS = frozenset(
 )
 _MAX_VALUE = 500
 _MAX_REPEATED = 500
-"""The maximum length of tags, aliases, path and other values that are repeated in every block."""
+"""The maximum length of tags, aliases, path and other values repeated in every block."""
 _MAX_CONTEXT = 60
-"""The maximum estimate, in tokens, of the lines above a passage that is embedded."""
+"""The maximum estimate, in tokens, of the lines above an embedded passage."""
 
 
 def keyword_documents(uid: int, memory: Memory, analyzer: Analyzer) -> list[KeywordDocument]:
     """Count a memory's terms, in one document per block; each has title and tags.
 
-    The name of the memory's type is not counted, nor is the date in the name of a daily note. The
-    first block has all values of the header, the others only as much as does not grow with the
-    body.
+    The memory type and the date in a daily note's name are not counted. The first block has all
+    header values, the others a limited part.
     """
     marks = [(position, text[:LONGEST_TITLE]) for position, _, _, text in headings(memory.body)]
     heading_starts = [position for position, _ in marks]
@@ -286,19 +285,19 @@ def _shared_terms(
 
 
 def display_title(memory: Memory) -> str:
-    """Return a memory's title, or an empty string if it is only the date of a periodic note."""
+    """Return a memory's title; empty if it is only the date of a periodic note."""
     is_name = note_days(memory.path) and memory.title == PurePosixPath(memory.path).stem
     return "" if is_name else memory.title
 
 
 def other_names(memory: Memory) -> list[str]:
-    """Return a memory's aliases without its title, which is often among them."""
+    """Return a memory's aliases except its title, which is often among them."""
     title = normalize_title(memory.title)
     return [name for name in memory.aliases if normalize_title(name) != title]
 
 
 def _prefix(text: str, max_length: int | None) -> str:
-    """Return the words at the start of a text, of at most ``max_length`` characters."""
+    """Return the leading words of a text, up to ``max_length`` characters."""
     if max_length is None or len(text) <= max_length:
         return text
     cut = text[:max_length]
@@ -309,9 +308,8 @@ def _prefix(text: str, max_length: int | None) -> str:
 def passage_texts(memory: Memory) -> list[str]:
     """Return each passage's text, preceded by title, aliases, headings and tags.
 
-    These lines have at most 60 tokens, and no more than are left beside the passage; of headings,
-    the outer ones are left out first. A title that is an identifier is left out: it has no meaning
-    that a vector could represent.
+    These lines have at most 60 tokens, and fewer if the passage is long; outer headings are dropped
+    first. A title that is an identifier is omitted, since a vector cannot represent it.
     """
     texts = []
     title = display_title(memory)[:LONGEST_TITLE]
@@ -322,7 +320,7 @@ def passage_texts(memory: Memory) -> list[str]:
         text = memory.body[start:end]
         above = (title, aliases, "" if heading == title else heading, tags)
         size = estimate_tokens("\n".join(above))
-        if size > MAX_EMBEDDED_TOKENS - MAX_TOKENS:  # else there is room beside any passage
+        if size > MAX_EMBEDDED_TOKENS - MAX_TOKENS:  # otherwise there is room next to any passage
             available = min(_MAX_CONTEXT, MAX_EMBEDDED_TOKENS - estimate_tokens(text))
             above = _shortened(above, available) if size > available else above
         context = "\n".join(line for line in above if line)
@@ -331,7 +329,7 @@ def passage_texts(memory: Memory) -> list[str]:
 
 
 def _shortened(above: tuple[str, str, str, str], available: int) -> tuple[str, str, str, str]:
-    """Cut title, aliases, headings and tags; title and headings before the others."""
+    """Cut title, aliases, headings and tags, keeping title and headings longest."""
     title, aliases, heading, tags = above
     title = prefix_of_tokens(title, available)
     available -= estimate_tokens(title)
@@ -344,7 +342,7 @@ def _shortened(above: tuple[str, str, str, str], available: int) -> tuple[str, s
 
 
 def _values(metadata: dict[str, Any]) -> Iterator[str]:
-    """Yield the short texts in header keys that have no special meaning."""
+    """Yield the short texts in header keys without a special meaning."""
     for key, value in metadata.items():
         if key not in _RESERVED_KEYS:
             for entry in value if isinstance(value, list) else [value]:

@@ -1,7 +1,7 @@
 """Compute sentence-level features of memories for a query.
 
-All candidates are compared using the blocks stored in the index (``text.sentence_blocks``): no file
-is read, and no text is analyzed again.
+All candidates are compared using the blocks stored in the index (``text.sentence_blocks``), without
+reading files or analyzing text.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, SentenceFeatures,
 from memvault.index.text.sentence_blocks import EncodedBlock, term_id
 
 SoftMatch = tuple[float | None, float | None]
-"""The soft match of a memory's best stretch, and of its head, in 0..1; None if unknown."""
+"""The soft match of a memory's best stretch and of its head, in 0..1; None if unknown."""
 
 
 class _Terms(NamedTuple):
-    """The query's words by the term ids that they may have in memories, and their rarities.
+    """The query's words by their possible term ids in memories, and their rarities.
 
-    ``pairs`` are the summed weights of adjacent words, ``numbers`` the words that contain a digit
-    and belong to no identifier.
+    ``pairs`` are the summed weights of adjacent words, ``numbers`` the words with a digit that are
+    not part of an identifier.
     """
 
     words: Mapping[int, int]
@@ -38,7 +38,7 @@ def compute(
 ) -> list[SentenceFeatures]:
     """Compute the features of memories, each given by some of its blocks, in the same order.
 
-    ``soft_matches`` are those of the memories (``local.soft_match``); None if they are unknown.
+    ``soft_matches`` are from ``local.soft_match``; None if unknown.
     """
     word_numbers: dict[int, int] = {}
     for number, stems in enumerate(asked.words):
@@ -114,7 +114,7 @@ def _weight(numbers: set[int], weights: Sequence[float]) -> float:
 
 
 def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
-    """Yield the term ids of the head, and of each stretch."""
+    """Yield the term ids of the head and of each stretch."""
     start = 0
     for count in block.stretch_lengths:
         yield block.term_ids[start : start + count]
@@ -124,14 +124,14 @@ def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
 def _contains_run(
     word_numbers: Mapping[int, int], codes: Sequence[int], parts: tuple[int, ...]
 ) -> bool:
-    """Return whether a stretch contains the parts of an identifier one directly after another."""
+    """Return whether a stretch contains the parts of an identifier in consecutive positions."""
     numbers = [word_numbers.get(value, -1) for value in codes]
     starts = range(len(numbers) - len(parts) + 1)
     return any(tuple(numbers[start : start + len(parts)]) == parts for start in starts)
 
 
 def _neighbors(word_numbers: Mapping[int, int], codes: Sequence[int]) -> set[int]:
-    """Return the words of the query that are followed by the query's next word."""
+    """Return the query words that are followed by the query's next word."""
     followed = set()
     last = -2
     for value in codes:

@@ -1,8 +1,8 @@
-"""Find the ends of sentences: the only place that decides where one ends.
+"""Find the ends of sentences.
 
-A period ends none in an abbreviation, after an initial or an ordinal number, or in code or a link;
-inside a number, a version, a file name or a URL there is no white space after it. Scripts without
-spaces between sentences have their own punctuation.
+A period does not end a sentence in an abbreviation, after an initial or an ordinal number, or in
+code or a link. Inside a number, a version, a file name or a URL it is not followed by white space.
+Scripts without spaces between sentences have their own punctuation.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ABBREVIATIONS: dict[str, str] = {
         "etc usw al inc ltd co corp jr sr bros dept est ph.d".split(), "before a small letter"
     ),
 }
-"""Abbreviations, without the period, and before what they do not end a sentence."""
+"""Abbreviations without the period, and the text before which they do not end a sentence."""
 _INITIALS = lazy_pattern(r"[^\W\d_](?:\.[^\W\d_])+")
 _ORDINAL = lazy_pattern(
     r"(?:januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember)\b"
@@ -50,7 +50,7 @@ _ORDINAL = lazy_pattern(
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a text without the white space around them."""
+    """Return the sentences of a text without surrounding white space."""
     parts: list[str] = []
     start = 0
     for end in sentence_ends(text):
@@ -61,10 +61,10 @@ def split_sentences(text: str) -> list[str]:
 
 
 def sentence_ends(text: str) -> Iterator[int]:
-    """Yield the position after the last character of each sentence that ends in a text.
+    """Yield the position after each sentence that ends in a text.
 
-    Quotes, brackets and marks of emphasis that close after the sign belong to the sentence. What
-    follows the last position, if anything, is a sentence without an end.
+    Closing quotes, brackets and emphasis markers after the punctuation belong to the sentence. Text
+    after the last position is an unfinished sentence.
     """
     atoms: Iterator[re.Match[str]] | None = None
     inside = outside = 0  # the next atom's start and end

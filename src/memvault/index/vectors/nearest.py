@@ -1,7 +1,7 @@
-"""Nearest memories by static vectors, and by transformer vectors as far as there are any.
+"""Find the nearest memories by static vectors, and by transformer vectors where available.
 
-A memory's cosine is that of its nearest passage. If a passage has no transformer vector yet, its
-transformer cosine is estimated from its static cosine with a least-squares line through the
+A memory's cosine is the cosine of its nearest passage. If a passage has no transformer vector yet,
+its transformer cosine is estimated from its static cosine with a least-squares line through the
 memories that have both. On average, missing vectors therefore neither raise nor lower a memory.
 """
 
@@ -17,7 +17,7 @@ from memvault.index.embedding.arrays import Flags, Hashes, Integers, Matrix, Num
 
 
 class ScoredPassages(NamedTuple):
-    """Passages, grouped by memory: the memory's uid, the text's hash, and the static cosine."""
+    """Passages grouped by memory: the memory's uid, the text's hash, and the static cosine."""
 
     uids: Integers
     hashes: Hashes
@@ -33,7 +33,7 @@ class ScoredPassages(NamedTuple):
         return ScoredPassages(self.uids[is_alive], self.hashes[is_alive], self.cosines[is_alive])
 
     def joined(self, counts: Mapping[int, int], hashes: Hashes, cosines: Matrix) -> ScoredPassages:
-        """Return these passages and others; ``counts`` has how many of the others each uid has."""
+        """Return these passages and others; ``counts`` has the number of others per uid."""
         uids = np.repeat(np.array([*counts], np.int64), [*counts.values()])
         return ScoredPassages(
             np.append(self.uids, uids),
@@ -43,7 +43,7 @@ class ScoredPassages(NamedTuple):
 
     @property
     def firsts(self) -> Places:
-        """The index of each memory's first passage."""
+        """Return the index of each memory's first passage."""
         return np.flatnonzero(np.append(True, self.uids[1:] != self.uids[:-1]))[: len(self.uids)]
 
 
@@ -63,9 +63,9 @@ class NearestMemory(NamedTuple):
 
 
 class NearestMemories(NamedTuple):
-    """The nearest memories, nearest first, and the cosines of all: their number and distribution.
+    """The nearest memories, nearest first, and the number and distribution of all cosines.
 
-    ``static`` and ``deep`` are the mean and the standard deviation of the best cosine of each.
+    ``static`` and ``deep`` are the mean and the standard deviation of each memory's best cosine.
     """
 
     hits: list[NearestMemory]
@@ -86,10 +86,10 @@ def nearest(
     limit: int,
     also: Set[int],
 ) -> NearestMemories:
-    """Return the memories nearest by either kind of vector, and those of ``also``.
+    """Return the nearest memories by either kind of vector, and the memories of ``also``.
 
-    ``passages`` are those of all memories, and ``deep`` their transformer cosines, nan for
-    missing vectors. The nearest memories are chosen from ``among``, or from all if it is None.
+    ``passages`` covers all memories, and ``deep`` has their transformer cosines, nan for missing
+    vectors. The nearest memories are chosen from ``among``, or from all if it is None.
     """
     if not len(passages.uids):
         return NearestMemories([])
@@ -134,7 +134,7 @@ def nearest(
 def _impute_missing(
     passages: ScoredPassages, deep: Matrix, firsts: Places, static: Matrix
 ) -> Matrix:
-    """Return the transformer cosines, with estimates for those that are missing."""
+    """Return the transformer cosines, with estimates for missing ones."""
     is_missing = np.isnan(deep)
     if not is_missing.any():
         return deep

@@ -1,10 +1,10 @@
 """The static vectors of every memory's passages, stored by uid.
 
-The rows of a memory are adjacent and in the order of its passages. uids only increase, so the
-memories that are not embedded yet are those with a uid above the last. Rows of removed memories
-remain until ``compact``. Each row has the hash of its passage's text, by which transformer vectors
-are found (``transformer_vectors``). The card has the identity of the manifest that the uids
-belong to. If the vectors themselves are in an engine, the file has only uids and hashes.
+The rows of a memory are adjacent and in passage order. Uids only increase, so memories with a uid
+above the last row are not embedded yet. Rows of removed memories remain until ``compact``. Each row
+has the hash of its passage's text, which is also the key of its transformer vector
+(``transformer_vectors``). The card has the identity of the manifest to which the uids belong. If
+the vectors are in an engine, the file has only uids and hashes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ COLUMNS = (("uids", "i64"), ("hashes", "u64"))
 def append_rows(
     file: VectorFile, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
 ) -> None:
-    """Append the rows of memories; ``counts`` is the number of ``vectors`` of each memory.
+    """Append the rows of memories; ``counts`` has the number of ``vectors`` of each memory.
 
-    uids must be ascending and above the last one.
+    Uids must be ascending and above the last one.
     """
     file.append(vectors, np.repeat(np.asarray(uids, np.int64), counts), hashes, last_uid=uids[-1])
 
@@ -58,7 +58,7 @@ class LocalVectorStore(NamedTuple):
 
     @classmethod
     def open(cls, folder: Path, manifest: int) -> Self | None:
-        """Open the vectors that belong to a manifest; None if they are missing or incomplete."""
+        """Open the vectors of a manifest; None if they are missing or incomplete."""
         file = VectorFile.open(folder, COLUMNS, manifest)
         return cls(file) if file is not None else None
 
@@ -74,7 +74,7 @@ class LocalVectorStore(NamedTuple):
         append_rows(self.file, uids, counts, hashes, vectors)
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
-        """Return the vector and hash of one passage of each memory, except removed memories."""
+        """See ``Vectors.rows_of``."""
         rows, (uids, hashes) = self.file.load()
         asked_uids = np.array(list(passages), np.int64)
         positions = np.searchsorted(uids, asked_uids) + np.array(list(passages.values()), np.int64)

@@ -1,4 +1,4 @@
-"""The vectors of one transformer model and the codes of tokens, by the hashes of their texts."""
+"""The vectors and token codes of one transformer model, keyed by text hash."""
 
 from __future__ import annotations
 
@@ -20,50 +20,50 @@ LOCK = "lock"
 _MIN_USED_SHARE = 0.5
 _MIN_ROWS_TO_COMPACT = 1_000
 _MIN_KEPT = 1_000
-"""The number of passages from which their places are kept for the next search."""
+"""The number of passages above which their positions are cached for the next search."""
 _COLUMNS = (("hashes", "u64"), ("ends", "u64"))
-"""The hash of each text, and the number of tokens stored up to and including its own."""
+"""The hash of each text, and the cumulative number of tokens up to and including it."""
 
 
 class TransformerVectorFile:
-    """The vectors of one model and the codes of tokens, by the hashes of their texts."""
+    """The vectors and token codes of one model, keyed by text hash."""
 
     def __init__(self, file: VectorFile) -> None:
         self._file = file
         self._order: tuple[Places, Hashes] | None = None
         self._found: tuple[Hashes, Integers] | None = None
-        """The hashes and places of the last search, which usually are those of the next one."""
+        """Hashes and positions of the last search, which the next one usually repeats."""
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
-        """Open the vectors in a folder; None if there are none that can be used."""
+        """Open the vectors in a folder; None if there are no usable ones."""
         file = VectorFile.open(folder, _COLUMNS)
         return cls(file) if file is not None else None
 
     @classmethod
     def create(cls, folder: Path, card: VectorCard) -> Self:
-        """Create an empty file, or open the one that another process has created in the meantime.
+        """Create an empty file, or open the one that another process has just created.
 
         Raises:
-            OSError: the folder cannot be written.
-            StorageError: the folder of the transformer vectors was deleted; it is not recreated.
-            TimedOut: another process holds the lock for too long.
+            OSError: if the folder is not writable.
+            StorageError: if the folder of the transformer vectors was deleted; it is not recreated.
+            TimedOut: if another process holds the lock for too long.
         """
         with _locked(folder):
             return cls(_open_or_create(folder, card))
 
     @property
     def folder(self) -> Path:
-        """The folder of the model."""
+        """Return the folder of the model."""
         return self._file.folder
 
     @property
     def card(self) -> VectorCard:
-        """The model that computed the vectors, and their number."""
+        """Return the model that computed the vectors, and their number."""
         return self._file.card
 
     def row_numbers(self, hashes: Hashes) -> Integers:
-        """Return the row of each hash, or -1 where there is none."""
+        """Return the row of each hash, or -1 if missing."""
         _, (stored_hashes, _) = self._file.load()
         if not len(stored_hashes):
             return np.full(len(hashes), -1, np.int64)
@@ -90,7 +90,7 @@ class TransformerVectorFile:
         return cosines
 
     def token_codes(self, hashes: Hashes) -> list[Codes]:
-        """Return the codes of each text's tokens; a text without any has none."""
+        """Return the codes of each text's tokens, possibly none."""
         codes = self._file.load_tokens()
         rows = self.row_numbers(hashes)
         _, (_, ends) = self._file.load()
@@ -98,9 +98,9 @@ class TransformerVectorFile:
         return [codes[bounds[row] : bounds[row + 1]] if row >= 0 else codes[:0] for row in rows]
 
     def add(self, hashes: Hashes, rows: Matrix, codes: Sequence[Codes] = ()) -> None:
-        """Add the vectors of texts, except those that another process has added in the meantime.
+        """Add the vectors of texts, except those that another process has just added.
 
-        ``codes`` are those of each text's tokens, or empty. Raises OSError, StorageError or
+        ``codes`` has the token codes of each text, or is empty. Raises OSError, StorageError or
         TimedOut.
         """
         with self._updating():
@@ -124,10 +124,10 @@ class TransformerVectorFile:
             self._file.store_calibration(calibration)
 
     def compact(self, used: Hashes, max_tokens: int) -> None:
-        """Drop the vectors that no memory uses if they are more than half, and surplus tokens.
+        """Drop unused vectors if they are more than half, and surplus tokens.
 
-        ``used`` are the hashes of all texts; those first in order keep their tokens as long as
-        ``max_tokens`` are not exceeded. Raises OSError, StorageError or TimedOut.
+        ``used`` are the hashes of all texts; the first ones keep their tokens up to ``max_tokens``.
+        Raises OSError, StorageError or TimedOut.
         """
         with self._updating():
             rows, (hashes, ends) = self._file.load()
@@ -150,9 +150,9 @@ class TransformerVectorFile:
 
     @contextmanager
     def _updating(self, seconds: float = 30.0) -> Iterator[None]:
-        """Hold the lock, and load what other processes have added.
+        """Hold the lock, and load rows added by other processes.
 
-        A file that is missing or corrupted is replaced by an empty one.
+        A missing or corrupted file is replaced by an empty one.
         """
         with _locked(self._file.folder, seconds):
             previous_card = self.card
@@ -164,7 +164,7 @@ class TransformerVectorFile:
 
 
 def _ends(codes: Sequence[Codes], count: int) -> Hashes:
-    """Return the number of tokens up to and including each of ``count`` texts."""
+    """Return the cumulative token counts of ``count`` texts."""
     lengths = [len(passage_codes) for passage_codes in codes] or [0] * count
     return np.cumsum(np.array(lengths, np.uint64))
 
@@ -178,7 +178,7 @@ def _open_or_create(folder: Path, card: VectorCard) -> VectorFile:
 
 @contextmanager
 def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
-    """Hold the lock of a model's folder; a deleted index is not recreated by a running process."""
+    """Hold the lock of a model's folder, without recreating a deleted index."""
     try:
         with FileLock(folder.parent / LOCK, seconds, makes_folder=False):
             yield

@@ -6,9 +6,9 @@ text's tokens (``embedding.token_vectors``), if the embedder has any; a column s
 to each text. All files only grow; bytes past the counts in ``card.json`` are ignored. ``replace``
 writes files with the next ``N`` and then the card that refers to them.
 
-The card has checksums of the counted bytes, so that a process killed while it appends loses only
-what it was appending. It also has the states of the files when they were written, so that
-unchanged files need not be read to be verified.
+The card has checksums of the counted bytes, so a process killed while appending loses only the new
+rows. It also has the states of the files as written, so unchanged files are not read again to
+verify them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from memvault.index.protocol import VectorsCorrupted
 Value = TypeVar("Value")
 
 FORMAT = 2
-"""Increased whenever vectors or the codes of tokens are stored in another way."""
+"""Incremented when the storage format of vectors or token codes changes."""
 Columns = tuple[tuple[str, str], ...]
 """The name and type of each column of a file; the type is ``i64`` or ``u64``."""
 
@@ -41,22 +41,23 @@ _HASH_BYTES = 8
 _LENGTH_BYTES = 4
 _LARGEST = 127
 _BLOCK = 512
-"""Rows that are converted to floats at once, so that they stay in the processor's cache."""
+"""Rows to convert to floats in one step, so that they stay in the processor's cache."""
 
 
 class UnitRows(NamedTuple):
     """Unit vectors as 8-bit integers, a quarter of the size of 32-bit floats.
 
-    A component is a multiple of the vector's largest one / 127, so a cosine of two texts differs by
-    less than 0.01 from that of floats. ``stored`` has the shape (rows, 4 + dimension): before the
-    integers is their length, a little-endian 32-bit float. Divided by it, they are a unit vector.
+    A component is a multiple of the vector's largest component / 127, so the cosine of two texts
+    differs by less than 0.01 from the exact value. ``stored`` has the shape (rows, 4 + dimension):
+    the integers follow their length, a little-endian 32-bit float. Divided by it, they are a unit
+    vector.
     """
 
     stored: Codes
 
     @classmethod
     def encode(cls, vectors: Matrix) -> Self:
-        """Encode unit vectors, shape (rows, dimension); a zero vector remains one."""
+        """Encode unit vectors, shape (rows, dimension); zero vectors stay zero."""
         rows, dimension = vectors.shape
         largest = np.abs(vectors).max(axis=1, keepdims=True, initial=1e-12)
         integers = np.rint(vectors * (_LARGEST / largest)).astype(np.int8)
@@ -74,11 +75,11 @@ class UnitRows(NamedTuple):
         return len(self.stored)
 
     def select(self, selection: Any) -> UnitRows:
-        """Return the vectors that an index of NumPy's selects, without decoding them."""
+        """Select vectors with a NumPy index, without decoding them."""
         return UnitRows(self.stored[selection])
 
     def decode(self, selection: Any) -> Matrix:
-        """Return the vectors that an index of NumPy's selects, shape (selected, dimension)."""
+        """Decode the vectors selected by a NumPy index, shape (selected, dimension)."""
         selected = self.stored[selection]
         vectors: Matrix = _integers(selected).astype(np.float32) / _lengths(selected)[:, None]
         return vectors
@@ -104,7 +105,7 @@ def _lengths(stored: Codes) -> Matrix:
 
 
 Rows = tuple[UnitRows, list[Any]]
-"""Vectors, and their columns."""
+"""Vectors and their columns."""
 
 
 class VectorCard(NamedTuple):
@@ -138,7 +139,7 @@ class VectorCard(NamedTuple):
 
     @property
     def calibration(self) -> Calibration | None:
-        """The calibration of the cosines; None if unknown or computed by another version."""
+        """Return the calibration of the cosines; None if unknown or computed by another version."""
         if not self.calibrated:
             return None
         from memvault.index.embedding import calibrate
@@ -158,9 +159,9 @@ def hashes_of(texts: Sequence[str]) -> Hashes:
 
 
 class VectorMap:
-    """The memory-mapped rows of one version of the files, and its columns.
+    """The memory-mapped rows and columns of one version of the files.
 
-    All users of the same version in a process share one map; it is closed when the last of them
+    All users of a version in a process share one map, which is closed when the last of them
     releases it.
     """
 
@@ -174,18 +175,18 @@ class VectorMap:
 
     @classmethod
     def of(cls, folder: Path, card: VectorCard) -> VectorMap:
-        """Return the map of a version; files are opened only when it is read."""
+        """Return the map of a version; files are opened when it is first read."""
         sizes = card.dimension, card.rows, card.token_width, card.tokens
         version = (folder, *sizes, card.generation, card.checksums, card.states)
         with cls._sharing:
             return cls._shared.setdefault(version, VectorMap())
 
     def read(self, files: Sequence[Path], columns: Columns, card: VectorCard) -> Rows:
-        """Return the rows and columns; ``files`` must be those of the version.
+        """Return the rows and columns; ``files`` must belong to the version.
 
         Raises:
-            OSError: they cannot be opened.
-            VectorsCorrupted: they are shorter than the card says.
+            OSError: if they cannot be opened.
+            VectorsCorrupted: if they are shorter than the card's counts.
         """
         with self._reading:
             if self._rows is None:
@@ -236,10 +237,10 @@ class VectorFile:
 
     @classmethod
     def open(cls, folder: Path, columns: Columns, manifest: int = 0) -> Self | None:
-        """Open the vectors in a folder; None if there are none that can be used.
+        """Open the vectors in a folder; None if there are no usable ones.
 
         Files whose states differ from the card are read completely and verified by their checksums.
-        If another process has replaced the files in the meantime, the new ones are opened.
+        If another process has just replaced the files, the new ones are opened.
         """
         file = cls._from_card(folder, columns, manifest)
         if file is None or file.is_usable:
@@ -251,7 +252,7 @@ class VectorFile:
 
     @classmethod
     def _from_card(cls, folder: Path, columns: Columns, manifest: int) -> Self | None:
-        """Return the vectors that the card in a folder describes, before they are verified."""
+        """Return the vectors that a folder's card describes, unverified."""
         try:
             entries: dict[str, Any] = json.loads(
                 plain_files.read(folder / "card.json", MAX_SETTING_BYTES)
@@ -267,7 +268,7 @@ class VectorFile:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the files match the card, by their states or else by their checksums."""
+        """Return whether the files match the card, by state or by checksum."""
         try:
             if self.is_unchanged:
                 return True
@@ -278,7 +279,7 @@ class VectorFile:
 
     @classmethod
     def create(cls, folder: Path, card: VectorCard, columns: Columns) -> Self:
-        """Create an empty store in a folder whose parent exists, replacing what is in the folder.
+        """Create an empty store in a folder whose parent exists, replacing any contents.
 
         The card must count no rows.
         """
@@ -300,7 +301,7 @@ class VectorFile:
         last_uid: int = 0,
         tokens: Codes | None = None,
     ) -> None:
-        """Append rows and codes of tokens after those that the card counts, and count them."""
+        """Append rows and token codes after the counted ones, and count them."""
         self._write(UnitRows.encode(rows), columns, tokens)
         self.card = self.card._replace(last_uid=last_uid)
         self.write_card()
@@ -329,7 +330,7 @@ class VectorFile:
     def _write(
         self, rows: UnitRows, columns: Sequence[Integers | Hashes], tokens: Codes | None
     ) -> None:
-        """Write after what the card counts; the card is not written."""
+        """Write rows after the counted ones, without writing the card."""
         sums = []
         codes = np.zeros((0, self.card.token_width), np.uint8) if tokens is None else tokens
         parts = [rows.stored.tobytes()] if self.card.dimension else []
@@ -365,14 +366,14 @@ class VectorFile:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the states of the files match the card, so that no checksum must be verified."""
+        """Return whether the states of the files match the card, so checksums can be skipped."""
         return self._states() == self.card.states
 
     def _states(self) -> tuple[FileStamp, ...]:
         return tuple(stamp_of(self.folder / name) or () for name, *_ in self._files())
 
     def _files(self) -> list[tuple[str, int, int]]:
-        """Return the name of each file, the bytes of an entry in it, and the number of entries."""
+        """Return each file's name, bytes per entry, and number of entries."""
         card = self.card
         files = [(f"rows-{card.generation}.i8", card.row_width, card.rows)]
         files += [
@@ -382,7 +383,7 @@ class VectorFile:
         return [entry for entry in files if entry[1]]
 
     def verify_checksums(self) -> bool:
-        """Return whether the entries that the card counts are on disk as they were written."""
+        """Return whether the counted entries on disk match their checksums."""
         checksums = []
         for name, width, count in self._files():
             remaining, checksum = count * width, 0
@@ -396,20 +397,19 @@ class VectorFile:
         """Return the memory-mapped rows and the columns; replaced files are reopened.
 
         Raises:
-            VectorsCorrupted: they cannot be read.
+            VectorsCorrupted: if they cannot be read.
         """
         return self._reopening(lambda files, shared: shared.read(files, self._columns, self.card))
 
     def load_tokens(self) -> Codes:
         """Return the memory-mapped codes of all tokens, shape (tokens, bytes).
 
-        They belong to the rows that ``load`` returned only if ``card`` is still the same. Raises
-        VectorsCorrupted.
+        They belong to the rows of ``load`` only if ``card`` is unchanged. Raises VectorsCorrupted.
         """
         return self._reopening(lambda files, shared: shared.read_tokens(files[-1], self.card))
 
     def _reopening(self, read: Callable[[list[Path], VectorMap], Value]) -> Value:
-        """Return what ``read`` does; if files were replaced, open the new ones and read again."""
+        """Return the result of ``read``; if files were replaced, reopen them and read again."""
         try:
             return read(*self._mapped())
         except FileNotFoundError as error:
