@@ -1,4 +1,4 @@
-"""A terminal driver that ends after a termination signal, also if nobody reads the terminal."""
+"""A terminal driver that exits after a termination signal even if the terminal is frozen."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
 _SECONDS = 0.2
-"""How long the terminal may take to accept the last output after a termination signal."""
+"""Seconds to wait for the terminal to accept the last output after a termination signal."""
 
 
 def ending(base: type[Driver]) -> type[Driver]:
-    """Return a subclass of Textual's driver whose last output waits only for a moment.
+    """Return a subclass of Textual's driver that waits only briefly for its last output.
 
-    Textual's own waits until the terminal has accepted everything, which a frozen one never does.
+    Textual's own driver waits until the terminal has accepted everything, which a frozen one never
+    does.
     """
 
     class EndingDriver(base):  # type: ignore[misc, valid-type]  # which base depends on the system
