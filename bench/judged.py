@@ -112,6 +112,21 @@ def by_group(judged: JudgedSet) -> dict[str, list[dict[str, Any]]]:
     return groups
 
 
+def split_projects(judged: JudgedSet) -> JudgedSet:
+    """Make each ``metadata.project`` a group; queries about several projects are left out."""
+
+    def grouped(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [
+            {**entry, "metadata": {**entry["metadata"], "group": entry["metadata"]["project"]}}
+            for entry in entries
+            if entry["metadata"].get("project")
+        ]
+
+    parts = (judged.documents, judged.queries, judged.unanswerable)
+    documents, queries, unanswerable = map(grouped, parts)
+    return judged._replace(documents=documents, queries=queries, unanswerable=unanswerable)
+
+
 def other_questions(judged: JudgedSet, sets: Sequence[JudgedSet], count: int) -> list[str]:
     """Return ``count`` questions of other sets, as many of each; none of one with its documents."""
     texts = [
@@ -124,7 +139,10 @@ def other_questions(judged: JudgedSet, sets: Sequence[JudgedSet], count: int) ->
 
 
 def make_vault(root: Path, documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Write documents as memories; return each file's path with its document's id."""
+    """Write documents as memories; return each file's path with its document's id.
+
+    A document is written to the folder in its metadata, by default to ``context``.
+    """
     root.mkdir(parents=True)
     (root / "memvault.toml").write_text("version = 1\n", "utf-8")
     ids = {}
@@ -134,7 +152,7 @@ def make_vault(root: Path, documents: Sequence[Mapping[str, Any]]) -> dict[str, 
         if document.get("title"):
             header["title"] = document["title"]
         header.update({key: metadata[key] for key in HEADER_KEYS if metadata.get(key)})
-        path = f"context/{number:06d}.md"
+        path = f"{metadata.get('folder', 'context')}/{number:06d}.md"
         (root / path).parent.mkdir(exist_ok=True)
         (root / path).write_bytes(encode_new(header, document["text"]))
         ids[path] = document["_id"]

@@ -2,7 +2,7 @@
 """Recall quality on judged sets, through the program's own recall on real vault folders.
 
     python bench/quality.py [FOLDER ...] [--part fit|test] [--ways hybrid,vector]
-        [--by-category] [--model NAME_OR_FOLDER] [--engine milvus] [--markdown]
+        [--by-category] [--by-project] [--model NAME_OR_FOLDER] [--engine milvus] [--markdown]
         [--save FILE] [--against FILE] [--check]
 
 Each FOLDER is a set in BEIR's form: ``corpus.jsonl`` (``_id``, ``title``,
@@ -10,7 +10,8 @@ Each FOLDER is a set in BEIR's form: ``corpus.jsonl`` (``_id``, ``title``,
 ``qrels.tsv`` (query-id, corpus-id, score). Where ``metadata.group`` exists a
 group is a vault of its own and a query searches only its own group. Without a
 FOLDER the everyday sets beside this file are measured. ``--part`` takes the
-queries of one ``metadata.part``; those without one are of ``fit``.
+queries of one ``metadata.part``; those without one are of ``fit``. ``--by-project``
+makes a vault of each ``metadata.project`` in the sets that have projects.
 
 With ``--engine milvus`` words and vectors lie in a file of milvus-lite's.
 
@@ -45,6 +46,7 @@ from judged import (
     group_of,
     make_vault,
     read_set,
+    split_projects,
 )
 from measures import Difference, Values, differences, mean, shortfalls, values
 from memvault import open_vault
@@ -182,6 +184,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--ways", default=",".join(WAYS), help="of " + ", ".join(WAYS))
     parser.add_argument("--by-category", action="store_true")
+    parser.add_argument("--by-project", action="store_true", help="a vault for each project")
     parser.add_argument("--part", choices=("fit", "test"), default="", help="of the questions")
     parser.add_argument("--model", help="also measure with this fastembed model or folder")
     parser.add_argument("--engine", choices=("local", "milvus"), default="local")
@@ -204,7 +207,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as cache:
         os.environ["MEMVAULT_CACHE"] = os.environ["MEMVAULT_STATE"] = cache
         for folder in folders:
-            judged = sets[folder.name] = read_set(folder, options.part)
+            judged = read_set(folder, options.part)
+            if options.by_project:
+                judged = split_projects(judged)
+            sets[folder.name] = judged
             results[judged.name] = evaluate(
                 judged, Path(work), wanted, options.model, options.engine
             )

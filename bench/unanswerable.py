@@ -29,7 +29,7 @@ from memvault import open_vault
 from memvault.recall.answer import RELEVANT
 from quality import EVERYDAY, table
 
-SETS = ("home", "ops", "research", "languages", "changes")
+SETS = ("home", "ops", "research", "languages", "changes", "sessions", "projects")
 ANSWERED = "answered"
 FOREIGN = 40
 

@@ -62,26 +62,40 @@ def test_judged_sessions_are_asked_about_in_one_part() -> None:
 
 
 def test_judged_sets_have_all_kinds_of_unanswerable_questions() -> None:
-    """Each set has the number in its README, half for fitting, each half with all three kinds."""
+    """Each set has the numbers in its README, and each part of it has all three kinds."""
     from judged import UNANSWERABLE, part_of, read_lines
 
     rows = read_lines(UNANSWERABLE)
-    counts = Counter(entry["metadata"]["set"] for entry in rows)
-    assert counts == {
-        "everyday-changes": 10,
-        "everyday-home": 18,
-        "everyday-languages": 10,
-        "everyday-ops": 18,
-        "everyday-research": 18,
-        "real-hugo": 8,
-        "real-til": 18,
-    }
-    for name, count in counts.items():
-        for part in ("fit", "test"):
-            half = [row for row in rows if row["metadata"]["set"] == name and part_of(row) == part]
-            assert len(half) == count / 2
-            kinds = {row["metadata"]["kind"] for row in half}
-            assert kinds == {"near-entity", "near-topic", "far"}
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        key = (row["metadata"]["set"].removeprefix("everyday-"), part_of(row))
+        kinds.setdefault(key, []).append(row["metadata"]["kind"])
+    assert all(set(own) == {"near-entity", "near-topic", "far"} for own in kinds.values())
+    counts = {key: len(own) for key, own in kinds.items()}
+    fit = {"changes": 5, "home": 9, "languages": 5, "ops": 9, "research": 9}
+    fit |= {"real-hugo": 4, "real-til": 9}
+    test = {"changes": 15, "home": 19, "languages": 5, "ops": 19, "research": 19}
+    test |= {"projects": 10, "real-hugo": 4, "real-til": 9, "sessions": 10}
+    assert {name: count for (name, part), count in counts.items() if part == "fit"} == fit
+    assert {name: count for (name, part), count in counts.items() if part == "test"} == test
+
+
+def test_judged_projects_share_vault_or_have_their_own(tmp_path: Path) -> None:
+    """In everyday-projects each project has a folder, its own questions, and is in one part."""
+    from judged import by_group, group_of, make_vault, part_of, read_set, split_projects
+
+    judged = read_set(BENCH / "everyday" / "everyday-projects")
+    paths = make_vault(tmp_path / "vault", judged.documents)
+    assert set(Counter(path.split("/")[0] for path in paths).values()) == {22}
+    split = split_projects(judged)
+    groups = {name: {entry["_id"] for entry in own} for name, own in by_group(split).items()}
+    assert [len(own) for own in groups.values()] == [22] * 7
+    assert Counter(map(group_of, split.queries)) == dict.fromkeys(groups, 10)
+    for query in split.queries:
+        assert judged.relevant[query["_id"]].keys() <= groups[group_of(query)]
+    held_out = {group_of(query) for query in split.queries if part_of(query) == "test"}
+    assert held_out == {"puckline", "verso"}
+    assert len(read_set(BENCH / "everyday" / "everyday-projects", "test").queries) == 20
 
 
 @pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)

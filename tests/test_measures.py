@@ -89,12 +89,13 @@ def test_everyday_sets_match_their_readme() -> None:
         counts[judged.name.removeprefix("everyday-")] = sizes
     assert counts == {
         "across": (80, 40, 0),
-        "changes": (122, 70, 10),
-        "home": (100, 90, 28),
+        "changes": (122, 70, 20),
+        "home": (100, 90, 38),
         "languages": (80, 60, 10),
-        "ops": (120, 110, 28),
-        "research": (90, 80, 28),
-        "sessions": (56, 70, 0),
+        "ops": (120, 110, 38),
+        "projects": (154, 70, 10),
+        "research": (90, 80, 38),
+        "sessions": (56, 70, 10),
     }
     assert mean({}) is None
 

@@ -305,6 +305,8 @@ class Call:
         Raises:
             TimedOut: the caller has canceled.
         """
-        self.workspace.condition.wait(seconds)
+        self.workspace.executor.let_next_run()
+        if not self.is_cancelled():
+            self.workspace.condition.wait(seconds)
         if self.is_cancelled():
             raise TimedOut("The call was cancelled", "call again")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memvault.errors import INSTALL
 from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.files.user_folders import SETTINGS_FILE
+from memvault.serial_executor import SerialExecutor
 from memvault.settings import locate, vault_settings
 from memvault.settings.exclusions import sources_state
 
@@ -37,33 +38,13 @@ def silent(what: str, done: int, total: int) -> None:
     """Ignore progress reports."""
 
 
-class _Waits(threading.local):
-    """The hook that each thread calls before waiting; it returns true to skip the wait."""
-
-    on_wait: Callable[[], bool] = staticmethod(lambda: False)
-
-
-WAITS = _Waits()
-
-
-class WorkspaceCondition(threading.Condition):
-    """The lock of a vault as a condition; a call that waits on it lets other calls run.
-
-    A waiting tool first calls the thread's ``on_wait`` hook, so the scheduler can start the next
-    call. If the hook returns true, the caller has canceled.
-    """
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait for a notification, unless the caller has canceled."""
-        return WAITS.on_wait() or super().wait(timeout)
-
-
 class Workspace:
     """One open vault, used by one call at a time (``lock``).
 
     ``progress`` is called during slow work, in the working thread. ``condition`` is the lock as a
-    condition: waiting on it lets other calls run. A ``long_lived`` workspace watches the folder, so
-    only its first call scans it.
+    condition: waiting on it lets other calls run. ``executor`` runs calls in order; any thread that
+    holds the lock can also run one. A ``long_lived`` workspace watches the folder, so only its
+    first call scans it.
     """
 
     def __init__(
@@ -76,7 +57,8 @@ class Workspace:
         self.long_lived = long_lived
         self.is_cached = False
         self.lock = threading.RLock()
-        self.condition = WorkspaceCondition(self.lock)
+        self.condition = threading.Condition(self.lock)
+        self.executor = SerialExecutor()
         self.progress = progress
         self._settings_state: tuple[FileStamp | None, ...] = ()
         self._other_vaults: dict[Path, Workspace] = {}

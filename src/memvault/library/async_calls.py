@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections import deque
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
+from collections.abc import Mapping
+from concurrent.futures import Future
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -15,66 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 from memvault.errors import MemvaultError
 from memvault.library.calls import CallTool, OpenVault, own_arguments
 from memvault.tools.core import invoke
-from memvault.workspace import WAITS
 
 if TYPE_CHECKING:
     from memvault.tools.core.invoke import ToolOutcome
-
-
-class CallThreads:
-    """Threads that run calls in order; the next starts when one has ended or begins to wait."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._queue: deque[tuple[Future[ToolOutcome], Callable[[], ToolOutcome]]] = deque()
-        self._is_running = False
-        self._pending: set[Future[ToolOutcome]] = set()
-
-    def submit(self, call: Callable[[], ToolOutcome]) -> Future[ToolOutcome]:
-        """Run a call in a thread, and return the future of its outcome."""
-        future: Future[ToolOutcome] = Future()
-        with self._lock:
-            self._pending.add(future)
-            self._queue.append((future, call))
-            starts = not self._is_running
-            self._is_running = True
-        future.add_done_callback(self._pending.discard)
-        if starts:
-            threading.Thread(target=self._work, name="memvault").start()
-        return future
-
-    def wait(self) -> None:
-        """Wait until all calls have ended."""
-        while pending := tuple(self._pending):
-            wait(pending)
-
-    def _work(self) -> None:
-        """Run queued calls in order.
-
-        When a call waits for an event, another thread takes over the queue, and this one ends
-        after its call.
-        """
-        is_replaced = False
-
-        def replace() -> bool:
-            nonlocal is_replaced
-            if not is_replaced:
-                is_replaced = True
-                threading.Thread(target=self._work, name="memvault").start()
-            return False
-
-        WAITS.on_wait = replace
-        while not is_replaced:
-            with self._lock:
-                self._is_running = bool(self._queue)
-                if not self._is_running:
-                    return
-                future, call = self._queue.popleft()
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(call())
-                except BaseException as error:
-                    future.set_exception(error)
 
 
 class AsyncOpenVault:
@@ -87,7 +29,7 @@ class AsyncOpenVault:
 
     def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
         self._vault = OpenVault(path, agent)
-        self._threads = CallThreads()
+        self._executor = self._vault._workspace.executor
         self._closed = threading.Event()
 
     async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
@@ -113,7 +55,7 @@ class AsyncOpenVault:
         def ends() -> bool:
             return cancelled.is_set() or self._closed.is_set()
 
-        future = self._threads.submit(lambda: self._vault._outcome(call, tool, arguments, ends))
+        future = self._executor.submit(lambda: self._vault._outcome(call, tool, arguments, ends))
         try:
             outcome = await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -138,7 +80,7 @@ class AsyncOpenVault:
 
     def _close(self) -> None:
         self._vault._workspace.notify_waiters()
-        self._threads.wait()
+        self._executor.wait()
         self._vault.close()
 
     async def __aenter__(self) -> Self:

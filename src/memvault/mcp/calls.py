@@ -23,7 +23,7 @@ from memvault.mcp.sdk_types import unknown_tool
 from memvault.tools.core import available, invoke, messages
 from memvault.tools.core.invoke import FindTool, ToolOutcome
 from memvault.tools.core.registry import Tool
-from memvault.workspace import IN_BYTES, WAITS, Workspace
+from memvault.workspace import IN_BYTES, Workspace
 
 _REPORT_INTERVAL = 0.25
 """Seconds between two checks for progress to report."""
@@ -122,8 +122,6 @@ class PendingCall:
         self._cancelled = threading.Event()
         self._outcome: ToolOutcome | None = None
         self._has_waited = False
-        self.waits: Callable[[], None] = lambda: None
-        """A function that the tool's thread calls when it starts to wait, so others can run."""
         self._call = partial(
             invoke.call_json,
             workspace,
@@ -134,12 +132,10 @@ class PendingCall:
             partial(_find_tool, find),
         )
 
-    def _begin_to_wait(self) -> bool:
-        """Let the next call run; return whether this one was cancelled."""
+    def note_wait(self) -> None:
+        """Record that the tool begins to wait, so that ``cancel`` wakes it."""
         with self._state:
             self._has_waited = True
-        self.waits()
-        return self._cancelled.is_set()
 
     def run(self) -> dict[str, Any]:
         """Run the tool and return its result, or the error as a result if it failed.
@@ -147,7 +143,6 @@ class PendingCall:
         Raises:
             MCPError: there is no such tool.
         """
-        WAITS.on_wait = self._begin_to_wait
         try:
             with self._workspace.lock:
                 if self._cancelled.is_set():
@@ -157,8 +152,6 @@ class PendingCall:
             raise
         except Exception as error:
             return invoke.failure(self._workspace, self._caller, error).result()
-        finally:
-            del WAITS.on_wait
         with self._state:
             if not self._cancelled.is_set():
                 self._outcome = outcome

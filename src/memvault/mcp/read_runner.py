@@ -6,12 +6,11 @@ No result of such a call has to be acknowledged.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import anyio
 import mcp_types as types
 
 from memvault.call import Call, Caller
@@ -20,7 +19,7 @@ from memvault.mcp import sdk_types
 from memvault.mcp.calls import PendingCall, report_progress
 from memvault.mcp.fair_shares import CallCosts, FairShares
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.request_queue import QueueSlot, RequestQueue, in_thread, take_all
+from memvault.mcp.request_queue import QueueSlot, RequestQueue, run_with_slots, take_all
 from memvault.tools.core import registry
 from memvault.workspace import Workspace
 
@@ -141,7 +140,6 @@ class LocalReadRunner:
         ]
         self._idle = [*self._workspaces]
         self._opened: set[Workspace] = set()
-        self._threads = anyio.CapacityLimiter(math.inf)  # the queue limits them
 
     def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call only reads."""
@@ -152,22 +150,15 @@ class LocalReadRunner:
     ) -> types.CallToolResult:
         """Run a tool in a thread; raises as ``Read.run`` and ``Lane.enter``."""
         slots = await self._lane.enter(read, key, request)
-        is_first = True
-
-        def work() -> types.CallToolResult:
-            nonlocal is_first
-            workspace = self._idle.pop()
-            is_first = workspace not in self._opened
-            try:
-                return read.run(workspace, self._offer)
-            finally:
-                self._opened.add(workspace)
-                self._idle.append(workspace)
+        workspace = self._idle.pop()  # the lane has no more slots than there are workspaces
+        slots.insert(0, QueueSlot(partial(self._idle.append, workspace)))
 
         def charge(seconds: float) -> None:
-            self._lane.charge(read, key, seconds, is_first)
+            self._lane.charge(read, key, seconds, workspace not in self._opened)
+            self._opened.add(workspace)
 
-        return await in_thread(work, self._threads, *slots, charge=charge)
+        work = partial(read.run, workspace, self._offer)
+        return await run_with_slots(work, workspace.executor, slots, charge)
 
     def close(self) -> None:
         """Close the workspaces, when their calls have ended."""

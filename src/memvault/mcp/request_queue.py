@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from contextvars import copy_context
 from functools import partial
-from typing import NamedTuple, TypeVar
-
-import anyio
-import anyio.to_thread
+from typing import Any, NamedTuple, TypeVar
 
 from memvault.mcp.fair_shares import FairShares
+from memvault.serial_executor import SerialExecutor
 
 Answer = TypeVar("Answer")
 QUEUE_SLOT = "memvault.queue_slot"
@@ -172,49 +171,42 @@ async def take_all(
         raise
 
 
-def _no_charge(_: float) -> None:
-    """Ignore the seconds."""
-
-
-async def in_thread(
+async def run_with_slots(
     work: Callable[[], Answer],
-    limiter: anyio.CapacityLimiter,
-    *slots: QueueSlot,
-    charge: Callable[[float], None] = _no_charge,
+    executor: SerialExecutor,
+    slots: Sequence[QueueSlot],
+    charge: Callable[[float], None],
+    on_wait: Callable[[], None] | None = None,
 ) -> Answer:
-    """Run work in a thread, and release the given slots when it has ended.
+    """Run work in an executor, and release its slots when it has ended.
 
-    Before, ``charge`` is called on the event loop with the processor seconds that it took. If the
-    task is cancelled it does not wait for the thread, but the slots stay taken until the work
-    ends. Work that has not started by then never starts.
+    Before, ``charge`` is called on the event loop with the processor seconds that it took. With
+    ``on_wait``, work that begins to wait calls it in its thread, and frees the last slot. If the
+    task is cancelled it does not wait for the thread, but the slots stay taken until the work ends.
+    Work that has not started by then never starts.
     """
-    loop = asyncio.get_running_loop()
-    start_lock = threading.Lock()
-    started, dropped = False, False
+    loop, context = asyncio.get_running_loop(), copy_context()
 
-    def release_slots() -> None:
-        for slot in slots:
-            slot.leave()
+    def call_on_loop(function: Callable[..., None], *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(function, *arguments)
 
     def run() -> Answer:
-        nonlocal started
-        with start_lock:
-            if dropped:
-                raise RuntimeError("the caller has gone")
-            started = True
         begun = time.thread_time()
         try:
-            return work()
+            return context.run(work)
         finally:
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(charge, time.thread_time() - begun)
-                loop.call_soon_threadsafe(release_slots)
+            call_on_loop(charge, time.thread_time() - begun)
 
-    try:
-        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
-    except BaseException:
-        with start_lock:
-            dropped = not started
-        if dropped:
-            release_slots()
-        raise
+    def release_slots(_: Future[Answer]) -> None:
+        for slot in slots:
+            call_on_loop(slot.leave)
+
+    def pass_on() -> None:
+        if on_wait is not None:
+            on_wait()
+            call_on_loop(slots[-1].free)
+
+    future = executor.submit(run, pass_on)
+    future.add_done_callback(release_slots)
+    return await asyncio.wrap_future(future)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
@@ -27,7 +26,7 @@ from memvault.mcp.fair_shares import FairShares
 from memvault.mcp.notifications import ChangeDetector, ChangeNotifier
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.read_runner import Read, ReadRunner
-from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue, in_thread, take_all
+from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue, run_with_slots, take_all
 from memvault.tools.core import agent_guide
 from memvault.workspace import Workspace
 
@@ -101,7 +100,6 @@ class McpServer:
         self._replies = ReplyTracker()
         self._detector = ChangeDetector(offer)
         self._notifier = ChangeNotifier(self._find_known_changes)
-        self._threads = anyio.CapacityLimiter(math.inf)  # waiting calls must not block others
         self.server = SdkServer(
             "memvault",
             version=__version__,
@@ -178,7 +176,7 @@ class McpServer:
 
         try:
             with self._reporting_progress(context):
-                result = await self._run_in_thread(run, context, call)
+                result = await self._run_in_thread(run, context, call.note_wait)
         except BaseException:  # cancelled, or the tool is unknown
             replies.abandon(context.request_id, call)
             raise
@@ -315,24 +313,12 @@ class McpServer:
         self,
         work: Callable[[], Answer],
         context: Context | None = None,
-        call: PendingCall | None = None,
+        on_wait: Callable[[], None] | None = None,
     ) -> Answer:
-        """Run work in a thread once it has a slot of the vault's queue.
-
-        A call that starts to wait gives its slot to the next.
-        """
+        """Run work in a thread once it has a slot of the vault's queue; see ``run_with_slots``."""
         slots = await take_all(self._queue, self._queue_key, _request_slot(context))
-        turn_slot = slots[-1]
-        if call is not None:
-            loop = asyncio.get_running_loop()
-
-            def pass_on_slot() -> None:
-                with contextlib.suppress(RuntimeError):  # the loop has ended
-                    loop.call_soon_threadsafe(turn_slot.free)
-
-            call.waits = pass_on_slot
         charge = partial(self._queue.charge, self._queue_key)
-        return await in_thread(work, self._threads, *slots, charge=charge)
+        return await run_with_slots(work, self._workspace.executor, slots, charge, on_wait)
 
 
 def _request_slot(context: Context | None) -> QueueSlot | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from memvault.index.protocol import (
     by_time,
     latest_first,
 )
-from memvault.model import Memory
+from memvault.model import Memory, is_example
 from memvault.recall.resolve import match_link
 from memvault.vault.header_links import header_links
 from memvault.vault.markdown import links
@@ -106,6 +106,15 @@ class LinkGraph:
         backlinks = [link for link in self.indexed() if self.entries[link.target].path == path]
         return sorted(backlinks, key=lambda link: by_time(self.record(link.source)), reverse=True)
 
+    def orphans(self, records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
+        """Return the memories without links to or from others, newest first, without examples."""
+        linked = {uid for link in self.indexed() for uid in (link.source, link.target)}
+        return latest_first(
+            record
+            for record in records
+            if record.uid not in linked and not is_example(record.metadata)
+        )
+
     def may_lead_to(self, keys: Set[str]) -> Iterator[str]:
         """Yield the paths of memories with a link whose target has one of the keys."""
         for entry in self.entries.values():
@@ -144,6 +153,12 @@ class LinkGraph:
         """Return all memories that have a name, or whose path ends with it, newest first."""
         records = map(self.record, self._named.get(name_key(name), ()))
         return latest_first(records)
+
+
+def line_of(memory: Memory, link: StoredLink) -> tuple[int, str]:
+    """Return the line of a memory's file that contains a link of its text: number and text."""
+    text = memory.body.split("\n", link.line + 1)[link.line].strip()
+    return memory.body_line + link.line, text
 
 
 def keys_of(memory: Memory | MemoryRecord) -> list[str]:

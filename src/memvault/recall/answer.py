@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
@@ -164,6 +165,21 @@ class RecallResult(NamedTuple):
         if self.probability >= STRONG:
             return "strong"
         return "fair" if self.probability >= FAIR else "weak"
+
+
+def by_probability(results: Sequence[RecallResult]) -> list[RecallResult]:
+    """Sort results by probability, keeping an older memory after a newer one on the same subject.
+
+    Memories that are not current come last.
+    """
+    probabilities = {entry.memory.mem_id: entry.probability for entry in results}
+
+    def order(entry: RecallResult) -> tuple[bool, float, bool]:
+        newer = entry.validity.newer
+        probability = min(entry.probability, probabilities.get(newer, 1.0))
+        return not entry.validity.is_current, -probability, bool(newer)
+
+    return sorted(results, key=order)  # stable: equal results keep their rank
 
 
 class RecallAnswer(NamedTuple):

@@ -34,6 +34,9 @@ _MAX_SUGGESTIONS = 2
 _SAME_WORD = 0.85
 """Minimum similarity of two spellings of one word, in 0..1."""
 _MAX_UNKNOWN_TAGS = 10
+_MAX_CHECKED, _MAX_ABSENT, _MIN_LENGTH = 30, 3, 4
+"""How many words of a query are looked up, how many are returned, and how long the latter are."""
+_PUNCTUATION = "\"'`“”„«»‘’.,;:!?()[]{}<>*"
 """The maximum number of unknown tags to suggest alternatives for: each is compared with every tag
 of the vault."""
 
@@ -279,6 +282,24 @@ def _uids_with(view: View, text: str) -> Set[int] | None:
         for uid, memory in memories.items()
         if memory is not None and query.has_phrases(f"{memory.title}\n{memory.body}")
     }
+
+
+def absent_words(view: View, text: str) -> list[str]:
+    """Return the names and numbers of a query that no memory contains, or else its other words.
+
+    Stop words and short words are left out.
+    """
+    from memvault.index.text.analyzer import ideographs, query_analyzer
+
+    analyzers = query_analyzer(view.languages())
+    stripped = (word.strip(_PUNCTUATION).removesuffix("'s") for word in text.split()[:_MAX_CHECKED])
+    absent = [
+        word
+        for word in dict.fromkeys(stripped)
+        if not ideographs(word) and analyzers.has_content(word) and _uids_with(view, word) == set()
+    ]
+    names = [word for word in absent if not word.islower()]
+    return (names or [word for word in absent if len(word) >= _MIN_LENGTH])[:_MAX_ABSENT]
 
 
 def _folder(name: str) -> str:

@@ -138,6 +138,12 @@ class RecallEngine:
         """Return the languages in which a query is analyzed, most frequent first."""
         return self.on_view(lambda view: view.languages())
 
+    def absent_words(self, query: str) -> list[str]:
+        """Return words of a query that no memory contains in any form, at most three."""
+        from memvault.recall import filters
+
+        return self.on_view(lambda view: filters.absent_words(view, query))
+
     def resolve(self, name: str) -> Memory:
         """Return the one memory with a given memId, path, title or wikilink.
 

@@ -50,6 +50,7 @@ class RecalledMemories(ToolResult):
     brief: NotRequired[list[str]]
     count: int
     best: NotRequired[Literal["strong", "fair", "weak", "none"]]
+    absentWords: NotRequired[list[str]]
     more: NotRequired[int]
     next: NotRequired[int]
     total: NotRequired[int]

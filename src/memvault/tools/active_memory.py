@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from memvault.arguments.parameters import Arg
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from memvault.agents.active_memory import ActiveMemory, ActiveSet
     from memvault.agents.prompt_block import PromptBlock
     from memvault.model import Memory
-    from memvault.recall.answer import RecallResult
     from memvault.results import (
         ActiveMemories,
         ActivePart,
@@ -219,21 +218,6 @@ def _refuse_mix(argument: str, others: Mapping[str, object]) -> None:
         )
 
 
-def _by_probability(results: Sequence[RecallResult]) -> list[RecallResult]:
-    """Sort results by probability, keeping an older memory after a newer one on the same subject.
-
-    Memories that are not current come last.
-    """
-    probabilities = {entry.memory.mem_id: entry.probability for entry in results}
-
-    def order(entry: RecallResult) -> tuple[bool, float, bool]:
-        newer = entry.validity.newer
-        probability = min(entry.probability, probabilities.get(newer, 1.0))
-        return not entry.validity.is_current, -probability, bool(newer)
-
-    return sorted(results, key=order)  # stable: equal results keep their rank
-
-
 def _search_texts(
     call: Call,
     query: str,
@@ -246,7 +230,7 @@ def _search_texts(
     ``window`` is how many, and how many of them to skip.
     """
     from memvault.index.protocol import BEST_EFFORT
-    from memvault.recall.answer import RecallRequest
+    from memvault.recall.answer import RecallRequest, by_probability
 
     if not query.strip():
         raise UsageError("The query is empty", "give search words")
@@ -261,7 +245,7 @@ def _search_texts(
         patience=BEST_EFFORT,
     )
     results = collect_hits(call, call.engine.search(request))
-    ranked = _by_probability(results)
+    ranked = by_probability(results)
     page = ranked[offset : offset + limit]
     count_retrievals(call, (entry.memory for entry in relevant(page)))
     memories: list[LoadedText] = [

@@ -176,7 +176,7 @@ def memory_backlinks(
         lines = {(link.source, link.stored.key, link.stored.line): link for link in linking}
         shown, paging = paginate([*lines.values()], limit, offset, "Nothing links to it")
         backlinks: list[BacklinkEntry] = [
-            _backlink_item(call, view, graph.record(link.source), link.stored) for link in shown
+            _backlink_item(view, graph.record(link.source), link.stored) for link in shown
         ]
         return {"backlinks": backlinks, **paging}
 
@@ -193,20 +193,9 @@ def memory_backlinks(
 )
 def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> OrphanedMemories:
     """List memories without links to or from other memories."""
-    from memvault.index.protocol import latest_first
-    from memvault.model import is_example
     from memvault.recall.answer import memory_reference
 
-    def unlinked_records(view: View) -> list[MemoryRecord]:
-        links = list(call.link_graph(view).indexed())
-        linked = {link.source for link in links} | {link.target for link in links}
-        return [
-            entry
-            for entry in latest_first(view.records())
-            if entry.uid not in linked and not is_example(entry.metadata)
-        ]
-
-    orphans = call.engine.on_view(unlinked_records)
+    orphans = call.engine.on_view(lambda view: call.link_graph(view).orphans(view.records()))
     shown, paging = paginate(orphans, limit, offset, "Every memory has a link")
     return {"orphans": [memory_reference(entry) for entry in shown], **paging}
 
@@ -229,7 +218,7 @@ def _kind(resolved: ResolvedLink) -> dict[Any, Any]:
     return {**heading, **({"embed": True} if resolved.link.is_embed else {})}
 
 
-def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLink) -> BacklinkEntry:
+def _backlink_item(view: View, source: MemoryRecord, link: StoredLink) -> BacklinkEntry:
     """Return the memory that contains a link, and the link's line with its number in the file.
 
     For a link in a header, return its key in place of the line.
@@ -237,8 +226,8 @@ def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLin
     Raises:
         StaleView: the memory has changed since the view was made.
     """
+    from memvault.memories.link_graph import line_of
     from memvault.recall.answer import memory_reference
-    from memvault.vault import decoding
 
     reference = memory_reference(source)
     if link.key:
@@ -246,12 +235,8 @@ def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLin
     memory = view.text(source.uid)
     if memory is None:
         return {**reference}
-    data, _ = call.store.read_bytes(memory.path)
-    text = decoding.decode(data, call.settings.encoding).text
-    above = text.count("\n", 0, max(0, len(text) - len(memory.body)))
-    line = memory.body.split("\n", link.line + 1)[link.line].strip()
-    shown = line if len(line) <= 200 else f"{line[:200]}…"
-    return {**reference, "line": above + link.line + 1, "text": shown}
+    line, text = line_of(memory, link)
+    return {**reference, "line": line, "text": text if len(text) <= 200 else f"{text[:200]}…"}
 
 
 def _as_tree(result: Result) -> Result:

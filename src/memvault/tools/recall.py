@@ -268,10 +268,8 @@ def memory_recall(
     own_data = _own_data(call, query, include, limit or _DEFAULT_LIMIT, full)
     result = result_budget.result({"best": answer.best}, rendered, offset, own_data)
     selection.count(relevant(page[: result["count"]]))
-    if not include and answer.best in ("weak", "none"):
-        from memvault.tools.core import agent_state
-
-        agent_state.suggest_include(call, query)
+    if answer.best in ("weak", "none"):
+        result = _explain_weak(call, selection, result, query, as_of_time is None, bool(include))
     if page:
         return result
     if results:
@@ -283,6 +281,23 @@ def memory_recall(
         "a lower threshold" if threshold else "leaving out strict" if strict else "fewer filters"
     )
     return {**result, "message": f"No memory found; try other words or {advice}"}
+
+
+def _explain_weak(
+    call: Call,
+    selection: VaultSelection,
+    result: RecalledMemories,
+    query: str,
+    is_now: bool,
+    is_included: bool,
+) -> RecalledMemories:
+    """Name the words that no memory contains, and suggest to include the agent's own state."""
+    if not is_included:
+        from memvault.tools.core import agent_state
+
+        agent_state.suggest_include(call, query)
+    absent = selection.engine.absent_words(query) if is_now else []
+    return {**result, "absentWords": absent} if absent else result
 
 
 def _list_all(

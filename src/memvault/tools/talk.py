@@ -325,6 +325,7 @@ def wait_for(
         talks.has_talked_to,
         call.workspace.condition,
         timeout,
+        call.workspace.executor.let_next_run,
         call.is_cancelled,
     )
     pattern = happened.wanted

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
     from memvault.model import Memory
     from memvault.results import (
-        AvailableModel,
         AvailableModels,
         ChosenModel,
         ListedMemories,
@@ -451,28 +450,12 @@ def _model_in_use(call: Call) -> str:
 )
 def model_list(call: Call) -> AvailableModels:
     """List the available models for embedding and reranking, and those in use."""
-    from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL, read_card
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
-    from memvault.index.embedding.transformer import FOLDERS
+    from memvault.index.embedding.transformer import builtin_models
 
-    builtin_entry: AvailableModel = {
-        "name": BUILTIN,
-        "dimension": read_card(FOLDERS[BUILTIN]).dimension,
-        "sizeInGb": 0.02,
-        "license": "Apache-2.0",
-        "description": "Built in: a transformer for English; works offline",
-    }
-    multilingual_entry: AvailableModel = {
-        "name": MULTILINGUAL,
-        "dimension": read_card(FOLDERS[MULTILINGUAL]).dimension,
-        "sizeInGb": 0.03,
-        "license": "MIT",
-        "description": "Built in, for 24 languages: used if more than a tenth of the memories "
-        "are not English",
-    }
     return {
         "inUse": call.hide_paths(_model_in_use(call)),
-        "models": [builtin_entry, multilingual_entry, *known_models(EMBEDDING)],
+        "models": [*builtin_models(), *known_models(EMBEDDING)],
         "rerankerInUse": call.hide_paths(call.settings.rerank.model),
         "rerankers": known_models(CROSS_ENCODER),
     }

@@ -1,7 +1,7 @@
 """Web pages for a person: search, read, and explore the vault.
 
-``session`` reads the vault in its own threads, ``markdown_html`` renders texts, ``layout``
-places the nodes of the map, ``pages`` fills in the templates, ``app`` serves them to the browser
-that ``access`` recognizes, and ``graph_file`` writes the map with all texts as one file. Jinja2,
-Starlette and uvicorn are imported in one module each; the extra ``web`` installs them.
+``session`` reads the vault, ``markdown_html`` renders texts, ``layout`` places the nodes of the
+map, ``pages`` fills in the templates, ``app`` serves them to the browser that ``access``
+recognizes, and ``graph_file`` writes the map with all texts as one file. Jinja2, Starlette and
+uvicorn are imported in one module each; the extra ``web`` installs them.
 """

@@ -1,15 +1,13 @@
 """The data of the pages, with secrets masked as for agents.
 
-The vault is open in two threads, each with its own connections: one for searches and reading, and
-one for slow work such as the map, so that searches need not wait.
+The vault is open twice, each time with its own connections: once for searches and reading, and
+once for slow work such as the map, so that searches need not wait.
 """
 
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -44,7 +42,7 @@ _MOST = 30
 _MAX_NODES = 20_000
 _MAX_REVIEWED = 200
 _SLOW_TOOLS = (vault_review, vault_stats, memory_orphans, tag_list)
-"""Tools that read every memory; they run in the thread for slow work."""
+"""Tools that read every memory."""
 
 
 class ReadMemory(NamedTuple):
@@ -60,43 +58,15 @@ class WebSession:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._open = threading.local()
-        self._threads = {
-            slow: ThreadPoolExecutor(1, "vault", self._begin_thread) for slow in (False, True)
-        }
+        self._fast, self._slow = (Workspace(root, long_lived=True) for _ in range(2))
         self._map: tuple[object, dict[str, Any]] | None = None
         self._review: tuple[object, ReviewedVault] | None = None
 
-    def _begin_thread(self) -> None:
-        self._open.is_vault_thread = True
-
-    def run(self, work: Callable[[], Result], slow: bool = False) -> Result:
-        """Run a function in one of the vault's threads and return its result.
-
-        In such a thread the function is called directly.
-        """
-        if getattr(self._open, "is_vault_thread", False):
-            return work()
-        return self._threads[slow].submit(work).result()
-
     def close(self) -> None:
         """Close the vault."""
-        for thread in self._threads.values():
-            thread.submit(self._close)
-            thread.shutdown()
-
-    def _close(self) -> None:
-        workspace: Workspace | None = getattr(self._open, "workspace", None)
-        if workspace is not None:
-            workspace.close()
-
-    @property
-    def workspace(self) -> Workspace:
-        """The vault as it is open in this thread, which is one of ``run``."""
-        workspace: Workspace | None = getattr(self._open, "workspace", None)
-        if workspace is None:
-            workspace = self._open.workspace = Workspace(self.root, long_lived=True)
-        return workspace
+        for workspace in (self._fast, self._slow):
+            with workspace.lock:
+                workspace.close()
 
     def call(
         self,
@@ -108,13 +78,11 @@ class WebSession:
         """Run a tool that reads, and return its result with secrets masked."""
         arguments = registry.arguments_by_name(function, positional, named)
 
-        def work() -> ToolResult:
-            with invoke.call(
-                self.workspace, function.__name__, arguments, _READER, present=self._presented
-            ) as outcome:
-                return cast("ToolResult", outcome.result)
-
-        return self.run(work, slow=function in _SLOW_TOOLS)
+        workspace = self._slow if function in _SLOW_TOOLS else self._fast
+        with invoke.call(
+            workspace, function.__name__, arguments, _READER, present=self._presented
+        ) as outcome:
+            return cast("ToolResult", outcome.result)
 
     def _presented(
         self, call: Call, result: Mapping[str, Any], shown: dict[str, Any]
@@ -159,15 +127,7 @@ class WebSession:
         name = self.path_of(name)
         entry = self.call(memory_show, name)
         backlinks = self.call(memory_backlinks, name)["backlinks"]
-        return ReadMemory(entry, self.run(lambda: self._html(name, to)), backlinks)
-
-    def _call(self) -> Call:
-        return Call(self.workspace, _READER, tool="web", read_only=True)
-
-    def _html(self, name: str, to: Addresses) -> str:
-        call = self._call()
-        memory = call.resolve(name)
-        return call.engine.on_view(lambda view: Renderer(call, view).html(memory, to))
+        return ReadMemory(entry, self._html(name, to), backlinks)
 
     def file(self, path: str) -> bytes:
         """Return the bytes of an attachment, with secrets masked if it is a text.
@@ -182,7 +142,8 @@ class WebSession:
             data = plain_files.read(self.root / inside)
         except (OSError, MemvaultError) as error:
             raise NotFound("There is no such file", "the link may be outdated") from error
-        detector = self.run(lambda: self.workspace.settings.detector)
+        with self._reading() as call:
+            detector = call.settings.detector
         if detector.masked(inside) != inside:
             raise NotFound("There is no such file", "its name contains a secret")
         return masked_attachment(inside, data, detector.masked)
@@ -198,16 +159,23 @@ class WebSession:
         return self._review[1]
 
     def on_view(self, work: Callable[[Call, View], Result], slow: bool = False) -> Result:
-        """Run a function with a reader's call and a view of the index in a thread, as ``run`` does.
+        """Run a function with a reader's call and a view of the index.
 
         It is run again if the view becomes stale.
         """
-
-        def run() -> Result:
-            call = self._call()
+        with self._reading(slow) as call:
             return call.engine.on_view(lambda view: work(call, view))
 
-        return self.run(run, slow)
+    @contextlib.contextmanager
+    def _reading(self, slow: bool = False) -> Iterator[Call]:
+        workspace = self._slow if slow else self._fast
+        with workspace.lock:
+            yield Call(workspace, _READER, tool="web", read_only=True)
+
+    def _html(self, name: str, to: Addresses) -> str:
+        with self._reading() as call:
+            memory = call.resolve(name)
+            return call.engine.on_view(lambda view: Renderer(call, view).html(memory, to))
 
     def map(self) -> dict[str, Any]:
         """Return the nodes of the map with both positions, and the edges, as JSON values.
@@ -224,7 +192,7 @@ class WebSession:
         return self._map[1]
 
     def build_map(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
-        """Return a map of records of a view; for the thread of slow work."""
+        """Return a map of records of a view."""
         from memvault.index.embedding.text_clustering import open_meaning
         from memvault.web import layout
 

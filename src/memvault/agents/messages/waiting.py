@@ -91,13 +91,15 @@ def wait(
     talked_to: Callable[[Address, int], bool],
     turn: threading.Condition,
     timeout: float | None = None,
+    on_wait: Callable[[], None] = lambda: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> WaitResult:
     """Wait until one of the events happens, and pop and return exactly that one.
 
     The lock of ``turn``, which the caller holds, is released while waiting; the agent's lock is
-    held only for each read. An event that is already in the inbox ends the wait immediately. If
-    ``stopped`` is true after ``turn`` was notified, the wait ends too, and nothing is popped.
+    held only for each read. An event that is already in the inbox ends the wait immediately;
+    otherwise ``on_wait`` is called first. If ``stopped`` is true then, or after ``turn`` was
+    notified, the wait ends too, and nothing is popped.
 
     Raises:
         Refused: the wait is for a reply from a participant that got no talk, or to a talk that was
@@ -140,6 +142,7 @@ def wait(
                     f"wait again, or longer{remaining_note * bool(popped.remaining)}",
                 )
             if sleeper is None:
+                on_wait()
                 sleeper = FolderWatcher(inbox.folder, turn)
                 # Read again for events from before the watcher started; a plan that came due after
                 # the read runs at the next one.

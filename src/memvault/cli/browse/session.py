@@ -1,14 +1,14 @@
 """Search, read and change a vault for the browser, in a separate thread.
 
-All calls run in one thread, so the screen never waits for the vault. Of the searches that are
-queued, only the latest runs.
+All calls run in order in that thread, so the screen never waits for the vault. Of the queued
+searches, only the latest runs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
@@ -91,8 +91,8 @@ class BrowserSession:
         self._caller = caller._replace(confirm=None, confirm_suggestion=None)
         self._reader = self._caller._replace(scope="read")  # does not count recalls
         self._finder = self._reader._replace(secrets="shown")
-        self._thread = ThreadPoolExecutor(1, "vault")
-        self._workspace: Workspace | None = None
+        self._workspace = Workspace(root, self._report, long_lived=True)
+        self._submit = self._workspace.executor.submit
         self._latest: Counter[str] = Counter()
 
     def search(self, line: str) -> Future[SearchOutcome | None]:
@@ -115,11 +115,11 @@ class BrowserSession:
         """Run a function for a pane of the screen, unless a later one is queued for that pane."""
         self._latest[pane] += 1
         number = self._latest[pane]
-        return self._thread.submit(lambda: work() if number == self._latest[pane] else None)
+        return self._submit(lambda: work() if number == self._latest[pane] else None)
 
     def fingerprint(self) -> Future[object]:
         """Return a value that differs once a memory was added, changed or deleted."""
-        return self._thread.submit(self._fingerprint)
+        return self._submit(self._fingerprint)
 
     def run(
         self,
@@ -131,30 +131,24 @@ class BrowserSession:
         """Run a tool that changes the vault."""
         from memvault.tools.core import invoke
 
-        return self._thread.submit(
-            lambda: invoke.run(self._opened(), self._caller, function, *positional, **arguments)
+        return self._submit(
+            lambda: invoke.run(self._workspace, self._caller, function, *positional, **arguments)
         )
 
     def tag(
         self, memory: BrowsedMemory, added: Sequence[str], removed: Sequence[str]
     ) -> Future[None]:
         """Add and remove tags of a memory as one change, which a single undo reverts."""
-        return self._thread.submit(lambda: self._tag(memory.path, added, removed))
+        return self._submit(lambda: self._tag(memory.path, added, removed))
 
     def close(self) -> None:
         """Close the vault after the running call."""
         self._latest.update(("search", "beside", "part"))
-        self._thread.submit(self._close)
-        self._thread.shutdown()
+        self._submit(self._workspace.close)
+        self._workspace.executor.wait()
 
-    def _close(self) -> None:
-        if self._workspace is not None:
-            self._workspace.close()
-
-    def _opened(self) -> Workspace:
-        if self._workspace is None:
-            self._workspace = Workspace(self.root, self.progress, long_lived=True)
-        return self._workspace
+    def _report(self, what: str, done: int, total: int) -> None:
+        self.progress(what, done, total)
 
     def _search(self, line: str) -> SearchOutcome:
         from memvault.tools.core import invoke, saved_searches
@@ -163,14 +157,14 @@ class BrowserSession:
 
         result: Mapping[str, Any]
         try:
-            query_text = saved_searches.words_of(line, self._opened().settings.searches)
+            query_text = saved_searches.words_of(line, self._workspace.settings.searches)
             if query_text:
                 result = invoke.run(
-                    self._opened(), self._finder, memory_recall, query=line, limit=_MOST
+                    self._workspace, self._finder, memory_recall, query=line, limit=_MOST
                 )
             else:
                 result = invoke.run(
-                    self._opened(), self._finder, memory_list, query=line, limit=_NEWEST
+                    self._workspace, self._finder, memory_list, query=line, limit=_NEWEST
                 )
         except MemvaultError as error:
             return SearchOutcome(line, (), 0, f"{error.message}; {error.hint}".rstrip("; "))
@@ -184,7 +178,7 @@ class BrowserSession:
     def _masked(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
         from memvault.tools.core import redaction
 
-        return redaction.masked(Call(self._opened(), self._reader, read_only=True), result)
+        return redaction.masked(Call(self._workspace, self._reader, read_only=True), result)
 
     def _part(self, memory: BrowsedMemory, part: Part) -> list[tuple[str, str]]:
         from memvault.tools.core import invoke
@@ -192,7 +186,7 @@ class BrowserSession:
         from memvault.tools.notes import memory_backlinks
         from memvault.tools.vault import memory_show
 
-        workspace, reader, name = self._opened(), self._reader, memory.path
+        workspace, reader, name = self._workspace, self._reader, memory.path
         if part == "text":
             shown = invoke.run(workspace, reader, memory_show, name=name)
             return [(f"{memory.path}:{memory.line}", shown["content"])]
@@ -212,7 +206,7 @@ class BrowserSession:
 
     def _fingerprint(self) -> object:
 
-        call = Call(self._opened(), self._reader, tool="browse", read_only=True)
+        call = Call(self._workspace, self._reader, tool="browse", read_only=True)
         return call.engine.on_view(
             lambda view: hash(frozenset((record.path, record.etag) for record in view.records()))
         )
@@ -221,7 +215,7 @@ class BrowserSession:
         from memvault.memories import tagging
         from memvault.tools.core import invoke
 
-        call = Call(self._opened(), self._caller, tool="tag")
+        call = Call(self._workspace, self._caller, tool="tag")
         invoke.require_local_files(call, "this key")
         memory = call.store.read(path)
         new = tagging.parse_new_tags(added) if added else []

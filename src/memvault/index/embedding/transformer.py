@@ -30,6 +30,7 @@ from memvault.index.embedding.wordpiece import open_wordpiece
 if TYPE_CHECKING:
     from memvault.index.embedding.numpy_transformer import NumpyTransformer
     from memvault.index.embedding.token_vectors import TextVectors, TokenCodec, TokenEmbedder
+    from memvault.results import AvailableModel
 
 _PACKAGE_DATA = Path(__file__).resolve().parents[2] / "data"
 DATA = _PACKAGE_DATA / "deep"
@@ -38,6 +39,27 @@ FOLDERS = {BUILTIN: DATA, MULTILINGUAL: _PACKAGE_DATA / "multilingual"}
 _MAX_WORKERS = 4
 _LOG_LEVEL = 4
 """The minimum level of ONNX Runtime's messages on standard error; errors are raised instead."""
+
+
+def builtin_models() -> list[AvailableModel]:
+    """Return the transformers in the package, as ``fastembed_models.known_models`` does."""
+    return [
+        {
+            "name": BUILTIN,
+            "dimension": read_card(FOLDERS[BUILTIN]).dimension,
+            "sizeInGb": 0.02,
+            "license": "Apache-2.0",
+            "description": "Built in: a transformer for English; works offline",
+        },
+        {
+            "name": MULTILINGUAL,
+            "dimension": read_card(FOLDERS[MULTILINGUAL]).dimension,
+            "sizeInGb": 0.03,
+            "license": "MIT",
+            "description": "Built in, for 24 languages: used if more than a tenth of the memories "
+            "are not English",
+        },
+    ]
 
 
 def card_of(name: str) -> ModelCard | None:

@@ -89,16 +89,18 @@ def without_none(**values: Any) -> dict[Any, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-_NOTICES = {
-    "none": "Probably no memory answers this. Closest results:",
-    "weak": "No good match. Closest results:",
-}
+_NOTICES = {"none": "Probably no memory answers this", "weak": "No good match"}
 
 
 def with_notice(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with a line that warns if none of its memories is a good match."""
-    shown = result.get("memories") or result.get("results")
-    return {**result, "notice": _NOTICES.get(result.get("best", "")) if shown else None}
+    notice = _NOTICES.get(result.get("best", ""))
+    if notice is None or not (result.get("memories") or result.get("results")):
+        return {**result, "notice": None}
+    if absent := result.get("absentWords"):
+        named = " or ".join(f'"{word}"' for word in absent)
+        notice += f"; no memory contains {named}"
+    return {**result, "notice": f"{notice}. Closest results:"}
 
 
 def relevant(results: Iterable[RecallResult]) -> list[RecallResult]:
