@@ -1,8 +1,8 @@
-"""Measure how soon the browser answers a key, in a vault of some thousands of memories.
+"""Measure how fast the browser responds to keys in a vault of some thousand memories.
 
-Each key of several queries is pressed while searches run. The time to the
-screen is until the program has handled the key and painted; that to the results until the search
-for the text so far is shown. Figures are medians and 95th percentiles in milliseconds.
+Each key of several queries is pressed while searches run. Screen times last until the program has
+handled the key and painted; result times until the search for the typed text is displayed. Figures
+are medians and 95th percentiles in milliseconds.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def measure(root: Path) -> tuple[list[float], list[float]]:
 
 
 def main() -> None:
-    """Make a vault, and print the figures."""
+    """Create a vault, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=10_000)
     size = parser.parse_args().size

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Measure what looking for facts in very many episodes takes.
+"""Measure consolidation of very many episodes.
 
     python bench/consolidation.py [--episodes 5000,20000] [--words 40]
 
-Every episode has four actions of five words, and reflects in one sentence of so
-many words, a third of them shared with others. MEMVAULT_DEEP=now compares with
-the transformer too. Only ``memvault consolidate`` is measured, in a fresh process on an
-index that is complete.
+Every episode has four actions of five words and a one-sentence reflection of the given number of
+words, a third of which it shares with other episodes. MEMVAULT_DEEP=now also compares with the
+transformer. Only ``memvault consolidate`` is measured, in a fresh process with a complete index.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _WORDS = ["".join(parts) for parts in product(_SYLLABLES, repeat=3)]
 
 
 def write(vault: Path, episodes: int, words: int) -> None:
-    """Write episodes as the tool writes them, without its time for each."""
+    """Write episodes like the tool, but faster."""
     chance = random.Random(episodes)
     common = chance.sample(_WORDS, words // 3)
     folder = vault / "episode"

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""Write a folder of realistic memories out of English prose that is installed on this machine.
+"""Write a folder of realistic memories from English prose that is installed on this machine.
 
-Sources: the docstrings of Python's standard library, pydoc's topics, and, where
-they are there, ``/usr/share/doc`` and ``/usr/share/common-licenses``. Only
-sentences are kept: code, tables, markup and repeated license texts are not. The
-same machine, count and seed give the same files.
+Sources: the docstrings of Python's standard library, pydoc's topics, and, if present,
+``/usr/share/doc`` and ``/usr/share/common-licenses``. Only sentences are used, without code,
+tables, markup and repeated license texts. The same machine, count and seed produce the same files.
 
     python bench/corpus.py FOLDER COUNT [--seed N]
 
-Prints JSON: what was written, some queries about it, and memories that were
-kept back so that a benchmark can remember them.
+Prints JSON: the written files, queries about them, and further memories for benchmarks to remember.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ def docstrings(path: Path) -> str:
     """Return all docstrings of a module, as blocks of text."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # old escapes in the library are no news here
+            warnings.simplefilter("ignore")  # ignore outdated escapes in the library
             tree = ast.parse(path.read_text("utf-8"))
     except (OSError, SyntaxError, ValueError):
         return ""
@@ -77,7 +75,7 @@ def docstrings(path: Path) -> str:
 
 
 def plain_text(path: Path) -> str:
-    """Return the beginning of a text file, compressed or not; empty where it cannot be read."""
+    """Return the beginning of a text file, compressed or not; empty if it cannot be read."""
     try:
         if path.suffix == ".gz":
             with gzip.open(path) as packed:
@@ -91,7 +89,7 @@ def plain_text(path: Path) -> str:
 
 
 def sources() -> list[Path]:
-    """List the files to take prose from, in an order that a seed can shuffle."""
+    """List the prose files in a deterministic order that a seed can shuffle."""
     library = Path(sysconfig.get_paths()["stdlib"])
     modules = [
         path
@@ -109,7 +107,7 @@ def sources() -> list[Path]:
 
 def texts(chance: random.Random) -> Iterator[str]:
     """Yield the text of every source, in a shuffled order."""
-    with contextlib.suppress(ImportError):  # some systems leave pydoc out
+    with contextlib.suppress(ImportError):  # some systems omit pydoc
         from pydoc_data.topics import topics
 
         yield from (text for _, text in sorted(topics.items()))
@@ -120,7 +118,7 @@ def texts(chance: random.Random) -> Iterator[str]:
 
 
 def is_prose(sentence: str) -> bool:
-    """Say whether a text reads as one English sentence."""
+    """Return whether a text is one English sentence."""
     words = sentence.split()
     if not 6 <= len(words) <= 45 or not sentence[0].isupper() or sentence[-1] not in ".!?":
         return False
@@ -132,7 +130,7 @@ def is_prose(sentence: str) -> bool:
 
 
 def passages(chance: random.Random) -> list[list[str]]:
-    """Return runs of one to four neighbouring sentences; no sentence comes twice."""
+    """Return runs of one to four adjacent sentences, without repeating any sentence."""
     found: list[list[str]] = []
     seen: set[str] = set()
     for text in texts(chance):
@@ -153,13 +151,13 @@ def passages(chance: random.Random) -> list[list[str]]:
 
 
 def content_words(text: str) -> list[str]:
-    """Return the words of a text that say what it is about, each once, in their order."""
+    """Return the distinct content words of a text, in order."""
     found = (word for word in _WORD.findall(text.lower()) if len(word) > 3)
     return list(dict.fromkeys(word for word in found if word not in PLAIN_WORDS))
 
 
 def drafts(pool: list[list[str]], chance: random.Random) -> Iterator[Draft]:
-    """Yield memories of 80 to 250 words without end; a used-up pool is shuffled anew."""
+    """Yield memories of 80 to 250 words indefinitely; a used-up pool is shuffled again."""
     while True:
         chance.shuffle(pool)
         rest = iter(pool)
@@ -180,7 +178,7 @@ def drafts(pool: list[list[str]], chance: random.Random) -> Iterator[Draft]:
 
 
 def title_of(text: str, chance: random.Random) -> str:
-    """Make a title of a text's first words, not ending in a word that leads on."""
+    """Return a title from a text's first words that does not end in a function word."""
     words = re.sub(r"[^A-Za-z0-9' -]", "", text).split()[: chance.randint(5, 9)]
     while len(words) > 3 and words[-1].lower() in PLAIN_WORDS:
         words.pop()
@@ -203,7 +201,7 @@ def build_map(paragraphs: list[str], chance: random.Random) -> str:
 
 
 def file_text(draft: Draft, slug: str, memory_type: str, tags: list[str], seed: str) -> str:
-    """Return a memory as it stands on disk."""
+    """Return the content of a memory's file."""
     chance = random.Random(seed)
     created = FIRST_DAY + timedelta(milliseconds=chance.randrange(700 * 86_400_000))
     modified = created + timedelta(milliseconds=chance.randrange(30 * 86_400_000))
@@ -219,7 +217,7 @@ def file_text(draft: Draft, slug: str, memory_type: str, tags: list[str], seed: 
 
 
 def query_about(draft: Draft, chance: random.Random) -> str:
-    """Return a question as a person would type it, with words of one memory."""
+    """Return a question in the style of a person, with words of one memory."""
     paragraphs = [part for part in draft.body.split("\n\n") if not part.startswith("#")]
     words = content_words(chance.choice(paragraphs))[:20]
     picked = set(chance.sample(words, k=min(len(words), chance.randint(2, 5))))
@@ -227,7 +225,7 @@ def query_about(draft: Draft, chance: random.Random) -> str:
 
 
 def write(folder: Path, count: int, seed: int) -> dict[str, object]:
-    """Write ``count`` memories below a folder and return what a benchmark needs to know."""
+    """Write ``count`` memories below a folder and return the data for benchmarks."""
     chance = random.Random(seed)
     pool = passages(chance)
     common = Counter(word for run in pool for word in content_words(" ".join(run)))
@@ -265,7 +263,7 @@ def write(folder: Path, count: int, seed: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Read the arguments, write the memories and print what was written."""
+    """Read the arguments, write the memories and print the data."""
     parser = argparse.ArgumentParser(description="Write realistic memories from installed prose")
     parser.add_argument("folder", type=Path)
     parser.add_argument("count", type=int)

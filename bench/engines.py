@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Measure the engines that an index can lie in: what is sent, asked, edited, and how large it is.
+"""Measure index engines: upload, recall, edits, and sizes.
 
-    python bench/engines.py [--sizes 1000,10000] [--engines local] [--runs 7] [--patience 60]
-        [--uri URI]
+    python bench/engines.py [--sizes 1000,10000] [--engines local] [--runs 7] [--patience 60] [--uri
+        URI]
 
-The memories are those of ``corpus.py``. Each engine gets the same vault. Every number is one whole
-process, as in ``speed.py``: the first index or push; a recall; an edit and the recall that finds
-it. Then it is read as from another machine, which fetches what was sent, and recalls. Milvus is a
-file of milvus-lite's, then milvus-lite as a server that has its file open; ``--uri`` names another
-in their place. An engine has ``--patience`` seconds for an answer: milvus-lite needs more than it
-gets unasked, and more than a minute at 100,000.
+The memories are from ``corpus.py``. Each engine gets the same vault. As in ``speed.py``, every
+number is one whole process: the first index or push; a recall; an edit and the recall that finds
+it. Then the vault is used as on another machine, which fetches the uploaded data and recalls.
+Milvus is a milvus-lite file, then a milvus-lite server that has its file open; ``--uri`` uses
+another server instead. An engine has ``--patience`` seconds to answer: milvus-lite needs more than
+the default, and more than a minute at 100,000.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from processes import indexes, machine, memvault, note, prepare_environment, wor
 
 
 def size(place: Path) -> float:
-    """Return how many megabytes lie in a folder."""
+    """Return the size of a folder in megabytes."""
     return sum(path.stat().st_size for path in place.rglob("*") if path.is_file()) / 1_000_000
 
 
 def measured(
     vault: Path, uri: str, patience: int, data: Path, runs: int, queries: list[str]
 ) -> list[str]:
-    """Measure one engine, the local one without ``uri``; return the cells of its line."""
+    """Measure one engine, the local one without ``uri``; return the cells of its row."""
     settings = "version = 1\n"
     if uri:
         settings += f'\n[index]\nengine = "milvus"\nuri = "{uri}"\npatience = {patience}\n'
@@ -67,7 +67,7 @@ def measured(
 
 
 def followed(place: Path, uri: str, patience: int, runs: int, queries: list[str]) -> list[str]:
-    """Measure what another machine has of a vault that was sent; return the cells of its line."""
+    """Measure a remote vault on another machine; return the cells of its row."""
     for name in ("CACHE", "CONFIG", "STATE"):
         os.environ[f"MEMVAULT_{name}"] = str(place / "elsewhere" / name)
     memvault("vaults", "add", "sent", uri, "--patience", str(patience))
@@ -97,7 +97,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Run the measurements, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--sizes", default="1000,10000")
     parser.add_argument("--engines", default="local,milvus-lite,its server")

@@ -1,4 +1,4 @@
-"""Texts that are hard for a regular expression, made of the expression itself."""
+"""Generate texts that are hard for a regular expression, derived from the expression itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
-# The parser that re itself uses: there is no public one, and typeshed leaves it out.
+# The parser of re itself: there is no public one, and typeshed omits it.
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
@@ -78,14 +78,14 @@ _MOST_TOKENS = 40
 
 
 class Hard(NamedTuple):
-    """A text of any size: ``head``, ``unit`` again and again, ``tail``."""
+    """A text of any size: ``head``, ``unit`` repeated, ``tail``."""
 
     head: str
     unit: str
     tail: str
 
     def text(self, size: int) -> str:
-        """Return the text with about so many characters."""
+        """Return the text with about the given number of characters."""
         return self.head + self.unit * max(1, size // len(self.unit)) + self.tail
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class Hard(NamedTuple):
 
 
 def hard_texts(pattern: re.Pattern[str], most: int) -> list[Hard]:
-    """Return up to ``most`` texts, the same ones each time; single parts come first."""
+    """Return up to ``most`` texts, deterministically; those from single parts come first."""
     tokens, beginnings = _parts(pattern)
     single = [Hard("", unit, tail) for unit in tokens for tail in _TAILS]
     single += [Hard("", unit, tail) for unit in _HAND_PICKED for tail in _TAILS[:2]]
@@ -115,7 +115,7 @@ def hard_texts(pattern: re.Pattern[str], most: int) -> list[Hard]:
 
 
 def _parts(pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
-    """Return characters and texts that a pattern is made of, and beginnings of what it matches."""
+    """Return the characters and texts that a pattern consists of, and prefixes of matches."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
     tokens = dict.fromkeys(_tokens(tree))
     if pattern.flags & re.IGNORECASE:
@@ -162,7 +162,7 @@ def _inner(code: Any, value: Any) -> list[Any]:
 
 
 def _members(items: Any) -> list[str]:
-    """Return some characters of a class: the ends of its ranges, one of each category."""
+    """Return some characters of a class: the ends of its ranges, and one of each category."""
     found = []
     negated = any(code is codes.NEGATE for code, _ in items)
     for code, value in items:
@@ -178,7 +178,7 @@ def _members(items: Any) -> list[str]:
 
 
 def _sample(tree: Any) -> str:
-    """Return a short text that a pattern, or a beginning of it, matches or nearly does."""
+    """Return a short text that a pattern, or a prefix of it, matches or nearly matches."""
     out = ""
     for code, value in tree:
         if code is codes.LITERAL:

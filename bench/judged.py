@@ -1,4 +1,4 @@
-"""Judged collections: reading them, making vaults of them, and the plain searches beside recall."""
+"""Read judged collections, create vaults from them, and run baseline searches."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ UNANSWERABLE = Path(__file__).with_name("everyday") / "unanswerable.jsonl"
 class JudgedSet(NamedTuple):
     """A judged collection; ``relevant`` maps a query to its documents' grades.
 
-    ``unanswerable`` are queries that no document answers. Queries that were left
-    out because of their part keep their grades in ``relevant``.
+    ``unanswerable`` are queries that no document answers. Queries omitted because of their part
+    keep their grades in ``relevant``.
     """
 
     name: str
@@ -36,12 +36,12 @@ class JudgedSet(NamedTuple):
 
     @property
     def answering(self) -> int:
-        """The grade of what answers a query: the highest of the set."""
+        """Return the grade of documents that answer a query: the highest of the set."""
         return max(grade for grades in self.relevant.values() for grade in grades.values())
 
 
 class Hit(NamedTuple):
-    """A document that was found, and how strong recall calls it; a plain search says nothing."""
+    """A document found by a search, and its strength in recall; baselines have none."""
 
     document: str
     strength: str = ""
@@ -53,9 +53,9 @@ Search = Callable[[str], list[Hit]]
 def read_set(folder: Path, part: str = "") -> JudgedSet:
     """Read a set, or only the queries of its part ``fit`` or ``test``.
 
-    A query without a judgement counts only where it is one that nothing answers;
-    those in ``everyday/unanswerable.jsonl`` are added to the set that they name.
-    ``corpus.json`` names the folder that holds the documents, where it is another.
+    A query without a judgment is ignored unless it is unanswerable; queries in
+    ``everyday/unanswerable.jsonl`` are added to their set. ``corpus.json`` refers to the folder
+    with the documents, if it is another one.
     """
     relevant: dict[str, dict[str, int]] = defaultdict(dict)
     for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
@@ -90,17 +90,17 @@ def group_of(entry: Mapping[str, Any]) -> str:
 
 
 def category_of(query: Mapping[str, Any]) -> str:
-    """Return what a query is reported under; in a set of several languages its language."""
+    """Return the category under which a query is reported; in multilingual sets its language."""
     return str((query.get("metadata") or {}).get("category", ""))
 
 
 def kind_of(query: Mapping[str, Any]) -> str:
-    """Return what a query asks for, such as an update; ``none`` is for what is not there."""
+    """Return a query's kind, such as an update; ``none`` is for missing facts."""
     return str((query.get("metadata") or {}).get("kind") or category_of(query))
 
 
 def part_of(query: Mapping[str, Any]) -> str:
-    """Return ``fit`` or ``test``; a query without a part was used in development, so ``fit``."""
+    """Return ``fit`` or ``test``; queries without a part were used in development, so ``fit``."""
     return str((query.get("metadata") or {}).get("part", "fit"))
 
 
@@ -128,7 +128,7 @@ def split_projects(judged: JudgedSet) -> JudgedSet:
 
 
 def other_questions(judged: JudgedSet, sets: Sequence[JudgedSet], count: int) -> list[str]:
-    """Return ``count`` questions of other sets, as many of each; none of one with its documents."""
+    """Return ``count`` questions of other sets, except sets with the same documents."""
     texts = [
         query["text"]
         for other in sets
@@ -139,7 +139,7 @@ def other_questions(judged: JudgedSet, sets: Sequence[JudgedSet], count: int) ->
 
 
 def make_vault(root: Path, documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Write documents as memories; return each file's path with its document's id.
+    """Write documents as memories; map each file's path to its document's id.
 
     A document is written to the folder in its metadata, by default to ``context``.
     """
@@ -160,7 +160,7 @@ def make_vault(root: Path, documents: Sequence[Mapping[str, Any]]) -> dict[str, 
 
 
 def grep(documents: Sequence[Mapping[str, Any]]) -> Search:
-    """Rank documents by how many of the query's words they hold, as a shell loop would."""
+    """Rank documents by how many of the query's words they contain, like a shell loop."""
     texts = [(entry["_id"], f"{entry['title']}\n{entry['text']}".lower()) for entry in documents]
 
     def search(query: str) -> list[Hit]:
@@ -175,7 +175,7 @@ def grep(documents: Sequence[Mapping[str, Any]]) -> Search:
 
 
 def bm25(documents: Sequence[Mapping[str, Any]], k1: float = 1.5, b: float = 0.75) -> Search:
-    """Plain BM25 over title and text, with English stemming and stop words."""
+    """Rank documents with plain BM25 over title and text, with English stemming and stop words."""
     stem = SnowballStemmer("english").stem_word
     stops = stop_words("english")
 

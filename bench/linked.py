@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Add links, headings, tags and embeds to the memories that ``corpus.py`` wrote, as in Obsidian.
+"""Add links, headings, tags and embeds to the memories of ``corpus.py``, as in Obsidian.
 
-    python bench/corpus.py FOLDER COUNT && python bench/linked.py FOLDER [--seed N]
+    python bench/corpus.py FOLDER COUNT &&
+    python bench/linked.py FOLDER [--seed N]
 
-The same files and seed give the same links. A tenth of the notes has none, a link in twenty is
-broken, and a few notes are linked to by many, as an index note is.
+The same files and seed produce the same links. A tenth of the notes has no links, one in twenty
+links is broken, and a few notes are linked to by many others, like an index note.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an answer is worth, query by query, and whether two runs differ by more than chance."""
+"""Compute quality measures of answers per query, and test whether two runs differ significantly."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ _EXPONENTIAL = {1: 1, 2: 3}
 
 
 def values(judged: JudgedSet, answers: Answers) -> Values:
-    """Measure every answer.
+    """Compute all measures for each answer.
 
-    Beside the usual measures, for which only what has the set's highest grade is
-    relevant (nDCG weighs all grades): ``empty``, whether nothing was found;
-    ``update``, whether the newer memory stands above the older; ``none``, whether
-    anything is called strong though nothing answers; ``right``, whether one that
-    answers is in the answer and called strong or fair.
+    In addition to the usual measures, for which only documents with the set's highest grade are
+    relevant (nDCG weighs all grades): ``empty``, whether nothing was found; ``update``, whether the
+    newer memory ranks above the older; ``none``, whether any result is strong although nothing
+    answers; ``right``, whether a correct result is strong or fair.
     """
     least = judged.answering
     usual = {
@@ -42,7 +41,7 @@ def values(judged: JudgedSet, answers: Answers) -> Values:
         "MRR@10": RR(rel=least) @ DEPTH,
     }
     asked = [query["_id"] for query in judged.queries]
-    # places in the answer stand for scores
+    # positions in the answer replace scores
     ranked = {
         query: {hit.document: float(-place) for place, hit in enumerate(answers[query])}
         for query in asked
@@ -80,20 +79,20 @@ def values(judged: JudgedSet, answers: Answers) -> Values:
 
 
 def newer_first(grades: Mapping[str, int], hits: Sequence[Hit]) -> bool:
-    """Say whether a memory that answers comes before every one that only did so once."""
+    """Return whether a memory that answers precedes every outdated one."""
     best = max(grades.values())
     known = [grades[hit.document] for hit in hits if hit.document in grades]
     return bool(known) and known[0] == best
 
 
 def mean(entries: Mapping[str, float], among: frozenset[str] | None = None) -> float | None:
-    """Return the mean over queries, or over some of them; None where there are none."""
+    """Return the mean over queries, or over some of them; None if there are none."""
     chosen = [value for query, value in entries.items() if among is None or query in among]
     return sum(chosen) / len(chosen) if chosen else None
 
 
 def shortfalls(found: Saved) -> Iterator[str]:
-    """Yield where hybrid search is below the better of keyword and vector search.
+    """Yield the sets where hybrid search is below the better of keyword and vector search.
 
     Each set is compared in hit@1 and R@5; a shortfall of at most ``TOLERANCE`` is not reported.
     """
@@ -107,7 +106,7 @@ def shortfalls(found: Saved) -> Iterator[str]:
 
 
 class Difference(NamedTuple):
-    """What a measure was and is, and the 95 % interval of the difference."""
+    """A measure before and after, and the 95 % interval of the difference."""
 
     name: str
     way: str
@@ -119,9 +118,9 @@ class Difference(NamedTuple):
 
 
 def differences(before: Saved, now: Saved) -> Iterator[Difference]:
-    """Compare the queries that both runs hold, set by set, and the mean over the sets.
+    """Compare the queries that both runs contain, per set, and the mean over the sets.
 
-    Queries are drawn anew within each set (a paired bootstrap).
+    Queries are resampled within each set (a paired bootstrap).
     """
     pairs: dict[tuple[str, str], list[tuple[Any, Any]]] = {}
     for name, ways in now.items():

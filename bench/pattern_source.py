@@ -1,4 +1,4 @@
-"""Every regular expression of the package, taken from its source, and how it is used."""
+"""Collect every regular expression of the package from its source, and its uses."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ BOUNDS = {
 
 
 class Unresolved(Exception):
-    """A pattern in the source is hidden from this check."""
+    """A pattern in the source that this check cannot evaluate."""
 
 
 class Used(NamedTuple):
-    """A pattern, where it stands, and the methods that are called on it."""
+    """A pattern, its location, and the methods that are called on it."""
 
     where: str
     pattern: re.Pattern[str]
@@ -122,7 +122,7 @@ def patterns() -> list[Used]:
     """Return every pattern of the package.
 
     Raises:
-        Unresolved: one is written in a way that this check cannot read.
+        Unresolved: if this check cannot evaluate one.
     """
     found: dict[tuple[str, str, int], Used] = {}
     made = set()
@@ -141,7 +141,7 @@ def patterns() -> list[Used]:
 
 
 class _Source:
-    """One module's text and the module itself, which is imported only if it has patterns."""
+    """A module's text, and the module, which is imported only if it has patterns."""
 
     def __init__(self, name: str, tree: ast.Module) -> None:
         self.name = name
@@ -154,14 +154,14 @@ class _Source:
 
     @property
     def module(self) -> ModuleType:
-        """The module, imported."""
+        """The imported module."""
         if self._module is None:
             self._module = importlib.import_module(self.name)
         return self._module
 
     @property
     def has_patterns(self) -> bool:
-        """Whether the module imports ``re`` or ``lazy_pattern``."""
+        """Return whether the module imports ``re`` or ``lazy_pattern``."""
         return any(
             isinstance(node, ast.Import | ast.ImportFrom)
             and any(alias.name in ("re", _LAZY) for alias in node.names)
@@ -169,7 +169,7 @@ class _Source:
         )
 
     def patterns(self) -> Iterator[Used]:
-        """Yield the patterns that the text holds."""
+        """Yield the patterns in the text."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.ImportFrom) and node.module in ("re", "regex"):
                 raise Unresolved(f"{self._place(node)}: write import re")
@@ -230,7 +230,7 @@ class _Source:
         return eval(code, dict(vars(self.module)))
 
     def _use(self, call: ast.Call, function: str) -> tuple[str, frozenset[str]]:
-        """Say where a pattern stands and which methods are called on it."""
+        """Return a pattern's location and the methods called on it."""
         if function != "compile":
             return self._place(call), frozenset((function,))
         parent = self._parents[call]
@@ -242,7 +242,7 @@ class _Source:
         return self._place(call), METHODS
 
     def _methods(self, name: str) -> frozenset[str]:
-        """Return the methods called on a name; all of them where it is handed on."""
+        """Return the methods called on a name; all of them if it is passed on."""
         used = set()
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
@@ -265,7 +265,7 @@ class _Source:
 
 
 def _check_module(source: _Source, known: set[re.Pattern[str]]) -> None:
-    """Make sure that a module holds no pattern that its text did not show."""
+    """Check that a module has no pattern that its text did not show."""
     if not source.has_patterns:
         return
     for name, value in vars(source.module).items():

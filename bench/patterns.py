@@ -1,9 +1,8 @@
-"""Try every regular expression of the package on texts that are hard for it.
+"""Test every regular expression of the package on texts that are hard for it.
 
-Twice the text may take three times the time at most; a pattern that only ever
-meets short texts may take a hundredth of a second for the longest of them.
-Prints a table, one line a pattern, with the text that takes longest; exits with
-1 where one takes too long.
+Twice the text may take at most three times as long; a pattern used only on short texts may take a
+hundredth of a second for the longest of them. Prints a table with one line per pattern and its
+slowest text; exits with 1 if a pattern is too slow.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ _GIVE_UP = 20.0
 
 
 class TooSlow(Exception):
-    """A pattern did not come to its end in the time given."""
+    """A pattern did not finish within the time limit."""
 
 
 class Worst(NamedTuple):
-    """What took a pattern longest: method, text, seconds for ``size`` characters, growth."""
+    """A pattern's slowest case: method, text, seconds for ``size`` characters, growth."""
 
     method: str
     hard: Hard
@@ -61,13 +60,13 @@ _METHODS: dict[str, Callable[[re.Pattern[str], str], object]] = {
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """End what computes for longer with ``TooSlow``; regular expressions hear of signals too."""
+    """Abort computations that exceed a limit with ``TooSlow``."""
 
     def late(*_: object) -> None:
         raise TooSlow(f"more than {seconds:g} s")
 
     before = signal.signal(signal.SIGVTALRM, late)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # time of others on the machine is none
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # CPU time excludes other programs
     try:
         yield
     finally:
@@ -76,7 +75,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def tried(used: Used, method: str, text: str) -> float:
-    """Apply a pattern to a text; return the seconds of this process that it took."""
+    """Apply a pattern to a text; return the CPU seconds of this process."""
     pattern: re.Pattern[Any] = used.pattern
     given: Any = text if isinstance(pattern.pattern, str) else text.encode("utf-8", "replace")
     start = time.process_time()
@@ -113,7 +112,7 @@ def worst(used: Used, most: int) -> Worst:
 
 
 def _bounded(used: Used, most: int, size: int) -> Worst:
-    """Return the text of at most ``size`` characters that takes longest."""
+    """Return the slowest text of at most ``size`` characters."""
     found = []
     for hard in hard_texts(used.pattern, most):
         text = hard.text(size)[:size]
@@ -126,7 +125,7 @@ def _bounded(used: Used, most: int, size: int) -> Worst:
 
 
 def _grown(used: Used, method: str, hard: Hard) -> Worst:
-    """Measure how much longer twice the text takes; what looks too long is measured again."""
+    """Measure how much longer twice the text takes; repeat slow measurements."""
     size = _FIRST
     while (seconds := _best(used, method, hard.text(size))) < _MEASURABLE and size < _LARGEST:
         size *= 2
@@ -146,7 +145,7 @@ def _best(used: Used, method: str, text: str) -> float:
 
 
 def main() -> None:
-    """Try them all, or those whose place holds a given text."""
+    """Test all patterns, or those whose location contains a given text."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--texts", type=int, default=1500, help="texts for each pattern")
     options.add_argument("--only", default="", help="only patterns whose place holds this")

@@ -1,8 +1,8 @@
-"""Other programs that search a folder of markdown, measured beside memvault in one run.
+"""Measure other programs that search a folder of markdown, in the same run as memvault.
 
-Each is looked for in the folder ``--peers`` of performance.py, as ``NAME/bin/NAME`` of a virtual
-environment, and on the path. One that is not found is left out. No embedding model is fetched from
-a network: peers that can search by keyword do so, and of the others only the start is measured.
+Each is looked up as ``NAME/bin/NAME`` of a virtual environment in the folder ``--peers`` of
+performance.py, and on the path; missing programs are omitted. No embedding model is downloaded:
+peers with keyword search use it, and for the others only the start is measured.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _ROUNDS = 7
 class Peer(NamedTuple):
     """A program and its command lines.
 
-    In these ``{vault}`` and ``{index}`` stand for folders, ``{query}`` for a question, ``{any}``
-    for its words joined by OR, and ``{word}`` for the longest of them.
+    They have the placeholders ``{vault}`` and ``{index}`` for folders, ``{query}`` for a question,
+    ``{any}`` for its words joined by OR, and ``{word}`` for its longest word.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Peer(NamedTuple):
 
     @property
     def lines(self) -> list[tuple[str, ...]]:
-        """All command lines, each of which begins with a program's name."""
+        """Return all command lines, each of which begins with a program's name."""
         return [
             (self.program, *self.start),
             *self.indexing,
@@ -103,7 +103,7 @@ PEERS = (
 
 
 def found(folder: Path) -> dict[str, list[str]]:
-    """Return the beginning of a command line for each program that is there."""
+    """Return the start of a command line for each program that is installed."""
     commands = {"memvault": started()}
     for program in {line[0] for peer in PEERS for line in peer.lines} - {*commands}:
         own = folder / program / "bin" / program
@@ -114,14 +114,14 @@ def found(folder: Path) -> dict[str, list[str]]:
 
 
 def filled(line: Iterable[str], folders: Mapping[str, str], query: str) -> list[str]:
-    """Return a command line with folders and the words of a question in it."""
+    """Return a command line with placeholders replaced by folders and a question."""
     words = re.findall(r"\w+", query)
     values = {"query": query, "any": " OR ".join(words), "word": max(words, key=len)}
     return [part.format_map({**folders, **values}) for part in line]
 
 
 def measured(vault: Vault, folder: Path, place: Path) -> dict[str, Any]:
-    """Measure all that are found in a vault; return medians in ms and peaks in MB."""
+    """Measure all installed programs on a vault; return medians in ms and peaks in MB."""
     commands = found(folder)
     peers = [peer for peer in PEERS if all(line[0] in commands for line in peer.lines)]
     queries = vault.corpus["queries"]
@@ -171,6 +171,6 @@ def measured(vault: Vault, folder: Path, place: Path) -> dict[str, Any]:
 
 
 def together(steps: list[Finished]) -> Finished:
-    """Return processes that ran one after the other as one."""
+    """Combine consecutive processes into one measurement."""
     seconds, cpu = sum(step.seconds for step in steps), sum(step.cpu for step in steps)
     return Finished(seconds, cpu, max(step.peak for step in steps), "")

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Measure the figures of docs/development/performance.md and write its figures.json.
 
-    python bench/performance.py [--sizes 1000,10000] [--vectors quick,deep] [--rounds 11]
-        [--keep DIR] [--peers DIR] [--results FILE]
+    python bench/performance.py [--sizes 1000,10000] [--vectors quick,deep] [--rounds 11] [--keep
+        DIR] [--peers DIR] [--results FILE]
 
-For each size it makes a vault of ``corpus.py`` and its first index. Then it runs the commands in
-turn within one loop, beside ``python -c pass``: each as a process of its own, the same through the
-resident process, and once more under a timer that shows which part of it takes how long
-(``sampled.py``). "Deep" is with all transformer vectors made, "quick" without them. What is in the
-file for other sizes stays. ``--keep`` reuses vaults and deep vectors of an earlier run.
+For each size it creates a vault with ``corpus.py`` and its first index. Then it runs the commands
+in turn within one loop, together with ``python -c pass``: each as a separate process, through the
+resident process, and under a timer that attributes time to parts (``sampled.py``). "Deep" has all
+transformer vectors, "quick" has none. Figures of other sizes in the file are kept. ``--keep``
+reuses vaults and deep vectors of an earlier run.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ _AFTERMATH = 0.005
 
 
 class Command(NamedTuple):
-    """A command line, and what is written to its standard input."""
+    """A command line, and its standard input."""
 
     arguments: list[str]
     given: str = ""
 
 
 class Handed(NamedTuple):
-    """A command that the resident process ran: the client, and the CPU seconds of the process."""
+    """A command run by the resident process: the client, and the CPU seconds of the process."""
 
     client: Finished
     server: float
 
 
 class Measured(NamedTuple):
-    """What the rounds have shown of each command."""
+    """The measurements of each command over all rounds."""
 
     cold: dict[str, list[Finished]]
     resident: dict[str, list[Handed]]
@@ -81,7 +81,7 @@ def process_cpu(number: int) -> float:
 
 
 def commands(vault: Vault, number: int) -> dict[str, Command]:
-    """Return what is run in a round, another question and another memory each time."""
+    """Return the commands of a round, with another question and another memory each time."""
     here = ["--json", "--vault", str(vault.folder)]
     query = vault.corpus["queries"][number % len(vault.corpus["queries"])]
     shown = vault.files[number * len(vault.files) // 100 % len(vault.files)].read_text("utf-8")
@@ -102,7 +102,7 @@ def commands(vault: Vault, number: int) -> dict[str, Command]:
 
 
 def settle(vault: Vault) -> None:
-    """Wait until no file counts as just edited, and until no process makes vectors."""
+    """Wait until no file counts as recently edited, and no process computes vectors."""
     vault.settle()
     while _status(vault)["deep"].get("working"):
         time.sleep(0.2)
@@ -117,7 +117,7 @@ def _status(vault: Vault) -> dict[str, Any]:
 
 @contextmanager
 def resident() -> Iterator[int]:
-    """Run the resident process and return its number; it has to run all that is handed over."""
+    """Start the resident process and return its id; it must run all passed commands."""
     memvault("watch", "--detach")
     try:
         yield _resident_status()["process"]
@@ -141,7 +141,7 @@ def handed_over(command: Command, number: int) -> Handed:
 
 
 def sampled(command: Command, file: Path) -> dict[str, float]:
-    """Return the CPU seconds by part of a command as a process of its own."""
+    """Return the CPU seconds by part of a command in a separate process."""
     line = [sys.executable, str(_SAMPLED), str(file), *command.arguments]
     done = process(line, given=command.given)
     parts: dict[str, float] = json.loads(file.read_text("utf-8"))
@@ -150,10 +150,10 @@ def sampled(command: Command, file: Path) -> dict[str, float]:
 
 
 def rounds(vault: Vault, count: int, place: Path) -> tuple[Measured, float]:
-    """Run everything in turn, ``count`` times; return it, and the resident process's megabytes."""
+    """Run everything in turn, ``count`` times; return the results and the resident process's MB."""
     found = Measured(defaultdict(list), defaultdict(list), defaultdict(list))
     with resident() as number:
-        for name, command in commands(vault, 0).items():  # the first of each opens the vault
+        for name, command in commands(vault, 0).items():  # the first run of each opens the vault
             if name != REMEMBER:
                 handed_over(command, number)
         for turn in range(count):
@@ -164,7 +164,7 @@ def rounds(vault: Vault, count: int, place: Path) -> tuple[Measured, float]:
             for name, command in commands(vault, turn + 1).items():
                 found.cold[name].append(memvault(*command.arguments, given=command.given))
             settle(vault)
-            before = _resident_status()["commands"] + 1  # it counts this one when it is done
+            before = _resident_status()["commands"] + 1  # it counts this command when it is done
             line = commands(vault, turn + 1)
             del line[VERSION]
             line = {CHANGED: commands(vault, turn)[RECALL], **line}

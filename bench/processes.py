@@ -1,4 +1,4 @@
-"""Whole processes, measured from outside, and the places they run in."""
+"""Run and measure whole processes from outside, and prepare their environment."""
 
 from __future__ import annotations
 
@@ -35,13 +35,12 @@ PASS = "python -c pass"
 
 
 def prepare_environment(cache: Path) -> None:
-    """Set what the children see: no settings of memvault's, and no network for models.
+    """Set the child processes' environment: no user settings, and no network for models.
 
-    Their indexes lie in ``cache`` too (``indexes``), and so do Python's compiled
-    modules: a development checkout or a setting may keep those from being
-    written, and no installed program runs so. The user's own settings and state
-    are neither read nor changed. Without a word of the user's there are no deep
-    vectors: a process that follows behind would be measured too.
+    Their indexes (``indexes``) and Python's compiled modules are in ``cache``: a development
+    checkout or a setting may prevent writing them elsewhere, unlike in an installed program. The
+    user's settings and state are neither read nor changed. Deep vectors are off unless the user
+    enables them, since a background process would be measured too.
     """
     deep = os.environ.get("MEMVAULT_DEEP", "off")
     for key in list(os.environ):
@@ -60,7 +59,7 @@ def prepare_environment(cache: Path) -> None:
 
 @contextmanager
 def variables(**given: str) -> Iterator[None]:
-    """Set variables of the children's environment for a while."""
+    """Set environment variables of child processes temporarily."""
     before = {name: os.environ[name] for name in given if name in os.environ}
     os.environ.update(given)
     try:
@@ -72,7 +71,7 @@ def variables(**given: str) -> Iterator[None]:
 
 
 def indexes() -> Path:
-    """Return the folder that the children's indexes lie in."""
+    """Return the folder with the child processes' indexes."""
     return Path(os.environ["MEMVAULT_CACHE"]) / "indexes"
 
 
@@ -101,34 +100,34 @@ def process(command: list[str], codes: tuple[int, ...] = (0,), given: str = "") 
 
 
 def memvault(*arguments: str, given: str = "") -> Finished:
-    """Run the memvault that belongs to this Python; ``given`` is its standard input."""
+    """Run the memvault of this Python; ``given`` is its standard input."""
     return process([*started(), *arguments], given=given)
 
 
 def started() -> list[str]:
-    """Return the beginning of a command that runs the memvault which belongs to this Python.
+    """Return the start of a command that runs the memvault of this Python.
 
-    It runs by a script as pip 26 writes it. That of an earlier pip loads ``re`` first, which takes
-    5 ms more in each process.
+    It uses a launcher script like that of pip 26. The launcher of earlier versions loads ``re``
+    first, which takes 5 ms more in each process.
     """
     return [sys.executable, str(Path(__file__).with_name("bin") / "memvault")]
 
 
 def machine() -> str:
-    """Say what this ran on, without naming it."""
+    """Return a description of this machine, without its name."""
     version = memvault("--version").output.strip()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{cores} cores, Python {platform.python_version()}, {platform.platform()}, {version}"
 
 
 def note(text: str) -> None:
-    """Tell a person what is going on."""
+    """Print progress for a person."""
     print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def workplace(keep: Path | None) -> Iterator[Path]:
-    """Give a folder for the vaults: one that is kept, or one that goes away afterwards."""
+    """Yield a folder for the vaults: a given one that is kept, or a temporary one."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="memvault-bench-") as folder:
             yield Path(folder)

@@ -1,26 +1,25 @@
 #!/usr/bin/env python3
-"""Recall quality on judged sets, through the program's own recall on real vault folders.
+"""Measure recall quality on judged sets, using the program's recall on real vault folders.
 
     python bench/quality.py [FOLDER ...] [--part fit|test] [--ways hybrid,vector]
         [--by-category] [--by-project] [--model NAME_OR_FOLDER] [--engine milvus] [--markdown]
         [--save FILE] [--against FILE] [--check]
 
-Each FOLDER is a set in BEIR's form: ``corpus.jsonl`` (``_id``, ``title``,
-``text``, ``metadata``), ``queries.jsonl`` (``_id``, ``text``, ``metadata``) and
-``qrels.tsv`` (query-id, corpus-id, score). Where ``metadata.group`` exists a
-group is a vault of its own and a query searches only its own group. Without a
-FOLDER the everyday sets beside this file are measured. ``--part`` takes the
-queries of one ``metadata.part``; those without one are of ``fit``. ``--by-project``
-makes a vault of each ``metadata.project`` in the sets that have projects.
+Each FOLDER is a set in BEIR's form: ``corpus.jsonl`` (``_id``, ``title``, ``text``, ``metadata``),
+``queries.jsonl`` (``_id``, ``text``, ``metadata``) and ``qrels.tsv`` (query-id, corpus-id, score).
+If ``metadata.group`` exists, each group is a separate vault and a query searches only its group.
+Without a FOLDER the everyday sets next to this file are measured. ``--part`` selects the queries of
+one ``metadata.part``; queries without a part belong to ``fit``. ``--by-project`` creates a vault
+for each ``metadata.project`` in sets with projects.
 
-With ``--engine milvus`` words and vectors lie in a file of milvus-lite's.
+With ``--engine milvus`` words and vectors are in a milvus-lite file.
 
-``--save`` keeps each query's values; ``--against`` compares with values that
-were kept, and says how sure the difference is.
+``--save`` stores each query's values; ``--against`` compares with stored values, with confidence
+intervals.
 
-``--check`` measures keyword, vector and hybrid search with transformer vectors,
-prints the table of docs/development/quality.md, and exits with 1 if hybrid search of a set is
-below the better of the two by more than 0.02 in hit@1 or R@5.
+``--check`` measures keyword, vector and hybrid search with transformer vectors, prints the table of
+docs/development/quality.md, and exits with 1 if hybrid search of a set is below the better of the
+two by more than 0.02 in hit@1 or R@5.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ COLUMNS = (
 
 
 class Measured(NamedTuple):
-    """What one way of searching came to on one set, and the seconds that it took."""
+    """The results of one search mode on one set, and its duration in seconds."""
 
     values: Values
     seconds: float
@@ -98,7 +97,7 @@ def recall(root: Path, ids: Mapping[str, str], mode: str, **more: Any) -> Search
 
 
 def send(root: Path, engine: Path) -> None:
-    """Send a vault to an engine, which answers for it from then on."""
+    """Publish a vault to an engine, which answers for it from then on."""
     settings = f'version = 1\n\n[index]\nengine = "milvus"\nuri = "{engine}"\n'
     (root / "memvault.toml").write_text(settings, "utf-8")
     workspace = Workspace(root)
@@ -109,7 +108,7 @@ def send(root: Path, engine: Path) -> None:
 def evaluate(
     judged: JudgedSet, work: Path, wanted: Sequence[str], model: str | None, engine: str
 ) -> dict[str, Measured]:
-    """Measure the ways of searching on one set."""
+    """Measure the search modes on one set."""
     groups = by_group(judged)
     roots = {group: work / judged.name / (group or "all") for group in groups}
     ids = {group: make_vault(roots[group], documents) for group, documents in groups.items()}
@@ -135,7 +134,7 @@ def evaluate(
 
 
 def rows(results: Results, sets: Mapping[str, JudgedSet], by_category: bool) -> Iterator[list[str]]:
-    """Yield the cells of the table: each set and way, and each category below it if wanted."""
+    """Yield the table's cells: each set and mode, and each category below it if requested."""
     for name, ways in results.items():
         for way, measured in ways.items():
             cells = [_cell(mean(measured.values.get(column, {}))) for column in COLUMNS]
@@ -159,7 +158,7 @@ def _cell(value: float | None) -> str:
 
 
 def compared(found: Difference) -> list[str]:
-    """Return the cells of a comparison; a star marks what is hardly chance."""
+    """Return the cells of a comparison; a star marks significant differences."""
     sure = " *" if found.low > 0 or found.high < 0 else ""
     change = f"{found.now - found.before:+.3f}{sure}"
     interval = f"{found.low:+.3f} to {found.high:+.3f}"

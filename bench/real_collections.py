@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Build the judged collections of bench/real: fetch their notes and put questions beside them.
+"""Build the judged collections of bench/real from their notes and questions.
 
     python bench/real_collections.py OUTPUT [NAME ...] [--git-dir NAME=PATH]
 
-Each folder of bench/real has questions, judgements and the source of its notes. The notes are read
-from the named commit, fetched with git alone, or from a git directory that is already there.
+Each folder of bench/real has questions, judgments and the source of its notes. The notes are read
+from the given commit, fetched with git alone, or from an existing git directory.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ DAY = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
 
 
 class Source(NamedTuple):
-    """Where a collection's notes come from, as its ``source.json`` says.
+    """The source of a collection's notes, from its ``source.json``.
 
-    ``include`` and ``exclude`` are globs over the repository's paths as git has them: ``*`` stays
-    within a folder, ``**/`` is any number of folders. ``held_out`` marks a set that nothing may be
-    fitted on.
+    ``include`` and ``exclude`` are globs over the repository's paths: ``*`` stays within a folder,
+    ``**/`` is any number of folders. ``held_out`` marks a set that must not be used for fitting.
     """
 
     repository: str
@@ -45,7 +44,7 @@ class Source(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What a built collection has; ``unanswerable`` questions have no judgement."""
+    """The counts of a built collection; ``unanswerable`` questions have no judgment."""
 
     notes: int
     characters: int
@@ -93,7 +92,7 @@ def read_notes(source: Source, git_dir: Path) -> Iterator[dict[str, Any]]:
 
 
 def to_document(path: str, data: bytes) -> dict[str, Any]:
-    """Return a note without its front matter, of which the title and the day are kept."""
+    """Return a note with its front matter's title and date, and its body."""
     note = Document.parse(data)
     header = note.header or {}
     day = DAY.match(str(header.get("date") or header.get("created")))

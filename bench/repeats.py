@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
-"""What consolidation finds in freely worded episodes: facts, procedures and contradictions.
+"""Measure consolidation of freely worded episodes: facts, procedures and contradictions.
 
     python bench/repeats.py [FOLDER ...] [--list] [--deep now|off]
 
-Each FOLDER has ``episodes.jsonl`` (``_id``, ``day``, ``context``, ``actions``,
-``outcomes``, ``reflection``) and ``expected.json``: which sentences of which
-episodes say the same (``facts``), do the same (``procedures``), or contradict
-earlier ones (``contradictions``), and which only look like it (``decoys``).
-Without a FOLDER the sets beside this file are measured. The episodes become a
-vault, and ``memvault consolidate`` runs over it once.
+Each FOLDER has ``episodes.jsonl`` (``_id``, ``day``, ``context``, ``actions``, ``outcomes``,
+``reflection``) and ``expected.json``: which sentences of which episodes say the same (``facts``),
+do the same (``procedures``), or contradict earlier ones (``contradictions``), and which only look
+like it (``decoys``). Without a FOLDER the sets next to this file are measured. The episodes become
+a vault, and ``memvault consolidate`` runs over it once.
 
-A fact counts if its text is one of the expected sentences and at least three of
-their episodes, and no others, are its sources; a procedure if three quarters of
-the expected steps are in its prompt in words of the episodes, and at least
-three of their episodes, and no others, are its sources; a contradiction if it
-quotes an earlier and a later sentence, and names no others. ``decoys`` counts
+A fact counts if its text is one of the expected sentences and at least three of their episodes, and
+no others, are its sources; a procedure if three quarters of the expected steps are in its prompt in
+words of the episodes, and at least three of their episodes, and no others, are its sources; a
+contradiction if it quotes an earlier and a later sentence, and names no others. ``decoys`` counts
 those of which a sentence was quoted, ``other`` what was proposed beyond that.
 """
 
@@ -36,7 +34,7 @@ LEAST_STEPS = 0.75
 
 
 class Score(NamedTuple):
-    """The ids of what was found, and the texts of what was proposed beyond it."""
+    """The ids of found items, and the texts of unexpected proposals."""
 
     facts: set[str]
     procedures: set[str]
@@ -46,12 +44,12 @@ class Score(NamedTuple):
 
 
 def sets() -> list[Path]:
-    """Return the folders of the sets beside this file."""
+    """Return the folders of the sets next to this file."""
     return sorted(path.parent for path in SETS.glob("*/expected.json"))
 
 
 def write(vault: Path, episodes: Iterable[Mapping[str, Any]]) -> None:
-    """Write episodes as the tool writes them, each with its own day."""
+    """Write episodes like the tool, each with its own day."""
     folder = vault / "episode"
     folder.mkdir(parents=True)
     (vault / "memvault.toml").write_text("version = 1\n", "utf-8")
@@ -65,7 +63,7 @@ def write(vault: Path, episodes: Iterable[Mapping[str, Any]]) -> None:
 
 
 def plain(text: str) -> str:
-    """Return a sentence for comparison."""
+    """Normalize a sentence for comparison."""
     return " ".join(text.split()).rstrip(" .!").casefold()
 
 
@@ -80,7 +78,7 @@ def wordings(sentences: Iterable[Mapping[str, str]]) -> set[str]:
 
 
 def is_source(found: Iterable[str], expected: set[str]) -> bool:
-    """Return whether a proposal's sources are enough of the expected ones, and no others."""
+    """Return whether a proposal has enough of the expected sources, and no others."""
     return len(set(found)) >= LEAST_SOURCES and set(found) <= expected
 
 
@@ -121,7 +119,7 @@ MATCHES = {"facts": is_fact, "procedures": is_procedure, "contradictions": is_co
 
 
 def score(result: Mapping[str, Any], expected: Mapping[str, Any]) -> Score:
-    """Compare what was proposed with what was expected."""
+    """Compare the proposals with the expected ones."""
     found = Score(set(), set(), set(), set(), [])
     everything: set[str] = set()
     for kind, matches in MATCHES.items():
@@ -138,7 +136,7 @@ def score(result: Mapping[str, Any], expected: Mapping[str, Any]) -> Score:
 
 
 def main() -> None:
-    """Measure each set and print a line for each."""
+    """Measure each set and print a row for each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folders", nargs="*", type=Path, default=sets())
     parser.add_argument("--list", action="store_true", help="name what was found, and what else")

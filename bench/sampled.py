@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Run one command of memvault and write how much CPU time each part of it took.
+"""Run a memvault command and write the CPU time of each part.
 
     python bench/sampled.py FILE ARGUMENT...
 
 A timer interrupts the process every millisecond. The CPU time since the previous interruption
-counts for the part that was running, so that a long call of a library counts in full. The file
-contains seconds by part, in JSON. What comes before this script is that of the interpreter; the
-end of the process is what its parent measures beyond the sum.
+counts for the running part, so a long library call counts in full. The file contains seconds by
+part, in JSON. Time before this script belongs to the interpreter; the exit is what the parent
+measures beyond the sum.
 """
 
 import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
@@ -40,10 +40,10 @@ _PACKAGE = "/memvault/"
 
 
 def part_of(stack: "list[str]") -> str:
-    """Return the part of a stack, given by its files, the innermost first.
+    """Return the part of a stack, given by its files, innermost first.
 
-    What runs within an import counts as the import. Otherwise it is the part of the innermost file
-    that has one, so that what a library does counts for its caller.
+    Code that runs within an import counts as the import. Otherwise it is the part of the innermost
+    file that has one, so that library code counts for its caller.
     """
     if any(file.startswith(_IMPORTING) for file in stack):
         return NUMPY if any("/numpy/" in file for file in stack) else IMPORTS

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Measure a served vault: how soon an agent has its answer, alone and among others.
+"""Measure a served vault: response times for one agent, and under load.
 
     python bench/serving.py [--memories 2000] [--calls 400] [--workers 0,2] [--beside ../other/src]
     python bench/serving.py --heavy 12
 
-The vault is that of ``corpus.py``. Each client is a thread with one connection, as an agent
-keeps it; it calls ``memory_recall`` over HTTP, each time with another question, and takes the
-next when it has its answer. Beside it stands one ``memvault recall``, a whole process.
-Each number of ``--workers``, and with ``--beside`` the program of another checkout, is asked
-the same in turn, round by round. With ``MEMVAULT_DEEP=auto`` all deep vectors are made first.
+The vault is from ``corpus.py``. Each client is a thread with one connection, like an agent; it
+calls ``memory_recall`` over HTTP, each time with another question, and sends the next when it has
+the answer. For comparison, one ``memvault recall`` runs as a whole process. Each number of
+``--workers``, and with ``--beside`` the program of another checkout, gets the same requests in
+turn. With ``MEMVAULT_DEEP=auto`` all deep vectors are computed first.
 
-With ``--heavy`` one token recalls, alone and then while another has so many heavy reads under way
-at a time: ``vault_review``, ``vault_stats``, long lists and recalls of a thousand, consolidation.
+With ``--heavy`` one token recalls, first alone and then while another has that many concurrent
+heavy reads: ``vault_review``, ``vault_stats``, long lists and recalls of a thousand, consolidation.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _META = {
 
 @contextmanager
 def served(source: str, workers: int) -> Iterator[int]:
-    """Serve every named vault by the program at hand, or by another's source; give the port."""
+    """Serve every named vault with the current program, or another source; yield the port."""
     environment = {**os.environ, **({"PYTHONPATH": source} if source else {})}
     line = [*started(), "serve", "--http", ":0", "--rate", "100000", "--calls", "100"]
     line += ["--audit", os.devnull, "--tools", "all"]
@@ -79,7 +79,7 @@ def served(source: str, workers: int) -> Iterator[int]:
 
 
 def called(connection: http.client.HTTPConnection, token: str, tool: str, **given: object) -> float:
-    """Call a tool; return how many seconds its answer took."""
+    """Call a tool; return the response time in seconds."""
     params = {"name": tool, "arguments": given, "_meta": _META}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
     headers = {**_HEADERS, "Mcp-Name": tool, "Authorization": f"Bearer {token}"}
@@ -87,14 +87,14 @@ def called(connection: http.client.HTTPConnection, token: str, tool: str, **give
     connection.request("POST", "/mcp", body, headers)
     answer = connection.getresponse().read()
     spent = time.perf_counter() - begun
-    if not answer.startswith(b"{"):  # a call that takes long is answered as a stream
+    if not answer.startswith(b"{"):  # slow calls are answered as a stream
         answer = answer.rpartition(b"\ndata: ")[2]
     assert json.loads(answer)["result"]["structuredContent"]["success"], answer[:500]
     return spent
 
 
 def client(port: int, token: str, questions: list[str]) -> list[float]:
-    """Ask some questions over one connection; return the seconds of each."""
+    """Ask questions over one connection; return the seconds of each."""
     with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
         return [called(connection, token, "memory_recall", query=text) for text in questions]
 
@@ -102,7 +102,7 @@ def client(port: int, token: str, questions: list[str]) -> list[float]:
 def at_once(
     port: int, token: str, queries: list[str], many: int, asked: int
 ) -> tuple[float, list[float]]:
-    """Let many clients each ask so many questions; return the seconds of all, and of each."""
+    """Let many clients each ask questions; return the total seconds, and those of each."""
     following = itertools.cycle(queries)
     each = [list(itertools.islice(following, max(asked, 1))) for _ in range(many)]
     begun = time.perf_counter()
@@ -112,7 +112,7 @@ def at_once(
 
 
 def keep_reading(port: int, token: str, many: int) -> None:
-    """Have so many heavy reads under way until the process is ended."""
+    """Keep that many heavy reads running until the process ends."""
     os.nice(19)  # as if it were on another machine
 
     def keep_calling(number: int) -> None:
@@ -127,7 +127,7 @@ def keep_reading(port: int, token: str, many: int) -> None:
 
 @contextmanager
 def heavy_reads(port: int, token: str, many: int) -> Iterator[None]:
-    """Let a token have so many heavy reads under way during the block, from another process."""
+    """Keep that many heavy reads of a token running during the block, from another process."""
     reading = multiprocessing.get_context("fork").Process(
         target=keep_reading, args=(port, token, many)
     )
@@ -144,7 +144,7 @@ def heavy_reads(port: int, token: str, many: int) -> Iterator[None]:
 def beside_heavy(
     name: str, port: int, tokens: tuple[str, str], queries: list[str], many: int, calls: int
 ) -> None:
-    """Print how soon the first token's recalls are answered, alone and beside heavy reads."""
+    """Print the first token's response times, alone and during heavy reads."""
     quiet, busy = tokens
     at_once(port, quiet, queries, 4, 3)  # each worker opens the vault
     alone: list[float] = []
@@ -162,7 +162,7 @@ def beside_heavy(
 
 
 def compare(ports: dict[str, int], token: str, queries: list[str], calls: int) -> None:
-    """Print how soon the recalls of one and of many clients are answered by each server."""
+    """Print the response times of each server for one and for many clients."""
     for port in ports.values():
         at_once(port, token, queries, 8, 3)
     for many in CLIENTS:

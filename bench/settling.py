@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How often the first answer changes while the transformer vectors follow.
+"""Measure how often the first answer changes while transformer vectors are computed.
 
     python bench/settling.py [FOLDER ...] [--stages 0,25,50,75,100] [--markdown]
 
@@ -7,10 +7,10 @@ Each FOLDER is a judged set, as for ``quality.py``; without one, everyday-ops. I
 in the order of the background process. At each stage, given as the percentage of the memories that
 have all of their vectors, every question is asked. Reported are:
 
-- ``differ``: questions whose first answer at the last stage is not that at the first stage. Only
-  these should change, and once.
-- ``stray``: questions with a first answer at a stage between that is neither of the two.
-- ``back``: questions whose first answer returns to one that it had left.
+- ``differ``: questions whose first answers at the first and the last stage differ. Only these
+  should change, and once.
+- ``stray``: questions with a first answer at an intermediate stage that is neither of the two.
+- ``back``: questions whose first answer returns to an earlier one.
 - ``changes``: all changes of first answers from stage to stage; at best as many as ``differ``.
 - ``hit@1``: the share of questions whose first answer is right, at each stage.
 """

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Measure memvault as its callers meet it: whole processes, from outside.
+"""Measure memvault as its callers see it: whole processes, from outside.
 
-Writes vaults of realistic memories (see corpus.py), then runs the installed
-``memvault`` on them and prints one table a size. Everything that repeats is
-measured in turn within one loop, so that a busy moment of the machine falls on
-all of it; ``python -c pass`` and a plain text search run in the same loop.
+Writes vaults of realistic memories (see corpus.py), then runs the installed ``memvault`` on them
+and prints one table per size. Repeated commands run in turn within one loop, so that other load
+affects all of them equally; ``python -c pass`` and a plain text search run in the same loop.
 
     python bench/speed.py [--sizes 1000,10000] [--runs 7] [--index-runs 1] [--keep DIR] [--markdown]
 """
@@ -53,7 +52,7 @@ HELP = "--help"
 
 
 class Vault:
-    """A folder of memories and the programs that are run on it."""
+    """A folder of memories and the programs that run on it."""
 
     def __init__(self, folder: Path, corpus: dict[str, Any]) -> None:
         self.folder = folder
@@ -62,24 +61,24 @@ class Vault:
         self.chance = random.Random(len(self.files))
 
     def recall(self, query: str, *options: str) -> tuple[Finished, list[dict[str, Any]]]:
-        """Recall in a fresh process and return it with what was found."""
+        """Recall in a fresh process; return the process and the results."""
         done = memvault("recall", query, "--json", "--vault", str(self.folder), *options)
         return done, json.loads(done.output)["memories"]
 
     def found(self, query: str, *options: str) -> Finished:
-        """Recall something that must be there."""
+        """Recall something that must be found."""
         done, memories = self.recall(query, *options)
         if not memories:
             sys.exit(f"speed.py: nothing was recalled for {query!r}")
         return done
 
     def settle(self) -> None:
-        """Wait until no file counts as just edited, and have the index take note of it."""
+        """Wait until no file counts as recently edited, and update the index."""
         time.sleep(SETTLE)
         self.recall("settle")
 
     def index(self) -> Finished:
-        """Index everything anew by one recall, and check that nothing was left out."""
+        """Rebuild the index with a recall, and check that it is complete."""
         shutil.rmtree(indexes(), ignore_errors=True)
         done = self.found(self.corpus["queries"][0])
         status = json.loads(memvault("status", "--json", "--vault", str(self.folder)).output)
@@ -93,7 +92,7 @@ class Vault:
         return done
 
     def recall_edit(self) -> tuple[Finished, str]:
-        """Append a new word to some file, recall it and check that it is found; return it too."""
+        """Append a new word to a file, recall it and check that it is found; return the word."""
         word = "zyx" + "".join(self.chance.choices(string.ascii_lowercase, k=9))
         path = self.chance.choice(self.files)
         with path.open("a", encoding="utf-8") as file:
@@ -104,19 +103,19 @@ class Vault:
         return done, word
 
     def remember(self, number: int) -> Finished:
-        """Remember one of the memories that were kept back."""
+        """Remember one of the reserved memories."""
         title, body = self.corpus["spare"][number % len(self.corpus["spare"])]
         arguments = (f"{title} {number}", body, "--type", "learning", "--tags", "bench")
         return memvault("remember", *arguments, "--json", "--vault", str(self.folder))
 
     def text_search(self, query: str) -> Finished:
-        """Search the files for a query's longest word with the machine's own tool."""
+        """Search the files for a query's longest word with the system's own tool."""
         word = max(query.split(), key=len)
         return process([*text_search_command(), word, str(self.folder)], codes=(0, 1))
 
 
 def warm_up(folder: Path) -> None:
-    """Run everything once, so that all is compiled."""
+    """Run everything once, so that all modules are compiled."""
     memvault("init", str(folder))
     for arguments in (
         ("remember", "Warm", "It is warm now"),
@@ -137,16 +136,16 @@ def text_search_command() -> list[str]:
 
 
 def prepared(folder: Path, size: int) -> Vault:
-    """Write a vault; not in this process, whose own memory would show in every child's peak."""
+    """Write a vault in another process, whose memory would otherwise affect children's peaks."""
     memvault("init", "--bare", str(folder))
     writer = Path(__file__).with_name("corpus.py")
     written = process([sys.executable, str(writer), str(folder), str(size)])
-    time.sleep(2)  # files just written are looked at twice, which is not what is measured
+    time.sleep(2)  # files just written are read twice, which should not be measured
     return Vault(folder, json.loads(written.output))
 
 
 def measured(vault: Vault, runs: int) -> dict[str, list[Finished]]:
-    """Run everything that repeats in turn, ``runs`` times."""
+    """Run all repeated commands in turn, ``runs`` times."""
     found: dict[str, list[Finished]] = defaultdict(list)
     search = " ".join(text_search_command()[:2])
     _, word = vault.recall_edit()
@@ -161,7 +160,7 @@ def measured(vault: Vault, runs: int) -> dict[str, list[Finished]]:
         found[HYBRID].append(vault.found(query))
         found[KEYWORD].append(vault.found(query, "--mode", "keyword"))
         found[PASS].append(process([sys.executable, "-c", "pass"]))
-        if number % 2:  # whichever comes second must not gain by it
+        if number % 2:  # the order must not favor either
             done, word = vault.recall_edit()
             found[EDITED].append(done)
             vault.settle()
@@ -176,12 +175,12 @@ def measured(vault: Vault, runs: int) -> dict[str, list[Finished]]:
 
 
 def folder_size(folder: Path, pattern: str) -> float:
-    """Return how large the files below a folder are together, in MB."""
+    """Return the total size of the files below a folder, in MB."""
     return sum(path.stat().st_size for path in folder.rglob(pattern) if path.is_file()) / MEGABYTE
 
 
 def rows(vault: Vault, runs: int, index_runs: int) -> Iterator[Row]:
-    """Measure everything on one vault and yield the table's lines."""
+    """Measure everything on one vault and yield the table's rows."""
     indexed = []
     for number in range(index_runs):
         note(f"{len(vault.files)} memories: first index {number + 1} of {index_runs}")

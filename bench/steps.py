@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Measure what an agent calls between its steps, and how soon a waiting one wakes.
+"""Measure what an agent calls between its steps, and how fast a waiting agent wakes up.
 
     python bench/steps.py [--runs 15] [--waits 10] [--markdown]
 
-The vault holds the twelve examples, and one agent's 40 key-values, 20 goals,
-10 plans and 30 events. Commands are measured in turn within one loop, beside
-``python -c pass``. A wake is the time from just before another process's
-message is delivered until the waiting process has ended.
+The vault contains the twelve examples, and one agent's 40 key-values, 20 goals, 10 plans and 30
+events. Commands run in turn within one loop, together with ``python -c pass``. A wake-up is the
+time from just before the delivery of another process's message until the waiting process has ended.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ LONG, SHORT = 4.0, 1.0
 
 
 def fill(vault: Path) -> None:
-    """Make a vault as an agent has it after some days."""
+    """Create a vault like an agent's after some days."""
     memvault("init", "--examples", str(vault))
     with library.open_vault(vault) as opened:
         call = opened.call
@@ -69,7 +68,7 @@ def commands(vault: Path, runs: int) -> dict[str, list[Finished]]:
 
 
 def wakes(vault: Path, runs: int) -> list[float]:
-    """Return for each of some waits the seconds from an event's delivery to the process's end."""
+    """Return the seconds from an event's delivery to the end of each waiting process."""
     seconds = []
     with library.open_vault(vault, agent="other") as other:
         memvault("talk", "agent", "other", "Begin", "--vault", str(vault))
@@ -85,7 +84,7 @@ def wakes(vault: Path, runs: int) -> list[float]:
 
 
 def idle(vault: Path) -> float:
-    """Return the seconds of CPU that one more second of waiting takes."""
+    """Return the CPU seconds of one additional second of waiting."""
     long, short = (
         memvault("wait", "for", f"time:{t}", "--vault", str(vault)) for t in (LONG, SHORT)
     )

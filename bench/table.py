@@ -1,4 +1,4 @@
-"""The tables that speed.py prints: lines of measured values, beside what they should be."""
+"""Print the tables of speed.py: measured values, next to their targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADS = ["what", "median", "min", "max", "cpu", "x pass", "peak MB", "target", "
 
 
 class Target(NamedTuple):
-    """The most that may be needed; ``unit`` is s, MB, or x for multiples of ``python -c pass``."""
+    """The maximum value; ``unit`` is s, MB, or x for multiples of ``python -c pass``."""
 
     most: float
     unit: str = "s"
@@ -21,7 +21,7 @@ class Target(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """A process that ended: seconds on the clock and of CPU, peak memory in MB, what it printed."""
+    """A finished process: wall and CPU seconds, peak memory in MB, output."""
 
     seconds: float
     cpu: float
@@ -30,7 +30,7 @@ class Finished(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line of a table: values in ``unit``, and the processes behind it where there are some."""
+    """A table row: values in ``unit``, and the processes behind it, if any."""
 
     what: str
     values: list[float]
@@ -40,12 +40,12 @@ class Row(NamedTuple):
 
     @classmethod
     def of(cls, what: str, processes: list[Finished], target: Target | None = None) -> Row:
-        """Make a line of processes that did the same."""
+        """Create a row of processes that did the same."""
         return cls(what, [done.seconds for done in processes], "s", processes, target)
 
 
 def summary(done: list[Finished]) -> dict[str, float]:
-    """Return the medians of processes on the clock and of CPU in ms, and the largest peak in MB."""
+    """Return medians of wall and CPU time in ms, and the largest peak in MB."""
     return {
         "wall": milliseconds(median(entry.seconds for entry in done)),
         "cpu": milliseconds(median(entry.cpu for entry in done)),
@@ -54,14 +54,14 @@ def summary(done: list[Finished]) -> dict[str, float]:
 
 
 def milliseconds(seconds: float) -> float:
-    """Return seconds as milliseconds with one digit."""
+    """Format seconds as milliseconds with one digit."""
     return round(seconds * 1e3, 1)
 
 
 def cells(row: Row, one: float, own_peak: float, size: int) -> list[str]:
-    """Return a line's cells; ``one`` is the median of ``python -c pass``.
+    """Return a row's cells; ``one`` is the median of ``python -c pass``.
 
-    A process's peak is never below ``own_peak``, that of the one which started it.
+    A process's peak is never below ``own_peak``, the peak of its parent.
     """
     middle = median(row.values)
     digits = 1 if row.unit == "MB" or middle >= 10 else 3
@@ -82,7 +82,7 @@ def cells(row: Row, one: float, own_peak: float, size: int) -> list[str]:
 
 
 def caveat(row: Row) -> str:
-    """Say whether the processes of a line, which only compute, had to wait for the machine."""
+    """Return a note if the processes of a row, which only compute, had to wait for the CPU."""
     waited = row.processes and median(done.seconds / done.cpu for done in row.processes)
     if not waited or waited < BUSY:
         return ""
@@ -90,7 +90,7 @@ def caveat(row: Row) -> str:
 
 
 def table(lines: list[list[str]], markdown: bool) -> str:
-    """Lay lines of cells out as plain columns, or as a markdown table."""
+    """Format rows of cells as plain columns, or as a markdown table."""
     if markdown:
         rule = ["---", *["---:"] * 6, "---", "---"]
         whole = (HEADS, rule, *lines)

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Count the tokens that answers and descriptions of tools take.
+"""Count the tokens of tools' answers and descriptions.
 
     python bench/tokens.py [--questions 20] [--markdown]
 
-The vault holds the everyday notes of a team beside this file, each written by
-``remember``. Answers are JSON as a client over MCP gets it, or the text of the
-command line. Tokens are counted twice: by the built-in model's tokenizer, and as a
-quarter of the characters, which is what many estimates take.
+The vault contains the everyday notes of a team from this folder, each written by ``remember``.
+Answers are JSON as sent to an MCP client, or the text of the command line. Tokens are counted
+twice: by the built-in model's tokenizer, and as a quarter of the characters, a common estimate.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def counted(texts: Iterable[str]) -> tuple[float, float]:
 
 
 def answers(vault: Vault, questions: list[str]) -> list[tuple[str, float, float]]:
-    """Measure what tools answer."""
+    """Measure the tools' answers."""
 
     def asked(**more: Any) -> list[dict[str, Any]]:
         return [vault.call("memory_recall", query=question, **more) for question in questions]
@@ -69,14 +68,14 @@ def answers(vault: Vault, questions: list[str]) -> list[tuple[str, float, float]
 
 
 def text(tool: str, found: dict[str, Any]) -> str:
-    """Return a result as the command line writes it."""
+    """Return a result as printed by the command line."""
     return "\n".join(
         "".join(part for part, _ in line) for line in render.lines(registry.find(tool).view, found)
     )
 
 
 def descriptions() -> list[tuple[str, float, float]]:
-    """Measure what a client's model reads of the tools of each profile."""
+    """Measure the tool descriptions that a client's model reads, for each profile."""
     return [
         (f"tools/list, {name} ({len(entry.tools)})", *counted([profiles.profile_json(name)]))
         for name, entry in profiles.profiles().items()

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""How often recall recognizes that nothing in a vault answers a question.
+"""Measure how often recall recognizes that nothing in a vault answers a question.
 
     python bench/unanswerable.py [FOLDER ...] [--part fit|test] [--kept 0.9]
 
-Each FOLDER is a set of ``bench/quality.py``; without one the everyday sets with
-unanswerable questions are measured. A question counts as recognized if the
-likeliest memory has a chance below a threshold of the set, the highest that keeps
-the given share of its answered questions. *None* is the share of questions for which
-the program reports that probably nothing answers them. *foreign* are 40 questions of
-the other sets. The second table has the strength of the first result, and how often a
-memory of that strength is right.
+Each FOLDER is a set of ``bench/quality.py``; without one the everyday sets with unanswerable
+questions are measured. A question counts as recognized if the likeliest memory has a chance below a
+threshold of the set, the highest that keeps the given share of its answered questions. *None* is
+the share of questions for which the program reports that probably nothing answers them. *foreign*
+are 40 questions of the other sets. The second table has the strength of the first result, and how
+often a memory of that strength is right.
 """
 
 from __future__ import annotations

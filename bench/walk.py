@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Which files a command passes, in the order in which it first enters each of them.
+"""List the files that a command passes through, in the order of first entry.
 
-It counts files, steps back up (a call into a file that is itself waiting for the
-caller to come back) and returns to a room that was already left.
+Counts files, calls back up (into a file that is waiting for the caller to return) and returns to a
+room that was already left.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Walk:
         self.up: set[tuple[str, str]] = set()
 
     def note(self, frame: FrameType, event: str, _: Any) -> None:
-        """Take down one call."""
+        """Record one call."""
         if event != "call" or frame.f_code.co_name == "<module>":
             return
         called = self._file(frame)
@@ -55,12 +55,12 @@ class Walk:
             caller = caller.f_back
 
     def returns(self) -> int:
-        """Return how often the walk comes back to a room that it has left."""
+        """Return how often the walk returns to a room that it has left."""
         left: set[str] = set()
         here, count = "", 0
         for file in self.files:
             room = Path(file).parts[0]
-            if room != here and not room.endswith(".py"):  # a module alone is no room
+            if room != here and not room.endswith(".py"):  # a module alone is not a room
                 count += room in left
                 left.add(here)
                 here = room
@@ -84,7 +84,7 @@ def walked(arguments: Sequence[str]) -> Walk:
 
 
 def run() -> None:
-    """Print the walk of each command in a small vault that is indexed."""
+    """Print the walk of each command in a small indexed vault."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", action="store_true", help="name the files")
     options = parser.parse_args()
@@ -98,7 +98,7 @@ def run() -> None:
         for number in range(3):
             Path(f"n{number}.md").write_text(f"# Note {number}\n\nThe wombat digs.\n", "utf-8")
         main(["recall", "wombat", "--quiet"])
-        time.sleep(1.1)  # what was edited within the last second is read again
+        time.sleep(1.1)  # files edited within the last second are read again
         main(["recall", "wombat", "--quiet"])
         for command in COMMANDS:
             child = os.fork()

@@ -1,8 +1,8 @@
-"""Measure the pages of ``memvault web``, the map and the static site, in a vault of some size.
+"""Measure the pages of ``memvault web``, the map and the static site in a vault of a given size.
 
-Searches are also measured while the map and the list for review are made. Each page is asked for
-without a network; the first time includes opening the vault, the other figure is the median of
-nine. ``graph`` and ``export --to site`` are whole processes. Seconds are of the clock, sizes in
+Searches are also measured while the map and the review list are computed. Pages are requested in
+process; the first time includes opening the vault, the other figure is the median of nine.
+``graph`` and ``export --to site`` are whole processes. Seconds are wall time, sizes are in
 megabytes.
 """
 
@@ -30,7 +30,7 @@ ROUNDS = 9
 
 
 def measure_pages(root: Path, mem_id: str) -> None:
-    """Print the milliseconds of each page: the first, and the median of the next ones."""
+    """Print the milliseconds of each page: the first request, and the median of the next ones."""
     session = WebSession(root)
     access = Access.random()
     app = application(session, access, ("127.0.0.1", 8421))
@@ -58,7 +58,7 @@ def measure_pages(root: Path, mem_id: str) -> None:
 
 
 def measure_beside(root: Path) -> None:
-    """Print the milliseconds of searches alone, and while the map and the review are made."""
+    """Print the milliseconds of searches, alone and while the map and the review are computed."""
     session = WebSession(root)
 
     def searched() -> float:
@@ -81,7 +81,7 @@ def measure_beside(root: Path) -> None:
 
 
 def measure_command(root: Path, *words: str) -> None:
-    """Print the seconds of a command, and the size of what it wrote to its last argument."""
+    """Print the seconds of a command, and the size of the file or folder it wrote."""
     begin = time.perf_counter()
     command = [sys.executable, "-m", "memvault", "--vault", str(root), *words]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -93,7 +93,7 @@ def measure_command(root: Path, *words: str) -> None:
 
 
 def main() -> None:
-    """Make a vault, and print the figures."""
+    """Create a vault, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=10_000)
     size = parser.parse_args().size

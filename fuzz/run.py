@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Fuzz the targets with atheris for as long as one likes; ``make fuzz`` runs this.
+"""Fuzz the targets with atheris for any length of time; ``make fuzz`` runs this.
 
-What reaches new code is kept in ``corpus/TARGET``, and what breaks a promise in
-``crashes/TARGET-…``: then the run ends with 1. ``--minimise`` keeps of a corpus
-short inputs, and no more than reach the same code. Each target has a process of its own.
+Inputs that reach new code are stored in ``corpus/TARGET``, and failing ones in
+``crashes/TARGET-…``, which makes the exit code 1. ``--minimise`` reduces a corpus to short inputs
+that reach the same code. Each target runs in a separate process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PATIENCE = 20
 
 
 def main() -> int:
-    """Fuzz the targets asked for, one after the other."""
+    """Fuzz the requested targets, one after another."""
     if sys.argv[1:2] == [_INSIDE]:
         return _fuzz(sys.argv[2], sys.argv[3:])
     options = _parser().parse_args()
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(name: str, options: argparse.Namespace) -> bool:
-    """Fuzz one target in a process of its own, away from the user's folders; say if it held."""
+    """Fuzz one target in a separate, isolated process; return whether it passed."""
     chosen = target(name)
     chosen.corpus.mkdir(parents=True, exist_ok=True)
     CRASHES.mkdir(exist_ok=True)
@@ -88,9 +88,9 @@ def _run(name: str, options: argparse.Namespace) -> bool:
 
 
 def _minimise(chosen: Target) -> int:
-    """Keep of a target's corpus, the smallest first, what reaches lines in a new order.
+    """Reduce a target's corpus, smallest inputs first, to those that reach lines in a new order.
 
-    Those that a person wrote, called seed, stay.
+    Handwritten inputs, called seed, are kept.
     """
     seen: set[tuple[str, int, int]] = set()
 
@@ -112,7 +112,7 @@ def _minimise(chosen: Target) -> int:
             file.unlink()
             continue
         data, reached = file.read_bytes(), set[tuple[str, int, int]]()
-        chosen.check(data)  # once without, for what is kept from one call to the next
+        chosen.check(data)  # run once first, to fill caches
         sys.settrace(entered)
         try:
             chosen.check(data)
@@ -130,21 +130,21 @@ def _inside(name: str, words: list[str], environment: dict[str, str]) -> int:
 
 
 def _dictionary(chosen: Target) -> str:
-    """Return a target's tokens as libFuzzer reads them."""
+    """Return a target's tokens in libFuzzer's format."""
     tokens = (token.encode("utf-8", "surrogateescape") for token in chosen.tokens if token)
     lines = ("".join(f"\\x{byte:02x}" for byte in token) for token in tokens)
     return "".join(f'"{line}"\n' for line in lines)
 
 
 def _fuzz(name: str, words: list[str]) -> int:
-    """Hand a target to libFuzzer, which ends the process; or make its corpus small."""
+    """Run libFuzzer on a target, which ends the process; or minimize its corpus."""
     if words == [_MINIMISE]:
         return _minimise(target(name))
     import atheris
 
     with atheris.instrument_imports(include=["memvault"]):
         chosen = target(name)
-        for token in ("", *chosen.tokens):  # what is imported when it is first needed, too
+        for token in ("", *chosen.tokens):  # including lazy imports
             chosen.check(token.encode("utf-8", "surrogateescape"))
         for file in chosen.corpus.glob("*"):
             chosen.check(file.read_bytes())

@@ -1,7 +1,6 @@
-"""Build hook of the wheel: manual pages and completion scripts, made from the program.
+"""Build hook of the wheel: generates manual pages and completion scripts from the program.
 
-hatchling runs it with nothing installed but itself; the declarations of the commands need nothing
-else.
+hatchling runs it without other packages; the declarations of the commands need no others.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ COMPLETIONS = {
 
 
 class SharedFilesHook(BuildHookInterface[Any]):
-    """Adds ``share/man`` and the completion scripts of three shells to a wheel."""
+    """A hook that adds ``share/man`` and the completion scripts of three shells to a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         """Write the files below ``build/share``, and map them into the wheel."""

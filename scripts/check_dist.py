@@ -1,8 +1,8 @@
-"""Build the distributions, check what is in them, and try the wheel without any other package.
+"""Build the distributions, check their contents, and test the wheel in fresh environments.
 
-``make dist`` runs it. The wheel is installed into a fresh environment of each Python from 3.11 to
-3.14 that this machine has, by pip, and with the current one by pipx and uv. What cannot be tried is
-named; only a failure makes the exit code 1.
+``make dist`` runs it. The wheel is installed with pip for each Python from 3.11 to 3.14 on this
+machine, and with pipx and uv for the current one. Skipped tests are listed; only a failure makes
+the exit code 1.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def build(target: Path) -> tuple[Path, Path]:
 
 
 def problems_of(wheel: Path, source: Path) -> Iterator[str]:
-    """Yield what is wrong with the contents of the distributions."""
+    """Yield the problems with the contents of the distributions."""
     names = zipfile.ZipFile(wheel).namelist()
     for needed in NEEDED:
         if not any(name.endswith(needed) for name in names):
@@ -94,7 +94,7 @@ def problems_of(wheel: Path, source: Path) -> Iterator[str]:
 
 
 def pythons() -> Iterator[tuple[str, str]]:
-    """Yield each version with a program that is that Python, or an empty text."""
+    """Yield each Python version with its executable, or an empty text."""
     for version in VERSIONS:
         places = [
             f"python{version}",
@@ -122,7 +122,7 @@ def try_wheel(programs: Path, place: Path) -> None:
 
 
 def main() -> int:
-    """Build, check and try; return 1 if something is wrong."""
+    """Run all checks; return 1 if there is a problem."""
     shutil.rmtree(DIST, ignore_errors=True)
     wheel, source = build(DIST)
     run(sys.executable, "-m", "twine", "check", "--strict", wheel, source)

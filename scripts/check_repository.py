@@ -56,7 +56,7 @@ def docstrings_of_tests() -> Iterator[str]:
 
 @check
 def file_lengths() -> Iterator[str]:
-    """Check that no file that is not generated has more than 700 lines."""
+    """Check that no file except generated ones has more than 700 lines."""
     for folder in ("src", "tests", "scripts", "training", "bench", "fuzz"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             lines = path.read_text("utf-8").splitlines()
@@ -89,7 +89,7 @@ def links() -> Iterator[str]:
 
 @check
 def page_lengths() -> Iterator[str]:
-    """Check that README, ARCHITECTURE, each guide and the page on performance stay short."""
+    """Check that README, ARCHITECTURE, each guide and the performance page stay short."""
     limits = {ROOT / "README.md": 1_200, ROOT / "ARCHITECTURE.md": 1_200}
     limits |= dict.fromkeys((DOCS / "guide").glob("*.md"), 900)
     limits[PERFORMANCE] = 900
@@ -104,7 +104,7 @@ def page_lengths() -> Iterator[str]:
 
 @check
 def plots() -> Iterator[str]:
-    """Check that the plots of the page on performance show the figures of its tables."""
+    """Check that the performance page's plots show the figures of its tables."""
     figures = PERFORMANCE.parent / "performance" / "figures.json"
     digest = hashlib.sha256(figures.read_bytes()).hexdigest()[:16]
     for plot in re.findall(r"\]\((performance/\w+\.svg)\)", PERFORMANCE.read_text("utf-8")):
@@ -114,7 +114,7 @@ def plots() -> Iterator[str]:
 
 @check
 def promises() -> Iterator[str]:
-    """Check that each promise of the pages on security and reliability has a test."""
+    """Check that each promise of the security and reliability pages has a test."""
     promised = [
         promise
         for page in (DOCS / "guarantees").glob("*.md")
@@ -154,7 +154,7 @@ def changelog() -> Iterator[str]:
 
 @check
 def contributing() -> Iterator[str]:
-    """Check that the make targets that CONTRIBUTING lists exist, and that it begins with four."""
+    """Check that CONTRIBUTING lists only existing make targets, and begins with the main four."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     listed = re.findall(r"^make ([a-z]+)", text.split("```")[1], re.MULTILINE)
     if listed != ["test", "docs", "format", "bench"]:
@@ -165,7 +165,7 @@ def contributing() -> Iterator[str]:
 
 @check
 def workflows() -> Iterator[str]:
-    """Check that the workflows run targets that exist, with no more permissions than they need."""
+    """Check that the workflows run existing targets, with minimal permissions."""
     for file in sorted((ROOT / ".github").rglob("*.yml")):
         text = file.read_text("utf-8")
         content: dict[Any, Any] = yaml.safe_load(text)
@@ -185,7 +185,7 @@ def workflows() -> Iterator[str]:
 
 @check
 def classifiers() -> Iterator[str]:
-    """Check that the package's classifiers are the Pythons and systems that are tested."""
+    """Check that the package's classifiers match the tested Pythons and systems."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     stated = {text.rpartition(" ")[2] for text in project["classifiers"] if ":: 3." in text}
     workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text("utf-8"))

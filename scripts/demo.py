@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The main job on real text: make a vault, load the sample, remember, recall, compound, forget.
+"""Play the main use case on real text: load the sample, remember, recall, compound, forget.
 
-Runs the installed program as a person would and prints what it prints. The
-vault stays in .demo/vault, to be looked at.
+Runs the installed program like a person and prints its output. The vault stays in .demo/vault for
+inspection.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ ANSWER = "1. Fuse scores instead of ranks"
 
 
 def main() -> None:
-    """Play the demo; exit with a message if a step does not do what it should."""
+    """Play the demo; exit with a message if a step fails."""
     if sys.getfilesystemencoding() == "ascii":  # a locale without UTF-8; memvault does the same
         os.execv(sys.executable, [sys.executable, "-X", "utf8", __file__])
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a message comes after what it is about
+    if isinstance(sys.stdout, io.TextIOWrapper):  # keep messages after the output they refer to
         sys.stdout.reconfigure(line_buffering=True)
     delete(VAULT)
     delete(CACHE)
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def delete(folder: Path) -> None:
-    """Delete a folder, which is moved away first: a process may be writing into the cache."""
+    """Delete a folder after moving it away, since a process may be writing into the cache."""
     shutil.rmtree(DELETED, ignore_errors=True)
     if folder.exists():
         folder.rename(DELETED)
@@ -89,7 +89,7 @@ def delete(folder: Path) -> None:
 
 
 def say(text: str) -> None:
-    """Print what comes next."""
+    """Print a heading for the next step."""
     print(f"\n# {text}")
 
 
@@ -113,7 +113,7 @@ def show(*arguments: str) -> str:
 
 
 def expect(output: str, part: str) -> str:
-    """Return an output, or end the demo as failed where a part is missing in it."""
+    """Return an output, or end the demo as failed if a part is missing."""
     if part not in output:
         sys.exit(f"the demo failed: expected {part!r} in the output above")
     return output

@@ -1,4 +1,4 @@
-"""Draw the picture of the browser for docs/guide/browse.md, from the sample vault."""
+"""Draw the screenshot of the browser for docs/guide/browse.md from the sample vault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUERY = "why is a file renamed"
 
 
 async def draw(vault: Path) -> str:
-    """Return the screen after a query as SVG, without references to fonts on the web."""
+    """Return the screen after a query as SVG, without references to web fonts."""
     options = GlobalOptions()
     options.vault = str(vault)
     session = BrowserSession(vault, options.caller())

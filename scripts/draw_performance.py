@@ -3,7 +3,7 @@
 
     python scripts/draw_performance.py
 
-Each file names the figures that it shows, by their digest.
+Each file contains a digest of its figures.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ svg { color: #24292f; background: transparent }
 </style>
 """
 SETTINGS: dict[str, Any] = {
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "memvault",  # the same figures make the same file
+    "svg.fonttype": "none",  # keep text as text
+    "svg.hashsalt": "memvault",  # make output reproducible
     "font.family": "sans-serif",
     "font.size": 11,
     "legend.frameon": False,
@@ -102,7 +102,7 @@ def budget(figures: page.Figures) -> Figure:
 
 
 def resident(figures: page.Figures) -> Figure:
-    """Draw commands as processes of their own and through the resident process."""
+    """Draw commands as separate processes and through the resident process."""
     figure, (axes,) = _axes(1, 4.2)
     record = figures.record(figures.sizes_with(page.DEEP)[-1])
     names = (*page.COMMANDS, page.HOOK)

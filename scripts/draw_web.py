@@ -1,4 +1,4 @@
-"""Take the pictures of docs/guide/web.md from the sample vault, with Chromium and Playwright."""
+"""Take the screenshots of docs/guide/web.md from the sample vault with Chromium and Playwright."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or "chromiu
 
 
 def main() -> None:
-    """Serve the sample vault, and write a picture of the search and one of the map."""
+    """Serve the sample vault, and write screenshots of the search and the map."""
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder) / "notes"
         shutil.copytree(ROOT / "sample", vault)

@@ -1,10 +1,10 @@
-"""Plugins of agents' programs that are installed from a clone: files made from the table of setup.
+"""Generate the plugins that agent programs install from a clone.
 
 Formats of November 2026: Claude Code's marketplaces and plugins
 (https://code.claude.com/docs/en/plugins-reference, /plugin-marketplaces), Gemini CLI's extensions
 (https://geminicli.com/docs/extensions/reference), OpenCode's plugins
-(https://opencode.ai/docs/plugins). Each starts ``memvault`` from ``PATH`` in the folder of the
-project, where it finds the nearest vault, or the one that ``MEMVAULT_VAULT`` names.
+(https://opencode.ai/docs/plugins). Each starts ``memvault`` from ``PATH`` in the project's folder,
+where it uses the nearest vault or ``MEMVAULT_VAULT``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _marketplace() -> dict[str, Any]:
 
 
 def _hooks(program: Integration) -> dict[str, Any]:
-    """Return the hooks of a program, which find the vault by the folder that they run in."""
+    """Return the hooks of a program, which find the vault from their working folder."""
     return {
         "hooks": {
             its.name: [

@@ -1,4 +1,4 @@
-"""Manual pages of all commands, in man(7) format, made from the same declarations as the help."""
+"""Manual pages of all commands in man(7) format, generated from the same declarations as help."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ def _global_options() -> Iterator[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a docstring, without the line breaks in them."""
+    """Yield the paragraphs of a docstring as single lines."""
     for paragraph in text.split("\n\n"):
         yield ".PP"
         yield _text(re.sub(r"\s*\n\s*", " ", paragraph))
 
 
 def _plain(markdown: str) -> str:
-    """Return markdown without the marks of links and code."""
+    """Return markdown without link and code markup."""
     return _LINK.sub(r"\1", markdown).replace("`", "")
 
 
@@ -128,6 +128,6 @@ def _bold(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Escape a text as one line: no request at its beginning, backslashes and hyphens literal."""
+    """Escape a line of text: no leading request, literal backslashes and hyphens."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("\n", " ")
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped

@@ -3,8 +3,8 @@
     python scripts/mcp_conformance.py PORT
     npx @modelcontextprotocol/conformance server --url http://127.0.0.1:PORT/mcp --suite all
 
-The suite calls tools, prompts and resources by names of its own. Where memvault has one that does
-what such a name asks for, the name is taken for it. One client is served at a time.
+The suite uses its own names for tools, prompts and resources, which are mapped to memvault's
+equivalents if there are any. One client is served at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.server import McpServer
 from memvault.workspace import Workspace
 
-# Each unknown setting is a note, and so a log message.
+# Each unknown setting causes a note, and so a log message.
 SETTINGS = "version = 1\nfirst = 1\nsecond = 2\nthird = 3\n"
 WAIT = {"events": [{"eventType": "Time", "parameter": 3}]}
 TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -42,7 +42,7 @@ RESOURCES = {
 
 
 def ours(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Return a request's parameters with our names in place of the suite's."""
+    """Return a request's parameters with the suite's names replaced by memvault's."""
     if method == "tools/call" and params.get("name") in TOOLS:
         name, arguments = TOOLS[params["name"]]
         return {**params, "name": name, "arguments": arguments}
@@ -64,14 +64,14 @@ def ours(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 async def renamed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Hand a request on with our names."""
+    """Forward a request with memvault's names."""
     params = dict(ctx.params or {})
     return await call_next(dataclasses.replace(ctx, params=ours(ctx.method, params)))
 
 
 def main(port: str) -> None:
     """Serve until ended by a signal."""
-    calls.SILENCE = 0.5  # the suite waits for a few seconds only
+    calls.SILENCE = 0.5  # the suite waits only a few seconds
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         (root / "memvault.toml").write_text(SETTINGS)

@@ -1,7 +1,7 @@
 """Write the generated parts of the performance page and the README from the benchmark figures.
 
-Times are of CPU, that of all processes that take part, since the clock shows what else the machine
-does; multiples are over that of ``python -c pass`` in the same loop.
+Times are the CPU time of all processes involved, since wall time depends on other load; multiples
+are relative to ``python -c pass`` in the same loop.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LEAST_MILLISECONDS = 10.0
 
 
 class Figures:
-    """What the benchmark has measured; sizes are numbers of memories."""
+    """The benchmark's measurements; sizes are numbers of memories."""
 
     def __init__(self, text: str) -> None:
         self.digest = hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
@@ -41,11 +41,11 @@ class Figures:
         self.sizes = sorted({int(size) for size, _ in keys})
 
     def sizes_with(self, vectors: str) -> list[int]:
-        """Return the sizes that were measured with quick or deep vectors."""
+        """Return the sizes measured with quick or deep vectors."""
         return [size for size in self.sizes if f"{size} {vectors}" in self._results]
 
     def record(self, size: int, vectors: str = DEEP) -> dict[str, Any]:
-        """Return what was measured at a size; with quick vectors where there are no deep ones."""
+        """Return the measurements at a size, with quick vectors if there are no deep ones."""
         record: dict[str, Any] = (
             self._results.get(f"{size} {vectors}") or self._results[f"{size} {QUICK}"]
         )
@@ -53,18 +53,18 @@ class Figures:
 
     @property
     def peers(self) -> dict[str, Any]:
-        """The programs that were measured beside memvault."""
+        """Return the programs measured together with memvault."""
         peers: dict[str, Any] = self._results["peers"]
         return peers
 
 
 def load() -> Figures:
-    """Read the figures that are committed."""
+    """Read the committed figures."""
     return Figures(FILE.read_text("utf-8"))
 
 
 def multiple(record: dict[str, Any], done: dict[str, float]) -> float:
-    """Return the CPU time of a command over that of ``python -c pass`` in the same loop."""
+    """Return a command's CPU time relative to ``python -c pass`` in the same loop."""
     return float(done["cpu"] / record["cold"][PASS]["cpu"])
 
 
@@ -81,7 +81,7 @@ def page_parts(figures: Figures) -> dict[str, str]:
 
 
 def readme_lines(figures: Figures) -> str:
-    """Return three lines on speed for the README."""
+    """Return three lines about speed for the README."""
     size, largest = figures.sizes_with(DEEP)[-1], figures.sizes[-1]
     record, index = figures.record(size), figures.record(size, QUICK)["index"]
     cold, warm = record["cold"][RECALL], record["resident"][RECALL]
@@ -141,7 +141,7 @@ def _cold_cell(name: str, record: dict[str, Any]) -> str:
 
 
 def _cells(figures: Figures, vectors: str, shown: Callable[[dict[str, Any]], str]) -> list[str]:
-    """Return a cell for each size, empty where it was not measured."""
+    """Return a cell for each size, empty if it was not measured."""
     known = figures.sizes_with(vectors)
     return [shown(figures.record(size, vectors)) if size in known else "" for size in figures.sizes]
 
@@ -197,7 +197,7 @@ def _limits(figures: Figures) -> str:
 
 
 def _growing_parts(least: dict[str, float], most: dict[str, float]) -> str:
-    """Return the parts that are a fifth of the growth each, the largest first."""
+    """Return the parts that account for a fifth of the growth or more, largest first."""
     growth = {part: most[part] - least[part] for part in most}
     whole = sum(growth.values())
     if whole < _LEAST_MILLISECONDS:
@@ -208,7 +208,9 @@ def _growing_parts(least: dict[str, float], most: dict[str, float]) -> str:
 
 def _peers(figures: Figures) -> str:
     rows = []
-    least = figures.peers["pass"]["peak"]  # that of the benchmark itself, which starts them
+    least = figures.peers["pass"][
+        "peak"
+    ]  # the benchmark's own memory, which its child processes start with
     for program in figures.peers["programs"]:
         times = [
             f"{peer_multiple(figures, program, what):.1f}" if what in program else ""
@@ -229,7 +231,7 @@ def _peers(figures: Figures) -> str:
 
 
 def peer_multiple(figures: Figures, program: dict[str, Any], what: str) -> float:
-    """Return the CPU time of a peer's start or search over that of ``python -c pass``."""
+    """Return the CPU time of a peer's start or search relative to ``python -c pass``."""
     return float(program[what]["cpu"] / figures.peers["pass"]["cpu"])
 
 

@@ -1,4 +1,4 @@
-"""Source of the library's methods, one for each tool, generated from the tools' signatures."""
+"""Generate the library's methods, one per tool, from the tools' signatures."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def _import(module: str, names: set[str]) -> str:
 
 
 def _method(tool: Tool, is_async: bool, imports: dict[str, set[str]]) -> str:
-    """Return a method whose parameters are positional where the command's are."""
-    # A program has no need to save tokens; ``Vault.call`` takes a budget all the same.
+    """Return a method whose parameters are positional like the command's."""
+    # Programs need not save tokens; ``Vault.call`` still accepts a budget.
     parameters = [entry for entry in tool.parameters if entry != BUDGET]
     positional = [entry for entry in parameters if entry.arg.positional or entry.arg.flatten]
     positional.sort(key=lambda entry: not entry.required)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write what is generated from the program: docs, the table of commands; ``--check`` compares."""
+"""Write the generated files: docs, and the command table; ``--check`` only compares."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ignore = ["README.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"]
 
 
 def generated() -> dict[Path, str]:
-    """Return each generated file's path and what it must hold."""
+    """Return each generated file's path and expected content."""
     document = json.dumps(reference.schema_document(), indent=2, ensure_ascii=False)
     doctor_page = (DOCS / "reference/doctor.md").read_text("utf-8")
     mcp_page = (DOCS / "reference/mcp.md").read_text("utf-8")
@@ -53,7 +53,7 @@ def generated() -> dict[Path, str]:
         ROOT / "README.md": with_part(readme, "speed", performance_page.readme_lines(figures)),
         DOCS / "development/performance.md": performance,
         DOCS / "reference/doctor.md": with_part(doctor_page, "codes", doctor.markdown_table()),
-        DOCS / "reference/tools.md": reference.markdown(),
+        DOCS / "reference/tools.md": reference.markdown(cli_registry.find_command),
         DOCS / "reference/tools.schema.json": f"{document}\n",
         DOCS / "reference/mcp.md": with_part(mcp_page, "profiles", profile_table()),
         GUIDE: with_settings(GUIDE.read_text("utf-8")),
@@ -67,7 +67,7 @@ def generated() -> dict[Path, str]:
 
 
 def with_part(page: str, name: str, part: str) -> str:
-    """Return a page with the generated text between the marks of its part ``name``."""
+    """Return a page with the generated text between the markers of its part ``name``."""
     begin = f"<!-- {name}: written by `make docs` -->\n"
     head, _, rest = page.partition(begin)
     _, end, tail = rest.partition("<!-- end -->\n")
@@ -75,7 +75,7 @@ def with_part(page: str, name: str, part: str) -> str:
 
 
 def profile_table() -> str:
-    """Return the table of what each profile of tools over MCP costs."""
+    """Return the table of MCP tool profiles with their token counts."""
     rows = ["| profile | tools | tokens | |", "|---|--:|--:|---|"]
     rows += [
         f"| `{entry['name']}` | {entry['count']} | {entry['tokens']:,} | {entry['heading']} |"
@@ -85,7 +85,7 @@ def profile_table() -> str:
 
 
 def with_settings(page: str) -> str:
-    """Return a page with the settings of a vault and of a user as TOML, each between two marks."""
+    """Return a page with the vault's and the user's settings as TOML, each between two markers."""
     for name, defaults in (("vault", vault_settings.DEFAULTS), ("user", UserSettings())):
         text = "\n".join(toml(defaults)).strip()
         page = with_part(page, f"{name} settings", f"```toml\n{text}\n```")
@@ -93,7 +93,7 @@ def with_settings(page: str) -> str:
 
 
 def vault_template() -> str:
-    """Return the settings file of a new vault, in which the settings but two are comments."""
+    """Return the settings file of a new vault, in which all but two settings are comments."""
     given = tomllib.loads(TEMPLATE)
     lines = [
         line if line.startswith("# ") or not line else f"# {line}"
@@ -103,9 +103,9 @@ def vault_template() -> str:
 
 
 def toml(section: Section, given: Mapping[str, Any] = {}) -> list[str]:
-    """Return settings as TOML: of each that is not ``given`` its value and its purpose.
+    """Return settings as TOML, with the value and purpose of each that is not ``given``.
 
-    An example stands for a value that is empty, or for what no file can set.
+    An example replaces an empty value, or one that no file can set.
     """
     lines: list[str] = []
     tables: list[str] = []
@@ -132,7 +132,7 @@ def toml(section: Section, given: Mapping[str, Any] = {}) -> list[str]:
 
 
 def main() -> int:
-    """Write what differs; with ``--check`` name it and return 1."""
+    """Write outdated files; with ``--check`` print their names and return 1."""
     check = "--check" in sys.argv[1:]
     try:
         for _, tool in registry.load_all():

@@ -43,7 +43,7 @@ _ENOUGH = 4 << 30
 
 
 def _keep_folders_in_memory() -> None:
-    """Put temporary folders into memory, where a program may run from there and there is room.
+    """Put temporary folders in memory if programs can run from there and there is room.
 
     An fsync on a disk takes milliseconds, and the tests make tens of thousands.
     """
@@ -57,7 +57,7 @@ def _keep_folders_in_memory() -> None:
 
 
 def _restore_signals() -> None:
-    """Undo that ``nohup`` or a script's ``&`` ignores signals: children would inherit it."""
+    """Reset signals ignored because of ``nohup`` or ``&``, which children would inherit."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -79,8 +79,8 @@ _RUNNERS = ("PYTEST_", "COVERAGE_", "PLAYWRIGHT_")
 def _isolate_from_machine() -> None:
     """Run the tests as on a fresh machine: with few variables, in UTC, with the usual umask.
 
-    The environments in which users work are played by ``test_environments.py``, and by tests that
-    name them. MEMVAULT_TEST_ZONE names another time zone, in which all tests must pass too.
+    ``test_environments.py``, and tests that set variables explicitly, cover other environments.
+    MEMVAULT_TEST_ZONE sets another time zone, in which all tests must pass too.
     """
     for name in os.environ.keys() - _KEPT - _KNOBS:
         if not name.startswith(_RUNNERS):
@@ -93,7 +93,7 @@ def _isolate_from_machine() -> None:
 
 
 def pytest_configure() -> None:
-    """Give the tests no standard input; programs of the tests that load this file keep theirs."""
+    """Close the tests' standard input; test programs that load this file keep theirs."""
     if sys.stdin is None or not sys.stdin.isatty():
         null = os.open(os.devnull, os.O_RDONLY)
         if null:
@@ -126,15 +126,15 @@ Case = TypeVar("Case")
 
 
 def examples(number: int) -> int:
-    """Return how many examples the profile tries where a property has a number of its own.
+    """Return the profile's number of examples for a property that sets its own number.
 
-    The number is that of a profile with 60 examples.
+    The given number applies to a profile with 60 examples.
     """
     return -(-number * PROFILES[PROFILE] // 60)
 
 
 def sampled(every: int) -> pytest.MarkDecorator:
-    """Play the first of each ``every`` cases of a test; ``make soak`` plays all."""
+    """Run every ``every``-th case of a test, starting with the first; ``make soak`` runs all."""
     return pytest.mark.sampled(every)
 
 
@@ -143,20 +143,20 @@ soak_only = pytest.mark.sampled(0)
 
 
 def sampled_tests(every: int) -> pytest.MarkDecorator:
-    """Play the first of each ``every`` tests of a module; ``make soak`` plays all."""
+    """Run every ``every``-th test of a module, starting with the first; ``make soak`` runs all."""
     return pytest.mark.sampled(1, tests=every)
 
 
 def some_of(cases: Sequence[Case], every: int = 4, first: int = 0) -> list[Case]:
-    """Return each ``every``-th of the cases of a test, which is marked ``sampled(1)``.
+    """Return every ``every``-th case of a test, which is marked ``sampled(1)``.
 
-    ``make soak`` plays all. Tests of one kind begin with different cases.
+    ``make soak`` runs all cases. Tests of one kind start with different cases.
     """
     return list(cases if SOAK else cases[first::every])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cases that only ``make soak`` plays, but for one of each promise."""
+    """Deselect cases that only ``make soak`` runs, except one per promise."""
     seen: Counter[str] = Counter()
     names: dict[Path, list[str]] = {}
     left_out: list[pytest.Item] = []
@@ -188,7 +188,7 @@ def _promises(item: pytest.Item) -> set[str]:
 
 
 def only_with(*modules: str, extra: str) -> pytest.MarkDecorator:
-    """Skip tests where a module is not installed; in each worker, loading it takes a second."""
+    """Skip tests if a module is not installed; loading it takes a second in each worker."""
     missing = [name for name in modules if find_spec(name) is None]
     reason = f"{' and '.join(missing)} not installed: pip install 'memvault[{extra}]'"
     return pytest.mark.skipif(bool(missing), reason=reason)
@@ -209,7 +209,7 @@ def _keep_apart(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the user's folders from what is made for many tests."""
+    """Protect the user's folders from shared test data."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         _keep_apart(monkeypatch, tmp_path_factory.mktemp("user"))
         monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))  # without git's settings
@@ -222,13 +222,13 @@ _violations: list[str] = []
 
 @pytest.fixture(scope="session", autouse=True)
 def _results_are_validated() -> None:
-    """Compare each result of a tool with its declared type."""
+    """Check each tool result against its declared type."""
     result_types.install(_violations.append)
 
 
 @pytest.fixture(autouse=True)
 def _results_are_valid() -> Iterator[None]:
-    """Fail a test in which a tool returned what its type does not declare."""
+    """Fail a test in which a tool's result did not match its type."""
     yield
     found = _violations.copy()
     _violations.clear()
@@ -237,7 +237,7 @@ def _results_are_valid() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep the user's settings and caches out of the tests, and the tests out of them."""
+    """Isolate the tests from the user's settings and caches, and vice versa."""
     _keep_apart(monkeypatch, tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("MEMVAULT_DEEP", "off")  # for the same reason
@@ -246,13 +246,13 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def deep_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let deep vectors be made within the call that wants them."""
+    """Compute deep vectors within the call that needs them."""
     monkeypatch.setenv("MEMVAULT_DEEP", "now")
 
 
 @pytest.fixture
 def auto(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let a process follow behind, and have it end with the test."""
+    """Allow a background process, and end it with the test."""
     if not Path("/proc/self").exists():
         pytest.skip("there is no list of processes")
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
@@ -264,7 +264,7 @@ def auto(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An empty vault's folder, made with ``init --bare``'s one file."""
+    """The folder of an empty vault, created with ``init --bare``."""
     root = tmp_path / "vault"
     root.mkdir()
     (root / "memvault.toml").write_text("version = 1\n", "utf-8")
@@ -273,14 +273,14 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def vault(folder: Path) -> Iterator[Vault]:
-    """The same vault, open in this process."""
+    """The same vault, opened in this process."""
     with open_vault(folder) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def filled(_filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault with a little of everything; its index is made anew in each copy."""
+    """A vault with sample data of each kind; each copy rebuilds its index."""
     return Path(shutil.copytree(_filled, tmp_path_factory.mktemp("filled") / "vault"))
 
 
@@ -314,7 +314,7 @@ def _filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def matrix(_filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
-    """The record of a call of each tool on each front end, which all workers share."""
+    """The recorded calls of each tool on each front end, shared by all workers."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     import tool_matrix
 
@@ -325,7 +325,7 @@ def matrix(_filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_process_is_left() -> Iterator[None]:
-    """End what starts commands and servers, and with it all that it has started."""
+    """End the launchers and all processes that they started."""
     yield
     close_all()
 
@@ -381,7 +381,7 @@ def child(
 
 
 def without_rights() -> list[str]:
-    """Return what takes root's right to read and write everything away from a command."""
+    """Return a command prefix that removes root's right to read and write everything."""
     if os.geteuid() != 0:
         return []
     if not shutil.which(_WEAK[0]) or subprocess.run([*_WEAK, "true"], check=False).returncode:
@@ -391,7 +391,7 @@ def without_rights() -> list[str]:
 
 @pytest.fixture
 def write_protect(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """A function that takes write permission for a file away, from root as well."""
+    """A function that removes write permission for a file, even for root."""
     access, protected = os.access, set[str]()
 
     def is_permitted(path: str | Path, mode: int, **more: Any) -> bool:
@@ -413,7 +413,7 @@ def index_of(root: Path) -> Path:
 
 
 def indexed(root: Path, path: str) -> bool:
-    """Wait until a memory is in the vault's index, for half a minute at most; say whether it is."""
+    """Wait up to half a minute until a memory is indexed; return whether it is."""
     manifest = f"file:{index_of(root)}/{INDEX}/manifest.db?mode=ro"
     until = time.monotonic() + 30
     while time.monotonic() < until:
@@ -425,12 +425,12 @@ def indexed(root: Path, path: str) -> bool:
 
 
 def contents(root: Path) -> dict[Path, bytes]:
-    """Return the bytes of every file of a vault, of ``.memvault`` too."""
+    """Return the bytes of every file of a vault, including ``.memvault``."""
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def write(root: Path, path: str, text: str | bytes) -> Path:
-    """Write a file the way a person's editor does, folders included."""
+    """Write a file and its parent folders like an editor."""
     file = root / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text.encode() if isinstance(text, str) else text)
@@ -439,7 +439,7 @@ def write(root: Path, path: str, text: str | bytes) -> Path:
 
 @contextmanager
 def user_in(zone: str) -> Iterator[None]:
-    """Make a time zone the user's, here and in processes that are started."""
+    """Set the user's time zone, in this process and in child processes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TZ", zone)
         time.tzset()
@@ -452,14 +452,14 @@ def user_in(zone: str) -> Iterator[None]:
 
 @pytest.fixture
 def in_utc() -> Iterator[None]:
-    """Make UTC the user's time zone, for a test whose files have times of certain days."""
+    """Set the user's time zone to UTC, for a test whose files have times on certain days."""
     with user_in("UTC"):
         yield
 
 
 @pytest.fixture
 def mounting(tmp_path: Path) -> None:
-    """Skip a test where mounting is not permitted."""
+    """Skip a test if mounting is not permitted."""
     target = tmp_path / "mounting"
     target.mkdir()
 
@@ -482,7 +482,7 @@ class Git(Protocol):
 
 @pytest.fixture
 def git(tmp_path: Path) -> Git:
-    """Run git as some person; the test is skipped where there is none."""
+    """Run git with a user name; skip the test if git is not installed."""
     program = shutil.which("git")
     if program is None:
         pytest.skip("there is no git")
@@ -495,7 +495,7 @@ def git(tmp_path: Path) -> Git:
 
 
 def succeeded(ran: Ran) -> Ran:
-    """Check that a command did what it should; return it."""
+    """Check that a command succeeded; return it."""
     assert ran.code == 0, ran
     assert "Traceback" not in ran.err
     return ran
@@ -516,7 +516,7 @@ def refused(ran: Ran, code: int) -> str:
 
 
 def titles(result: dict[str, Any]) -> list[str]:
-    """The titles that a recall or list returned, in order."""
+    """Return the titles that a recall or list returned, in order."""
     assert result["success"], result
     return [entry["title"] for entry in result["memories"]]
 
@@ -541,9 +541,9 @@ def parts(entry: dict[str, Any]) -> dict[str, float]:
 
 
 def until(happens: Callable[[], object]) -> None:
-    """Wait for something that must come, however slow the machine is.
+    """Wait for a condition that must become true, however slow the machine is.
 
-    It pauses twice as long as a look takes, so that looking slows nothing down.
+    Each pause is twice as long as the check, so that checking slows nothing down.
     """
     began = time.monotonic()
     deadline = began + 180
@@ -555,16 +555,16 @@ def until(happens: Callable[[], object]) -> None:
 
 
 def lie_still(root: Path) -> None:
-    """Wait until no file below a folder was changed within the last second.
+    """Wait until no file below a folder has changed within the last second.
 
-    The index reads such a file again at each look, and goes by a time that nobody can set back.
+    The index rereads such files on each refresh, using a time that no program can set back.
     """
     newest = max(path.lstat().st_ctime_ns for path in root.rglob("*"))
     until(lambda: time.time_ns() > newest + 1_000_000_000)
 
 
 def sooner_or_later(ask: Callable[[], str]) -> str:
-    """Repeat a hook until it prints something: it gives up after a second on a busy machine."""
+    """Repeat a hook until it prints something, since it times out on a busy machine."""
     deadline = time.monotonic() + 60
     while not (said := ask()).strip():
         assert time.monotonic() < deadline
@@ -572,7 +572,7 @@ def sooner_or_later(ask: Callable[[], str]) -> str:
 
 
 def is_alive(number: int) -> bool:
-    """Say whether a process still runs; one that only waits to be reaped does not."""
+    """Return whether a process is running; a zombie is not."""
     try:
         state = Path(f"/proc/{number}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
     except OSError:
@@ -581,7 +581,7 @@ def is_alive(number: int) -> bool:
 
 
 def followers(folder: Path) -> list[int]:
-    """The processes in the background that make deep vectors for a vault."""
+    """Return the background processes that compute a vault's deep vectors."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -595,10 +595,10 @@ def followers(folder: Path) -> list[int]:
 
 
 def all_gone(file: Path) -> bool:
-    """Say whether none of the processes runs that a file names."""
+    """Return whether none of the processes listed in a file is running."""
     return not any(is_alive(int(number)) for number in file.read_text("utf-8").split())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let ``make docs`` write the transcripts anew."""
+    """Add the option that makes ``make docs`` rewrite the transcripts."""
     parser.addoption("--rewrite-transcripts", action="store_true", default=False)

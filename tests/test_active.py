@@ -1,4 +1,4 @@
-"""Active memory: a few memories within a budget, last used first, the same for every process."""
+"""Active memory: memories within a budget, in order of last use, consistent across processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def words(number: int) -> str:
 
 
 def budget(folder: Path, size: int) -> None:
-    """Set how much active memory holds."""
+    """Set the token budget of active memory."""
     write(folder, "memvault.toml", f"version = 1\n[active]\nbudget = {size}\n")
 
 
@@ -50,7 +50,7 @@ def note(folder: Path, name: str, text: str) -> None:
 
 
 def held(vault: Vault) -> list[str]:
-    """Name what is held, last used first."""
+    """Return the active memories, last used first."""
     return [entry["title"] for entry in vault.call("memory_active")["memories"]]
 
 
@@ -312,12 +312,12 @@ class ActiveAgainstModel(RuleBasedStateMachine):
         self.model: list[str] = []
 
     def teardown(self) -> None:
-        """Leave nothing behind."""
+        """Clean up."""
         self.vault.close()
         shutil.rmtree(self.root)
 
     def fitted(self) -> list[str]:
-        """Take from the model what the budget pushes out."""
+        """Evict from the model whatever exceeds the budget."""
         out = []
         while sum(min(self.sizes[name], self.BUDGET) for name in self.model) > self.BUDGET:
             out.append(self.model.pop(0))
@@ -340,13 +340,13 @@ class ActiveAgainstModel(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from([f"n{number}" for number in range(6)]))
     def evict(self, name: str) -> None:
-        """An eviction takes out what is there."""
+        """An eviction removes an active memory."""
         assert self.call("memory_evict", memId=name)["success"] == (name in self.model)
         self.model = [other for other in self.model if other != name]
 
     @rule(name=st.sampled_from([f"n{number}" for number in range(6)]), size=st.integers(1, 15))
     def mutate(self, name: str, size: int) -> None:
-        """A mutation changes the size of what is there and makes it the last used."""
+        """A mutation changes a memory's size and makes it the last used."""
         result = self.call("memory_mutate", memId=name, value=words(size))
         assert result["success"] == (name in self.model)
         if name in self.model:
@@ -356,7 +356,7 @@ class ActiveAgainstModel(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(which=st.integers(0, 20), size=st.integers(1, 15))
     def edit(self, which: int, size: int) -> None:
-        """A person's edit keeps the memory's place."""
+        """An edit by a person keeps the memory's position."""
         name = self.model[which % len(self.model)]
         self.sizes[name] = size
         note(self.root, name, words(size))
@@ -365,13 +365,13 @@ class ActiveAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        """The set outlives the process."""
+        """The set survives a restart."""
         self.vault.close()
         self.vault = open_vault(self.root)
 
     @invariant()
     def holds_the_same(self) -> None:
-        """The set is the model's, within the budget."""
+        """The set equals the model's and is within the budget."""
         found = self.call("memory_active")
         assert [entry["title"] for entry in reversed(found["memories"])] == self.model
         assert sum(entry["tokens"] for entry in found["memories"]) == found["tokens"]
@@ -380,7 +380,7 @@ class ActiveAgainstModel(RuleBasedStateMachine):
 
 
 def test_active_set_behaves_like_lru_list() -> None:
-    """After any sequence of loads, evictions, mutations and edits the right ones are held."""
+    """After any loads, evictions, mutations and edits, the right memories are active."""
     unshrunk = (Phase.explicit, Phase.reuse, Phase.generate)  # shrinking takes minutes
     run_state_machine_as_test(
         ActiveAgainstModel,

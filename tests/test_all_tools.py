@@ -51,7 +51,7 @@ def is_allowed(tool: Tool, front_end: str) -> bool:
 
 
 def sent_to_clients(row: Row) -> Iterator[str]:
-    """Yield all that was sent to clients, answers to wrong arguments included."""
+    """Yield everything that was sent to clients, including answers to wrong arguments."""
     yield from (row.outcomes[name].sent for name in CLIENTS)
     yield from (f"{arguments}: {json.dumps(answer)}" for arguments, answer in row.failures)
 

@@ -1,4 +1,4 @@
-"""Anthropic's memory tool over a vault: its documented answers, and memories like any other."""
+"""Anthropic's memory tool over a vault: its documented answers, on ordinary memories."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tool(folder: Path) -> Iterator[VaultMemoryTool]:
 
 @pytest.fixture
 def ask(tool: VaultMemoryTool) -> Ask:
-    """Send one of the tool's commands as the SDK's runner does, and return the answer."""
+    """Send a command of the tool like the SDK's runner, and return the answer."""
 
     def asked(command: str, path: str = "", **more: Any) -> str:
         where = {"path": path} if path else {}

@@ -1,8 +1,9 @@
-"""A tool takes what its schema says and what the table of leniencies has, and refuses the rest."""
+"""A tool accepts values of its schema and the documented leniencies, and refuses all others."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from memvault import Vault
 from memvault.arguments import parameters
 from memvault.arguments.binding import LENIENCIES, Leniency
 from memvault.arguments.parameters import Parameter
+from memvault.cli.registry import find_command
 from memvault.errors import UsageError
 from memvault.tools.core import reference, registry
 from memvault.tools.core.registry import Tool
@@ -349,7 +351,7 @@ def usual(parameter: Parameter) -> Any:
 
 
 def whole(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the given arguments, and whatever else of texts can be given."""
+    """Return the given arguments and any other text arguments."""
     texts = (str, list, dict)
     more = [entry for entry in parameters if entry.required or set(texts) & set(entry.types)]
     return {
@@ -359,12 +361,12 @@ def whole(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> dict[str,
 
 
 def code(root: Path, *line: str) -> str:
-    """Run a command line; return its error's code, or nothing."""
+    """Run a command line; return its error's code, or None."""
     return error(printed(root, *line))
 
 
 def error(found: Any) -> str:
-    """Return the code of a result's error, which may be flat, or nothing."""
+    """Return the code of a result's error, which may be flat, or None."""
     failed = found.get("error", {})
     return str((found if isinstance(failed, str) else failed).get("code", ""))
 
@@ -417,3 +419,34 @@ def test_arguments_non_utf8_byte_is_handled(filled: Path, tmp_path: Path) -> Non
     for line in LINES:
         copy.put_back()
         assert code(copy.root, *line) != "bug", line
+
+
+def test_arguments_reference_lists_options_of_the_command() -> None:
+    """The reference lists the arguments that a command has, also where it differs from its tool."""
+    page = reference.markdown(find_command)
+    for line in ("call", "review", "today"):
+        command = find_command(line)
+        assert command is not None
+        section = page.partition(f"## `memvault {line}`")[2].partition("\n## ")[0]
+        table = section.partition("| on the command line | |")[2].partition("| result |")[0]
+        names = {
+            entry.metavar if entry.arg.positional else entry.flag
+            for entry in command.shell_parameters
+        }
+        assert set(re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)) == names
+
+
+def test_arguments_memory_selects_memory_and_never_suggests_a_type() -> None:
+    """A memory may be passed as `memory`; where there is none, no wrong argument is suggested."""
+    for name, key in (
+        ("memory_show", "name"),
+        ("memory_compound", "query"),
+        ("memory_load", "mem_id"),
+    ):
+        tool = registry.find(name)
+        assert key in tool.by_name({"memory": "x"}), name
+    assert registry.find("memory_remember").by_name({"memory": "x"}) == {"content": "x"}
+    for name in ("memory_recall", "memory_list", "list_tasks"):
+        with pytest.raises(UsageError) as caught:
+            registry.find(name).by_name({"memory": "x"})
+        assert caught.value.hint.startswith("its arguments are")

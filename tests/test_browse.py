@@ -1,4 +1,4 @@
-"""The browser on the whole screen: find, read and change memories as one types."""
+"""The full-screen browser: find, read and change memories while typing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def notes(folder: Path) -> Path:
 def browse(
     root: Path, play: Play, line: str = "", size: tuple[int, int] = (120, 30), picks: bool = False
 ) -> BrowsedMemory | None:
-    """Play something in the browser; return the memory that it ended with."""
+    """Run a scenario in the browser; return the selected memory."""
     options = GlobalOptions()
     options.vault = str(root)
     session = BrowserSession(find_vault(str(root)), options.caller())
@@ -81,13 +81,13 @@ async def asked(pilot: Pilot[BrowsedMemory]) -> None:
 
 
 def listed(pilot: Pilot[BrowsedMemory]) -> list[str]:
-    """Return the first line of each entry of the list."""
+    """Return the first line of each list entry."""
     entries = pilot.app.query_one("#list", OptionList).options
     return [str(entry.prompt).splitlines()[0] for entry in entries]
 
 
 def shown(pilot: Pilot[BrowsedMemory], part: str = "text") -> str:
-    """Return what a part of the memory shows."""
+    """Return the text of a tab of the memory."""
     return str(pilot.app.query_one(f"#{part}-content", Static).content)
 
 
@@ -349,8 +349,8 @@ def close_terminal(
 ) -> tuple[int, float, float]:
     """Browse in a terminal and close it at a given point, after typing without Enter.
 
-    A frozen terminal is one that nobody reads, whose process gets the signal alone. Returns the
-    exit code, and the seconds and the CPU time until the end.
+    A frozen terminal is one that nobody reads, whose process gets only the signal. Returns the exit
+    code, and the seconds and the CPU time until the end.
     """
     keys, expected, _ = MOMENTS[moment]
     child, terminal = pty.fork()
@@ -383,7 +383,7 @@ def close_terminal(
 
 
 def cpu_seconds(process: int) -> float:
-    """Return the CPU time of a process so far; 0 where the system has no ``/proc``."""
+    """Return the CPU time of a process so far; 0 without ``/proc``."""
     file = Path(f"/proc/{process}/stat")
     if not file.exists():
         return 0.0

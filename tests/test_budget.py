@@ -1,4 +1,4 @@
-"""Every result over MCP keeps to its budget of tokens, and next leads to all that was left out."""
+"""Every result over MCP respects its token budget, and ``next`` leads to everything omitted."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def header(**keys: Any) -> str:
 
 
 def enlarge(root: Path) -> None:
-    """Make everything in the vault ``filled`` long, and add many of each."""
+    """Make everything in the vault ``filled`` long, and add many entries of each kind."""
     long_tags = [f"tag-{number}" for number in range(400)]
     write(root, "alpha.md", header(id="m1", tags=["x", *long_tags], about=HUGE) + BIG)
     write(root, "beta.md", header(id="m2") + f"# Beta\n\n[[alpha]]\n\n{HUGE}")
@@ -97,7 +97,7 @@ def fill(vault: Vault) -> None:
 
 @pytest.fixture(scope="module")
 def huge(_filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    """A vault with too much of everything."""
+    """A vault with too much data of every kind."""
     root = Path(shutil.copytree(_filled, tmp_path_factory.mktemp("huge") / "vault"))
     enlarge(root)
     vault = Workspace(root)
@@ -127,7 +127,7 @@ ASKED: dict[str, dict[str, Any]] = {
 
 
 def much(tool: Tool) -> dict[str, Any]:
-    """Return arguments with which a tool has much to give."""
+    """Return arguments that make a tool return a long result."""
     return {**ASKED.get(tool.name, call_of(tool))}
 
 
@@ -154,7 +154,7 @@ READ: dict[str, dict[str, Any]] = {
 
 
 def named(entry: Any) -> str:
-    """Return what names an entry, be it shortened or not."""
+    """Return an entry's identifier, even if the entry is shortened."""
     if not isinstance(entry, dict):
         return str(entry)
     return str(
@@ -163,7 +163,7 @@ def named(entry: Any) -> str:
 
 
 def followed(vault: Workspace, tool: str, keys: tuple[str, ...], **arguments: Any) -> Iterator[Any]:
-    """Call a tool for the first page and, by next, for all others; yield every entry or text."""
+    """Call a tool for the first page and, by ``next``, all others; yield every entry or text."""
     offset: int | None = 0
     while offset is not None:
         found = called(vault, tool, **arguments, offset=offset)

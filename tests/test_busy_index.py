@@ -1,4 +1,4 @@
-"""While an index is built, busy or deleted, answers come from what is readable."""
+"""While an index is being built, is busy or was deleted, answers come from readable data."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ PATIENT = 20.0
 
 @contextmanager
 def _held(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Have another process hold the index's lock, until its standard input is closed."""
+    """Make another process hold the index lock until its standard input is closed."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(index_of(folder) / "lock")],
         stdin=subprocess.PIPE,
@@ -83,7 +83,7 @@ def _held(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def _let_go(process: subprocess.Popen[str], seconds: float) -> Iterator[None]:
-    """Have the lock's holder let go after some seconds."""
+    """Make the lock's holder release it after some seconds."""
     assert process.stdin
     timer = threading.Timer(seconds, process.stdin.close)
     timer.start()
@@ -111,9 +111,9 @@ def unindexed(folder: Path) -> Path:
 
 @pytest.fixture
 def behind(unindexed: Path, run: Run) -> Path:
-    """A vault of which an index knows the first 20 memories; 600 more were written since.
+    """A vault with 20 indexed memories, to which 600 more were written since.
 
-    The very first of those 20 were changed before the others were written.
+    The first of the 20 were changed before the others were written.
     """
     assert run("list").code == 0
     write(unindexed, "old/0.md", "# Old 0\n\nbilby\n")
@@ -130,7 +130,7 @@ def test_access_by_path_works_without_index(unindexed: Path, run: Run) -> None:
         shown = _soon(run, "show", "old/1.md", "--json")
         assert (shown.code, shown.json["title"], shown.err) == (0, "Old 1", "")
         (note,) = shown.json["warnings"]
-        assert note.startswith("what was replaced or has ended is not marked: Another process")
+        assert note.startswith("superseded and expired memories are not marked: Another process")
         added = _soon(run, "compound", "./old/2.md", "And it digs.", "--json")
         assert (added.code, added.json["filePath"], added.err) == (0, "old/2.md", "")
         assert "And it digs." in (unindexed / "old/2.md").read_text("utf-8")
@@ -291,7 +291,7 @@ def test_embedding_worker_creates_no_index(folder: Path, run: Run, tmp_path: Pat
 
 
 def _has_open(number: int, file: Path) -> bool:
-    """Say whether a process has a file open."""
+    """Return whether a process has a file open."""
     with suppress(OSError):
         return any(entry.resolve() == file for entry in Path(f"/proc/{number}/fd").iterdir())
     return False
@@ -318,7 +318,7 @@ Matrix = npt.NDArray[np.float32]
 
 
 def _rows(chance: np.random.Generator, count: int) -> Matrix:
-    """Return random unit vectors that are stored as they are."""
+    """Return random unit vectors that are stored without rounding."""
     rows = chance.normal(size=(count, 5)).astype(np.float32)
     return UnitRows.encode(rows).decode(slice(None))
 

@@ -1,4 +1,4 @@
-"""A thought is written down without a title: in today's note, as a memory, or in another one."""
+"""Capturing a thought without a title: in today's note, as a memory, or in another note."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EDITOR = 'import sys\nwith open(sys.argv[-1], "a") as file:\n    file.write("- b
 
 
 def items(folder: Path, path: str = DAILY) -> list[str]:
-    """Return the lines of a note's list, without times."""
+    """Return the items of a note's list, without times."""
     text = (folder / path).read_text("utf-8")
     return [line[8:] for line in text.splitlines() if line.startswith("- ") and ":" in line[:6]]
 

@@ -1,4 +1,4 @@
-"""The command line and its completion: the same tools and results, and nothing else on stdout."""
+"""The command line and its completion: the same tools and results, and clean standard output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOTE = "---\nid: wombats-are-nocturnal-abc123\ntags: [animal]\n---\n\n# Wombats\
 
 @pytest.fixture
 def notes(folder: Path) -> Path:
-    """A vault with memories, a talk that was received, a space that was entered, and a place."""
+    """A vault with memories, a received talk, an entered space, and a place."""
     write(folder, "fact/wombats.md", NOTE)
     write(folder, "issue/crows.md", "# Crows\n\nThey fly over the harbour.\n")
     header = "type: talk\ntimestamp: 2026-01-31T12:00:00.000Z\nfrom: bob\ntalkId: 7"
@@ -463,7 +463,7 @@ hostile_vault = pytest.fixture(hostile_names)
 
 
 def offered(line: str) -> list[str]:
-    """Return what is offered at the end of a line."""
+    """Return the completions at the end of a line."""
     *before, typed = line.split(" ")
     return [choice.word for choice in candidates(before[1:], typed)]
 
@@ -608,3 +608,24 @@ def test_completion_refuses_unknown_shell(run: Run, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("SHELL", raising=False)
     assert "cannot be detected" in refused(run("completion", "install"), 2)
     assert "complete" in succeeded(run("completion", "bash")).out
+
+
+def test_cli_refuses_memory_without_text(notes: Path) -> None:
+    """Without a text and without input, nothing is remembered, and an example shows how."""
+    for words in (["remember", "Empty"], ["create", "Empty"], ["compound", "wombats-are"]):
+        done = subprocess.run(
+            [*COMMAND, *words],
+            cwd=notes,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        assert (done.returncode, b"hint: `memvault" in done.stderr) == (2, True), done
+    assert not list(notes.rglob("empty*"))
+
+
+def test_cli_call_hints_at_commands(notes: Path, run: Run) -> None:
+    """`memvault call` is typed in a shell, so its hints have commands and JSON keys."""
+    assert run("call", "nope").json["error"]["hint"] == "`memvault tools list` lists them"
+    error = run("call", "memory_load", "{}").json["error"]
+    assert "needs `memId` or `query`" in error["message"]

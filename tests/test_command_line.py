@@ -1,4 +1,4 @@
-"""A usual command line is parsed without Typer, means what it means to Typer, and ends at once."""
+"""Plain command lines are parsed without Typer, with the same result, and exit quickly."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OTHERS = ("--help", "-h", "-V", "--version", "--nope", "--nope=1", "-x", "-nT", 
 
 
 def lines(words: str) -> st.SearchStrategy[list[str]]:
-    """Make lines of a command: its words, and options and values that it has, or has not."""
+    """Generate lines of a command, with valid and invalid options and values."""
     command = find_command(words)
     assert command is not None
     flags = [flag for _, flag, *_ in GLOBAL_OPTIONS]
@@ -70,7 +70,7 @@ def lines(words: str) -> st.SearchStrategy[list[str]]:
 
 
 class Parsed:
-    """What Typer parses a line to: the command, the values of its parameters, the options."""
+    """Typer's result for a line: the command, the values of its parameters, the options."""
 
     def __init__(self, line: list[str]) -> None:
         self.options = GlobalOptions.from_environment()
@@ -158,7 +158,7 @@ NOT_PLAIN = (
 
 
 def usual_lines() -> list[str]:
-    """Return the commands in README, the guide and the transcripts, up to what a shell does."""
+    """Return the commands in README, the guide and the transcripts, without shell syntax."""
     found = []
     pages = [
         ROOT / "README.md",
@@ -199,7 +199,7 @@ UNNEEDED = {"typer", "click", "inspect", "subprocess", "difflib", "uuid", "ast",
 
 
 def loaded(folder: Path, *line: str) -> set[str]:
-    """Run a command in a fresh process; return all modules that are loaded at its end."""
+    """Run a command in a fresh process; return all modules loaded at its end."""
     done = subprocess.run(
         [sys.executable, "-c", LISTING, *line],
         cwd=folder,
@@ -234,7 +234,7 @@ def test_plain_command_line_does_not_import_typer(folder: Path, subtests: pytest
 
 
 class Ended:
-    """A program that ran the command line: its exit code, what it printed, and how it ended."""
+    """The result of a program that ran the command line: exit code, output, and kind of exit."""
 
     def __init__(self, folder: Path, code: str = "", words: tuple[str, ...] = ("goals", "get")):
         begin = f"import atexit, os, sys\nsys.argv = ['memvault', *{words!r}]"

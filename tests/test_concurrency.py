@@ -1,4 +1,4 @@
-"""Many processes at once lose nothing; one at a time holds a lock, and no dead one does."""
+"""Concurrent processes lose no data, and dead processes hold no locks."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _kind(file: Path) -> str:
-    """Name a file without what is random or counted in its name."""
+    """Return a file's name without its random or counted parts."""
     return f"keyword{file.suffix}" if file.parent.name == "keyword" else file.name.split("-")[0]
 
 

@@ -1,4 +1,4 @@
-"""Consolidation: what repeats becomes facts and procedures, and nothing is ever lost."""
+"""Consolidation: repetitions become facts and procedures, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def texts(result: dict[str, Any]) -> list[str]:
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    """Every file of a vault that is not the program's own."""
+    """Return every file of a vault except memvault's own."""
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in root.rglob("*.md")
@@ -373,7 +373,7 @@ def test_consolidate_shows_contradicting_short_facts(vault: Vault, one: str, oth
 
 
 def twin(root: Path, name: str, text: str, confidence: float) -> None:
-    """Write a fact whose memId others have too, as a copied file does."""
+    """Write a fact whose memId other files share, as copied files do."""
     header = f"id: same-id\nmemory_type: fact\nconfidence: {confidence}"
     write(root, f"fact/{name}.md", f"---\n{header}\n---\n\n{text}\n")
 

@@ -1,4 +1,4 @@
-"""Consolidation by meaning: other words, other orders of steps, and contradictions."""
+"""Consolidation by meaning: paraphrases, reordered steps, and contradictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of consolidation and an extractor's proposals, for whatever episodes."""
+"""The rules of consolidation and an extractor's proposals, for any episodes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def proposed(found: ConsolidationInput) -> Proposals:
 def held_after(
     found: ConsolidationInput, proposals: Proposals, facts: int, procedures: int
 ) -> ConsolidationInput:
-    """The vault once so many of the proposals are written, and the facts merged if all are."""
+    """The vault after some of the proposals were written, with facts merged if all were."""
     made = [
         held(f"n{place}", new.text, new.confidence)
         for place, new in enumerate(proposals.facts[:facts])
@@ -279,7 +279,7 @@ def command(folder: Path, code: str) -> str:
 
 
 def printing(folder: Path, *lines: object) -> str:
-    """Return a command that prints lines, of objects as JSON, whatever it gets."""
+    """Return a command that prints lines, with objects as JSON, for any input."""
     told = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     return command(folder, f"print({chr(10).join(told)!r})")
 

@@ -1,4 +1,4 @@
-"""Many processes call every tool that writes, beside an editor: what is acknowledged is kept."""
+"""Many processes call every writing tool beside an editor; acknowledged changes are kept."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ EXCHANGE, HERE = 2, -100
 
 
 class Editor(threading.Thread):
-    """A person's editor: it reads, and later writes in place, or writes and renames, or deletes.
+    """A person's editor: it reads a file, and later writes in place, renames, or deletes.
 
-    It takes no lock, and never looks whether the file is still as it was read. What
-    it replaces it has in its hands: it keeps the file open, or puts the new file and the
-    old one in each other's place at once. ``overwritten`` holds the marks that were in
-    there and not in what it had read: it wrote older text over them, which nobody else can help.
-    ``written`` holds the marks that it wrote itself, by how.
+    It takes no lock, and never checks whether the file has changed since. It records replaced
+    texts: it keeps the file open, or exchanges the new file and the old one atomically.
+    ``overwritten`` contains the marks in replaced texts that it had not read: it overwrote them
+    with an older text, which no program can prevent. ``written`` contains the marks that it wrote,
+    by method.
     """
 
     def __init__(self, root: Path, bin_: Path) -> None:
@@ -104,10 +104,10 @@ class Editor(threading.Thread):
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Put two files in each other's place at once.
+    """Exchange two files atomically.
 
     Raises:
-        FileNotFoundError: one of them is gone.
+        FileNotFoundError: if one of them is gone.
     """
     library = ctypes.CDLL(None, use_errno=True)
     if library.renameat2(HERE, os.fsencode(one), HERE, os.fsencode(other), EXCHANGE):
@@ -119,7 +119,7 @@ def _marks(data: bytes) -> set[str]:
 
 
 def _played(root: Path) -> list[list[dict[str, Any]]]:
-    """Let the crowd work; return the output of each process."""
+    """Run the workers; return the output of each process."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(SUPPORT)]),
@@ -207,7 +207,7 @@ def test_crowd_of_concurrent_writers_loses_no_acknowledged_change(
 
 
 def _longest(found: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Return the longest of each kind, the longest first."""
+    """Return the maximum of each kind, longest first."""
     most: dict[str, float] = {}
     for name, seconds in found:
         most[name] = max(most.get(name, 0.0), round(seconds, 2))

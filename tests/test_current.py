@@ -22,17 +22,17 @@ from memvault.workspace import Workspace
 
 
 def day(offset: int) -> str:
-    """Return a day so many days from today."""
+    """Return a day relative to today."""
     return (clock.today() + timedelta(days=offset)).isoformat()
 
 
 def memory(root: Path, path: str, body: str, header: str = "", created: str = "2026-01-01") -> None:
-    """Write a memory with lines of its own in the header."""
+    """Write a memory with additional header lines."""
     write(root, path, f"---\ncreated: {created}\n{header}---\n\n{body}\n")
 
 
 def two(root: Path, name: str) -> None:
-    """Write a memory, and a newer one that supersedes it under a name."""
+    """Write a memory, and a newer one that supersedes it by a name."""
     memory(root, "notes/old-database.md", "# Old database\n\nOur database is MySQL.", "id: old-1\n")
     header = f"id: new-1\nsupersedes: {name}\n"
     memory(root, "new.md", "# Storage\n\nRows go to PostgreSQL.", header, "2026-02-01")
@@ -317,7 +317,7 @@ def test_any_supersedes_graph_finds_all_memories(
 
 
 def dated(root: Path, path: str, body: str, header: str = "", created: str = "2026-01-01") -> None:
-    """Write a memory with lines of its own in the header."""
+    """Write a memory with additional header lines."""
     write(root, path, f"---\ncreated: {created}\nmodified: {created}\n{header}---\n\n{body}\n")
 
 
@@ -327,7 +327,7 @@ def as_of(vault: Vault, query: str, day: str, **more: Any) -> list[dict[str, Any
 
 
 def aged(root: Path, days: int) -> None:
-    """Make every revision that is kept look as if it had been made days ago."""
+    """Make all stored revisions look days old."""
     for file in (root / ".memvault" / "history").glob("*/*.md"):
         stamp, _, etag = file.stem.partition("-")
         made = clock.parse(stamp)
@@ -453,7 +453,7 @@ QUERY = "when do we rotate the deploy keys"
 
 @pytest.fixture
 def kept(vault: Vault, folder: Path) -> Vault:
-    """A vault in which an agent has something of each kind about one thing, and others too."""
+    """A vault in which an agent has entries of each kind about one thing, among others."""
     write(folder, "lunch.md", "# Lunch\n\nSoup, on Mondays.\n")
     values = [
         {"key": "rotation", "value": "Deploy keys: rotated by Ana."},
@@ -475,7 +475,7 @@ def kept(vault: Vault, folder: Path) -> Vault:
 
 
 def others(vault: Vault, query: str = QUERY, **more: Any) -> list[dict[str, Any]]:
-    """Return what is listed beside the memories."""
+    """Return the entries listed next to the memories."""
     found = vault.call("memory_recall", query=query, **more)
     assert found["success"], found
     return list(found["others"])
@@ -548,7 +548,7 @@ def test_note_suggests_state_search_if_no_memory_matches(kept: Vault, run: Run) 
     notes = kept.call("memory_recall", query=QUERY)["warnings"]
     assert (
         "no memory fits well, but 3 in your state and 2 in your messages; "
-        "`memory_recall include=state,messages` shows it" in notes
+        "`memory_recall(include=state,messages)` shows it" in notes
     )
     assert "your" not in " ".join(kept.call("memory_recall", query="zebra").get("warnings", []))
     assert "others" not in kept.call("memory_recall", query=QUERY)

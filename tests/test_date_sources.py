@@ -1,4 +1,4 @@
-"""The dates of notes without dates in their header: from the name, from git, from the file."""
+"""Dates of notes without dates in their header: from the name, from git, from the file."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ STARTED = datetime.now(UTC).date().isoformat()
 
 
 def are_new(times: Iterable[str]) -> bool:
-    """Return whether all times are of the days of this test."""
+    """Return whether all times are on the days of this test."""
     return all(STARTED <= time[:10] <= datetime.now(UTC).date().isoformat() for time in times)
 
 
 def created_of(path: str, changed: str = "2026-11-27", header: str = "") -> tuple[str, str]:
-    """Return when a note that was last changed on a day was created, and how that is known."""
+    """Return the creation date, and its source, of a note that was last changed on a day."""
     moment = int(datetime.fromisoformat(changed).replace(tzinfo=UTC).timestamp() * 1e9)
     text = f"---\n{header}\n---\nText.\n" if header else "Text.\n"
     state = FileState(path, len(text), moment, moment, 1)
@@ -131,20 +131,20 @@ class Repository:
 
 
 def allow(root: Path) -> None:
-    """Let git run in a vault's repository, as its user does once."""
+    """Approve git for a vault's repository, as its user does once."""
     with open_vault(root) as vault:
         assert vault.call("git_init", confirm=True)["success"]
 
 
 def dates(root: Path) -> dict[str, tuple[str, str]]:
-    """Return when each memory was created and modified, as a listing says."""
+    """Return when each memory was created and modified, from a listing."""
     with open_vault(root) as vault:
         found = vault.call("memory_list", limit=1_000)["memories"]
     return {entry["filePath"]: (entry["created"], entry["modified"]) for entry in found}
 
 
 def touch(root: Path, moment: datetime | None = None) -> None:
-    """Change the timestamps of all notes, as copying and checking out do."""
+    """Change the timestamps of all notes, like copying and checking out."""
     at = (moment or datetime.now(UTC)).timestamp()
     for file in root.rglob("*.md"):
         os.utime(file, (at, at))
@@ -152,12 +152,12 @@ def touch(root: Path, moment: datetime | None = None) -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """A vault in git with two notes about one thing, the second of them a year later."""
+    """A vault in git with two notes about one thing, the second one a year later."""
     return two_notes(tmp_path, monkeypatch)
 
 
 def two_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """Return a vault in git with two notes of two times, and without an author's name."""
+    """Return a vault in git with two notes of different times, and without an author's name."""
     without_identity(monkeypatch, tmp_path / "home")
     made = Repository(tmp_path / "vault")
     write(made.root, "old.md", "# The office\n\nOur office is in Lisbon, on the second floor.\n")
@@ -168,7 +168,7 @@ def two_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def newer(root: Path) -> dict[str, str]:
-    """Return the newer memory of each that recall finds, by path."""
+    """Return the newer memory of each recall result, by path."""
     with open_vault(root) as vault:
         found = recalled(vault, "where is our office")
         paths = {entry["memId"]: entry["filePath"] for entry in found}
@@ -598,7 +598,7 @@ def _times(files: dict[str, FileCommits]) -> dict[str, tuple[str, str]]:
 def _change_some(
     root: Path, model: dict[str, tuple[str, str]], when: str, chance: random.Random
 ) -> None:
-    """Add, edit, rename and delete notes, and note when each was created and changed."""
+    """Add, edit, rename and delete notes, recording when each was created and changed."""
     for path in [path for path in model if chance.random() < 0.5]:
         created = model[path][0]
         file = root / path

@@ -1,4 +1,4 @@
-"""Words for days mean the days that a person means; filters compare times as people do."""
+"""Date words mean the days that a person means; filters compare times as people do."""
 
 from __future__ import annotations
 
@@ -171,13 +171,13 @@ NO_NAMES = (
 
 
 def meant_by(text: str, today: date) -> DateRange | None:
-    """Return the days that an English text names."""
+    """Return the days that an English text mentions."""
     found = find_date(text, today)
     return found.span if found else None
 
 
 def days(text: str) -> DateRange:
-    """Read ``FIRST LAST`` or one day."""
+    """Parse ``FIRST LAST`` or one day."""
     first, _, last = text.partition(" ")
     return DateRange(date.fromisoformat(first), date.fromisoformat(last or first))
 
@@ -318,7 +318,7 @@ def test_almost_dates_are_not_parsed() -> None:
 
 
 def date_parts(vault: Vault, query: str) -> list[tuple[str, float | None]]:
-    """Recall; return each memory's path and its score's part for the date."""
+    """Recall; return each memory's path and the date part of its score."""
     return [(entry["filePath"], parts(entry).get("date")) for entry in explained(vault, query)]
 
 
@@ -416,7 +416,7 @@ def test_file_name_date_prefix_dates_the_note() -> None:
 
 
 def journal(root: Path) -> None:
-    """Write three weeks of daily notes, and things written down on one of the days."""
+    """Write three weeks of daily notes, and notes written on one of the days."""
     for number in range(1, 22):
         body = f"Worked on part {number} of the harbour crane; it was a long day."
         write(root, f"2026-11-{number:02}.md", f"{body}\n")

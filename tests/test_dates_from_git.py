@@ -1,4 +1,4 @@
-"""The dates of notes from git's commits: merges, wrong clocks, and git that stops counting."""
+"""Dates of notes from git's commits: merges, wrong clocks, and git failures."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ LATER = "2025-12-01T00:00:00.000Z"
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """A vault in git with two notes that were not written just now."""
+    """A vault in git with two notes that were not just written."""
     made = two_notes(tmp_path, monkeypatch)
     lie_still(made.root)
     return made
 
 
 def lines(word: str) -> str:
-    """Return a text that git recognizes after small changes."""
+    """Return a text that git still recognizes after small changes."""
     return "".join(f"{word} line {number}\n" for number in range(30))
 
 
 def read(
     root: Path, since: str = "", known: dict[str, FileCommits] | None = None
 ) -> tuple[str, dict[str, FileCommits]]:
-    """Return HEAD and what its commits say of each note."""
+    """Return HEAD and each note's dates from its commits."""
     place = find_repository(root)
     assert place is not None
     found = approved_repository(root, place)
@@ -151,25 +151,25 @@ def test_future_commit_date_is_ignored(repository: Repository, when: str) -> Non
 
 
 def shown(root: Path) -> dict[str, tuple[str, str]]:
-    """Return what ``dates`` does, as each note by itself is shown."""
+    """Return the result of ``dates``, as displayed for each note."""
     with open_vault(root) as vault:
         return {path: one(vault, path) for path in WANTED}
 
 
 def one(vault: Vault, path: str) -> tuple[str, str]:
-    """Return when a note was created and modified, as it is shown."""
+    """Return when a note was created and modified, as displayed."""
     found = vault.call("memory_show", memId=path)
     return found["created"], found["modified"]
 
 
 def listed(vault: Vault) -> dict[str, tuple[str, str]]:
-    """Return the times of all notes, as a listing of an open vault says."""
+    """Return the times of all notes, from a listing of an open vault."""
     found = vault.call("memory_list", limit=100)["memories"]
     return {entry["filePath"]: (entry["created"], entry["modified"]) for entry in found}
 
 
 def cache_of(root: Path) -> Path:
-    """Return the file with the times that were read from git."""
+    """Return the cache of times read from git."""
     (cache,) = index_of(root).glob("commits-*.db")
     return cache
 
@@ -298,7 +298,7 @@ def test_every_kind_of_head_is_detected(repository: Repository, kind: str) -> No
 def slow_git(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Path:
-    """A git of which one command takes half a minute while a file exists, counted in ``runs``."""
+    """A git with one command that takes half a minute while a file exists, counted in ``runs``."""
     slow = tmp_path / "slow"
     script = (
         f'#!/bin/sh\ncase " $* " in *" {request.param} "*) echo >> "{tmp_path / "runs"}"\n'

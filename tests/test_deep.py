@@ -586,7 +586,7 @@ def test_deep_vectors_are_readable_during_compaction(tmp_path: Path) -> None:
     writer.add(hashes, np.eye(2, dtype=np.float32))
 
     class Late(VectorFile):
-        """Looks at the files only after they were replaced."""
+        """A reader that looks at the files only after they were replaced."""
 
         @property
         def is_unchanged(self) -> bool:

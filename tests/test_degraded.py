@@ -1,4 +1,4 @@
-"""Where the machine gives less than usual every tool works, or says in one sentence why not."""
+"""In limited environments every tool works, or reports the problem in one sentence."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def every_tool(
     environment: dict[str, str] | None = None,
     before: Callable[[], None] | None = None,
 ) -> dict[str, tuple[bool, dict[str, Any]]]:
-    """Call every tool in a process of its own; return whether each only reads, and its result."""
+    """Call every tool in a separate process; return whether each is read-only, and its result."""
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), str(SUPPORT)])
     done = subprocess.run(
         command,
@@ -79,13 +79,13 @@ def every_tool(
 
 @pytest.fixture
 def root(filled: Path, tmp_path: Path) -> Path:
-    """A vault of one's own with a little of everything."""
+    """A private vault with sample data."""
     return Path(shutil.copytree(filled, tmp_path / "vault"))
 
 
 @pytest.fixture(scope="module")
 def usual(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """How each tool ends where nothing is missing: nothing, or its error's code."""
+    """How each tool ends in a normal environment: without an error, or with its code."""
     root = tmp_path_factory.mktemp("usual") / "vault"
     shutil.copytree(filled, root)
     return _ends(every_tool(root))
@@ -190,7 +190,7 @@ def test_read_only_vault_loads_memories_and_keeps_events(folder: Path, made: boo
 
 @contextmanager
 def _read_only(root: Path) -> Iterator[None]:
-    """Take the right to write from everything in a folder, for a while."""
+    """Remove write permission from everything in a folder for a while."""
     paths = [root, *root.rglob("*")]
     modes = [path.stat().st_mode for path in paths]
     try:
@@ -267,7 +267,7 @@ def test_file_names_are_unique_on_any_file_system(
 
 @contextmanager
 def _shifted(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> Iterator[None]:
-    """Set this process's clock; files that are written carry the system's time all the same."""
+    """Set this process's clock; written files still get the system's time."""
     import time
 
     now, seconds = clock.now, time.time
@@ -447,7 +447,7 @@ def test_write_is_reported_if_ram_runs_out(
 
 
 def _full_disk(cache: Path) -> None:
-    """Fill the disk that the cache is on."""
+    """Fill the disk that contains the cache."""
     with contextlib.suppress(OSError), (cache / "fill").open("wb", buffering=0) as file:
         while True:
             file.write(bytes(4_096))

@@ -1,4 +1,4 @@
-"""Doctor finds each fault, fixes what it names, and undo reverts that."""
+"""Doctor finds and fixes each fault, and undo reverts the fix."""
 
 from __future__ import annotations
 
@@ -438,7 +438,7 @@ dates = st.sampled_from(("2026-01-01", "2999-01-01", "never", "9999-12-31T23:59:
 
 
 def header(entries: dict[str, object]) -> str:
-    """Return a header with JSON values, which are YAML too."""
+    """Return a header with JSON values, which are also YAML."""
     import json
 
     lines = "".join(f"{key}: {json.dumps(value)}\n" for key, value in entries.items())

@@ -1,4 +1,4 @@
-"""The example calls of the documents do what their pages say: ``documents.yaml`` has them."""
+"""The example calls of the documents behave as described; they are in ``documents.yaml``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KNOWN = {
 
 
 class Has:
-    """A value that contains texts, or lacks those behind a "-"."""
+    """A value that contains texts, or does not contain texts after a "-"."""
 
     def __init__(self, *texts: str) -> None:
         self.texts = texts
@@ -54,7 +54,7 @@ class Unordered(list[Any]):
 
 
 class Calls(yaml.SafeLoader):
-    """ReadRunner the sessions, with their tags."""
+    """Read the sessions, with their tags."""
 
 
 construct: Any = Calls.add_constructor
@@ -65,7 +65,7 @@ SESSIONS = yaml.load((ROOT / "tests" / "documents.yaml").read_text("utf-8"), Cal
 
 
 def fits(found: Any, wanted: Any, known: dict[str, Any]) -> bool:
-    """Return whether a value has at least what is wanted; take down what a ``$name`` stands for."""
+    """Return whether a value contains the expected one; record the value of each ``$name``."""
     if wanted is ...:
         return bool(found)
     if isinstance(wanted, str) and wanted.startswith("$"):
@@ -85,7 +85,7 @@ def fits(found: Any, wanted: Any, known: dict[str, Any]) -> bool:
 
 
 def filled_in(given: Any, known: dict[str, Any]) -> Any:
-    """Return arguments with what ``$name`` stands for."""
+    """Return arguments with ``$name`` replaced by its value."""
     if isinstance(given, Mapping):
         return {key: filled_in(value, known) for key, value in given.items()}
     if isinstance(given, list):

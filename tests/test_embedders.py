@@ -1,4 +1,4 @@
-"""Embedders give vectors and a calibration that rises; models load only where allowed."""
+"""Embedders return vectors and an increasing calibration; models load only if allowed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "database", "postgres", "cat", "fis
 
 
 def make_model(folder: Path, width: int = 8) -> Path:
-    """Write a model of a few words: token vectors, as a transformer's output would be."""
+    """Write a model of a few words: token vectors, like a transformer's output."""
     from onnx import TensorProto, helper, numpy_helper
 
     table = np.zeros((len(WORDS), width), dtype=np.float32)
@@ -58,7 +58,7 @@ def make_model(folder: Path, width: int = 8) -> Path:
 def save_model(
     folder: Path, words: list[str], nodes: list[Any], output: Any, constants: list[Any]
 ) -> Path:
-    """Write a graph over token ids, and the files of a tokenizer that knows these words."""
+    """Write a graph over token ids, and the files of a tokenizer with these words."""
     import onnx
     from onnx import TensorProto, helper
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -92,7 +92,7 @@ def save_model(
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A tiny model in a folder of its own."""
+    """A tiny model in a temporary folder."""
     return make_model(tmp_path / "tiny-model")
 
 
@@ -315,7 +315,7 @@ def used(folder: Path, tmp_path: Path, run: Run, deep_now: None) -> Path:
 
 @pytest.fixture
 def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The embedders whose calibration was found since the test began."""
+    """The embedders that were calibrated since the test began."""
     found: list[str] = []
     fitted: Callable[[Embedder], Calibration] = calibrate.calibrate
 
@@ -328,7 +328,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def recalled(folder: Path) -> dict[str, Any]:
-    """Recall by meaning in a vault opened for that; return the first hit's reasons."""
+    """Recall by meaning in a newly opened vault; return the first hit's explanation."""
     with open_vault(folder) as vault:
         found = vault.call("memory_recall", query="database", type="vector", explain=True)
     assert titles(found)[0] == "A"
@@ -338,7 +338,7 @@ def recalled(folder: Path) -> dict[str, Any]:
 
 
 def without_calibration(card: Path) -> dict[str, Any]:
-    """Make a card one of the version before calibrations were kept; return what it was."""
+    """Remove the calibration from a card, as in older versions; return the removed part."""
     entries: dict[str, Any] = json.loads(card.read_text("utf-8"))
     new = {"calibrated", "slope", "midpoint"}
     old = {key: value for key, value in entries.items() if key not in new}

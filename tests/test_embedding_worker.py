@@ -1,4 +1,4 @@
-"""The process that computes transformer vectors in the background: failures, turns, priority."""
+"""The background process that computes transformer vectors: failures, turns, priority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only an engine that this user granted is contacted, and the token goes to its address alone."""
+"""Only an engine granted by this user is contacted, and the token is sent only to its address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 
 
 class Listener:
-    """A port that keeps what is sent to it and answers nothing."""
+    """A port that records received data and never answers."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -44,13 +44,13 @@ class Listener:
                         self.received[-1] = connection.recv(65_536)
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         self._socket.close()
 
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    """A port of an attacker's."""
+    """An attacker's port."""
     listening = Listener()
     yield listening
     listening.close()

@@ -1,4 +1,4 @@
-"""Many machines at one engine behind an address, which ends, hangs or refuses at any time."""
+"""Many machines at one engine server, which may end, hang or refuse at any time."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ NOTES = int(os.environ.get("MEMVAULT_ENGINE_NOTES", "8"))
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    """An engine that takes everybody."""
+    """An engine without a token."""
     with served(tmp_path / "engine") as server:
         yield server
 
 
 class Machine:
-    """A machine: folders of its own for settings, state and indexes, and a vault.
+    """A machine: separate folders for settings, state and indexes, and a vault.
 
-    It gives the engine time, which many tests may share, where a test is not about that.
+    Its time limit for the engine is long, because many tests share the engine, unless a test is
+    about the limit.
     """
 
     def __init__(self, root: Path, uri: str, more: str = "patience = 60\n") -> None:
@@ -65,7 +66,7 @@ class Machine:
 
 
 def ended(process: Process, seconds: float = 300) -> Ran:
-    """Wait for a command, and no longer than some seconds."""
+    """Wait for a command with a time limit."""
     out, err = process.communicate(timeout=seconds)
     return Ran(process.wait(), out.decode(), err.decode())
 

@@ -1,7 +1,7 @@
-"""The demo and the documented sessions are the same in every environment that users work in.
+"""The demo and the documented sessions are the same in every environment.
 
-The suite plays a few pages where several things differ from a fresh machine at once;
-``make environments`` plays all of them where one thing differs.
+The suite plays a few pages with several differences from a fresh machine; ``make environments``
+plays all of them with one difference each.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ def test_environments_ci_passes_only_path_home_and_lang(tmp_path: Path) -> None:
 
 
 class Machine(NamedTuple):
-    """Variables that differ from those of a fresh machine, and how a shell starts a command."""
+    """Variables that differ from a fresh machine, and how a shell starts a command."""
 
     variables: str
     shell: str = ""
 
     @property
     def prefix(self) -> list[str]:
-        """The program that starts a command."""
+        """Return the program that starts a command."""
         return ["/bin/sh", "-c", self.shell, "sh"] if self.shell else []
 
     def enter(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,14 +131,14 @@ ALONE = {
 
 
 class _Launchers:
-    """Starts commands in one environment after the other, with its own launcher for each."""
+    """Starts commands in one environment after another, with a separate launcher for each."""
 
     def __init__(self) -> None:
         self._machine: Machine | None = None
         self._launcher = Launcher()
 
     def of(self, machine: Machine) -> Launcher:
-        """Return the launcher for a machine, whose variables have been set."""
+        """Return the launcher for a machine whose variables are set."""
         if machine != self._machine:
             self._launcher.close()
             self._machine, self._launcher = machine, Launcher()
@@ -158,7 +158,7 @@ def launchers() -> Iterator[_Launchers]:
 
 
 def _cases() -> Iterator[Any]:
-    """Yield each machine and page; most are played in ``make environments`` only."""
+    """Yield each machine and page; most are played only by ``make environments``."""
     for name in TOGETHER:
         for page in PAGES:
             marks = () if page.stem == SHORT[name] else soak_only

@@ -1,4 +1,4 @@
-"""Names, links and tags of memories are kept in order without breaking what leads to them."""
+"""Names, links and tags of memories can be changed without breaking references."""
 
 from __future__ import annotations
 

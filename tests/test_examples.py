@@ -81,7 +81,7 @@ PLAIN = [
 
 @pytest.fixture(scope="module")
 def example(_example: Path, tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    """A vault with what the examples speak of, which is put back after each that writes."""
+    """A vault with the data used by the examples, restored after each writing example."""
     return Copy(_example, tmp_path_factory.mktemp("examples") / "all")
 
 

@@ -1,4 +1,4 @@
-"""Episodes: what an agent experienced is kept exactly, and found by likeness, time and skill."""
+"""Episodes are stored exactly, and found by similarity, time and skill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts and procedures are exact however many processes count, and are corrected without loss."""
+"""Facts and procedures are counted exactly by concurrent processes, and corrected without loss."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def store(vault: Vault, name: str, prompt: str, rate: float = 0.9, **more: Any) 
 
 
 def names(vault: Vault, context: str, **more: Any) -> list[str]:
-    """Name the procedures that are recalled for a context."""
+    """Return the names of procedures recalled for a context."""
     result = vault.call("recall_procedure", context=context, **more)
     assert result["success"], result
     return [entry["name"] for entry in result["procedures"]]

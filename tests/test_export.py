@@ -1,4 +1,4 @@
-"""A vault can be exported, whole or in part, and what was exported can be imported again."""
+"""A vault can be exported completely or partly, and imported again."""
 
 from __future__ import annotations
 

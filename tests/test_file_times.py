@@ -1,4 +1,4 @@
-"""The times that memvault leaves on the files of notes, which date notes without other dates."""
+"""The file times that memvault leaves, which date notes without other dates."""
 
 from __future__ import annotations
 

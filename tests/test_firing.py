@@ -1,4 +1,4 @@
-"""A due plan becomes one event, exactly once, with several readers and killed processes."""
+"""A due plan becomes exactly one event, with several readers and killed processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAIN = Address("main")
 
 
 class Agent:
-    """An agent whose clock the test sets, with its real inbox; what it was handed, in order."""
+    """An agent with a test clock and a real inbox; records delivered events in order."""
 
     def __init__(self, root: Path, now: datetime = START, zone: tzinfo = UTC) -> None:
         if not (root / "memvault.toml").exists():
@@ -51,7 +51,7 @@ class Agent:
         return self.plans().set([PlanRequest(name, f"Do {name}", Schedule(kind, text))])[0]
 
     def look(self, after: timedelta | None = None) -> list[tuple[str, str]]:
-        """Let time pass, take every event out; return plans' names and moments."""
+        """Advance the clock and take all events; return plans' names and moments."""
         self.now = START + after if after is not None else self.now
         popped = self.inbox.pop(1_000)
         self.notes = popped.notes
@@ -62,11 +62,11 @@ class Agent:
         return new
 
     def stands(self) -> dict[str, PlanStatus]:
-        """How the plans stand, by name."""
+        """Return the state of the plans, by name."""
         return {stand.plan.name: stand for stand in self.plans().statuses()[0]}
 
     def next_due(self) -> datetime | None:
-        """When the next plan is due."""
+        """Return when the next plan is due."""
         return self.plans().next_due()
 
 
@@ -300,7 +300,7 @@ def test_plan_runs_once_across_clock_changes(
 
 
 class Days(RuleBasedStateMachine):
-    """Plans set, time passing, looks that succeed and looks that are cut off anywhere."""
+    """Plans, passing time, successful reads and reads that are interrupted anywhere."""
 
     LINES = ("*/15 * * * *", "0 * * * *", "30 6 * * *", "0 9 1 * *")
 
@@ -320,19 +320,19 @@ class Days(RuleBasedStateMachine):
 
     @rule(minutes=st.integers(1, 3000))
     def single(self, minutes: int) -> None:
-        """Set a one-shot under a new name."""
+        """Set a one-shot plan under a new name."""
         name = f"once {len(self.once)}"
         self.once[name] = self.agent.now + timedelta(minutes=minutes)
         self.agent.plan(name, "runAfter", f"{minutes} minutes")
 
     @rule(minutes=st.sampled_from([1, 14, 61, 1441, 50_000]))
     def passes(self, minutes: int) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.agent.now += timedelta(minutes=minutes)
 
     @rule(nth=st.integers(1, 6))
     def cut_off(self, nth: int) -> None:
-        """Look, and be cut off before or after some event is written."""
+        """Read, and be interrupted before or after an event is written."""
         left = [nth]
 
         def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
@@ -349,14 +349,14 @@ class Days(RuleBasedStateMachine):
 
     @rule()
     def taken_back(self) -> None:
-        """Take events out and let go of them unread, as a process that fails does."""
+        """Take events and release them unread, like a failing process."""
         popped = self.agent.inbox.pop(3)
         if popped.lease is not None:
             popped.lease.requeue()
 
     @rule()
     def looks(self) -> None:
-        """Look; whatever has come due by now has been handed out."""
+        """Read; every run that is due by now has been delivered."""
         self.agent.look()
         handed = self.agent.handed
         for name, at in self.once.items():
@@ -368,7 +368,7 @@ class Days(RuleBasedStateMachine):
 
     @invariant()
     def never_twice(self) -> None:
-        """No run is handed out twice."""
+        """No run is delivered twice."""
         if hasattr(self, "agent"):
             assert len(set(self.agent.handed)) == len(self.agent.handed)
 
@@ -379,12 +379,12 @@ class Days(RuleBasedStateMachine):
 
 
 def stamp(at: datetime) -> str:
-    """A moment as events spell it."""
+    """Return a moment in the format of events."""
     return f"{at:%Y-%m-%dT%H:%M:%S}.000Z"
 
 
 def last_before(line: str, now: datetime) -> datetime:
-    """The last moment of one of the machine's cron lines, worked out by arithmetic."""
+    """Return the last moment of one of the machine's cron lines, by arithmetic."""
     minute = now.replace(second=0, microsecond=0)
     if line == "*/15 * * * *":
         return minute - timedelta(minutes=minute.minute % 15)
@@ -434,13 +434,13 @@ def watched(root: Path) -> None:
 
 
 def runs(root: Path) -> list[str]:
-    """The runs that were handed out, each as often as it was."""
+    """Return the delivered runs with their counts."""
     popped = (root / ".memvault/agents/main/popped").glob("*/*.md")
     return sorted(path.name[6:16] for path in popped)
 
 
 def minutes(count: int) -> list[str]:
-    """The runs that there must be."""
+    """Return the expected runs."""
     first = START + timedelta(minutes=1)
     return [f"18T{first + timedelta(minutes=n):%H%M%S}." for n in range(count)]
 

@@ -56,7 +56,7 @@ def _as_a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Session:
-    """A shell in a folder, whose vault's deep vectors are kept at a share."""
+    """A shell in a folder, with the vault's deep vectors kept at a given share."""
 
     def __init__(self, run: Run, folder: Path, home: Path, share: float) -> None:
         self._run = run
@@ -66,7 +66,7 @@ class Session:
         self._token = ""
 
     def play(self, block: str) -> str:
-        """Return a block with every command's output as it is now."""
+        """Return a block with the current output of every command."""
         return "".join(f"$ {command}\n{self._output(command)}" for command in _commands(block))
 
     def _output(self, command: str) -> str:
@@ -94,7 +94,7 @@ class Session:
 
 
 def _shares_of_pages() -> Iterator[Any]:
-    """Yield each page with both shares, the first of them not that of the page before."""
+    """Yield each page with both shares, alternating which comes first."""
     pages = [page for page in PAGES if _ASKING.search(page.read_text("utf-8"))]
     for number, page in enumerate(pages):
         shares = ["half-way", "complete"]
@@ -138,9 +138,10 @@ def test_readme_session_matches_real_output(share: str, run: Run, tmp_path: Path
 def play_demo(
     place: Path, before: str, monkeypatch: pytest.MonkeyPatch, prefix: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Play the demo in a fresh copy, with both streams as one.
+    """Play the demo in a fresh copy, with merged streams.
 
-    ``before`` is run by Python before each command, and ``prefix`` is a program that starts it.
+    ``before`` is Python code that runs before each command, and ``prefix`` a program that starts
+    the commands.
     """
     shutil.copytree(ROOT / "sample", place / "copy" / "sample")
     script = place / "copy" / "scripts" / "demo.py"

@@ -1,4 +1,4 @@
-"""A long-running process sees every change of a vault's folder without scanning it at each call."""
+"""A long-running process sees every change of a vault's folder without a scan per call."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _TICK = 0.006
 
 
 class WatchedAgainstScanned(RuleBasedStateMachine):
-    """A vault lists the files that are there, whether it is watched or scanned at each call."""
+    """A vault lists the existing files, whether it is watched or scanned at each call."""
 
     @initialize()
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""The command line takes what people and agents type: unquoted, piped, short, spelled otherwise."""
+"""The command line accepts what people and agents type: unquoted, piped, short, misspelled."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_remember_times_out_on_silent_pipe(folder: Path) -> None:
 
 
 def _values(tool: Tool) -> Iterator[tuple[Parameter, list[str]]]:
-    """Yield the options of a command with what may stand behind each."""
+    """Yield the options of a command with possible values."""
     for entry in tool.shell_parameters:
         if entry.types == (bool,):
             yield entry, []

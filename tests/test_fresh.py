@@ -1,4 +1,4 @@
-"""Answers are those of the files as they are now, through any change, reindex or kill."""
+"""Answers reflect the current files, through any change, reindex or kill."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Ask = Callable[..., list[str]]
 
 
 class Asked(NamedTuple):
-    """A question, and what it finds before and after an edit."""
+    """A question, and its results before and after an edit."""
 
     question: dict[str, Any]
     before: list[str]
@@ -41,7 +41,7 @@ class Asked(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Files, what is done to them, and what is asked."""
+    """Files, changes to them, and questions."""
 
     files: dict[str, str]
     edit: Callable[[Path], object]
@@ -49,7 +49,7 @@ class Case(NamedTuple):
 
 
 def _timed(file: Path, text: str, seconds: int | None = None) -> None:
-    """Write a text and set the time to another one, or back, as some programs do."""
+    """Write a text and set its file time to another one, or back, as some programs do."""
     before = file.stat().st_mtime_ns
     file.write_text(text, "utf-8")
     when = before if seconds is None else seconds * 10**9
@@ -57,7 +57,7 @@ def _timed(file: Path, text: str, seconds: int | None = None) -> None:
 
 
 def _replaced(file: Path, text: str) -> None:
-    """Write beside the file and rename over it, with the same size and time."""
+    """Replace a file by a rename, with the same size and time."""
     fresh = file.with_name(".saving")
     shutil.copy2(file, fresh)
     _timed(fresh, text)
@@ -334,7 +334,7 @@ def _state(vault: Vault) -> dict[str, Any]:
 
 
 def _grown(root: Path, taken: list[Step]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Play steps with recalls between them; return what the index says, then a rebuilt one."""
+    """Play steps with recalls in between; return the results of this index and of a rebuilt one."""
     (root / "memvault.toml").write_text("version = 1\n", "utf-8")
     vault = open_vault(root)
     for kind, name, other, text in taken:

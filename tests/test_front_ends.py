@@ -58,7 +58,7 @@ def lost(call: Call) -> Lost:  # type: ignore[name-defined] # noqa: F821
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Tool]:
-    """Register two tools that the table of commands does not have; return them by name."""
+    """Register two tools that are missing from the command table; return them by name."""
     tools = {**registry._TOOLS}
     monkeypatch.setattr(registry, "_TOOLS", tools)
     monkeypatch.setattr(registry, "_GROUPS", {**registry._GROUPS})
@@ -100,7 +100,7 @@ FrontEnd = Callable[[Path, Run], object]
 
 
 def in_workspace(root: Path, work: Callable[[Workspace], object]) -> object:
-    """Return what a function returns for a vault that is open in this process."""
+    """Return a function's result for a vault opened in this process."""
     workspace = Workspace(root)
     try:
         return work(workspace)
@@ -115,7 +115,7 @@ def in_python(root: Path, name: str, **arguments: object) -> object:
 
 
 def in_browser(root: Path, _: Run) -> object:
-    """Return what the pages show of the memory: its text, and it as a search result."""
+    """Return how the pages show the memory: its text, and as a search result."""
     session = WebSession(root)
     try:
         html = session.read("deploy-1", ServedAddresses("/x")).html
@@ -126,7 +126,7 @@ def in_browser(root: Path, _: Run) -> object:
 
 
 def by_claude(root: Path, _: Run) -> object:
-    """Return what Anthropic's memory tool shows of the memory."""
+    """Return how Anthropic's memory tool shows the memory."""
     files = MemoryFiles(root, folder="")
     try:
         return files.run("view", {"path": "/memories/deploy.md"})
@@ -135,7 +135,7 @@ def by_claude(root: Path, _: Run) -> object:
 
 
 def default_caller(root: Path, _: Run) -> object:
-    """Return what a caller is shown that sets nothing."""
+    """Return the result for a caller with default settings."""
     return in_workspace(
         root, lambda opened: invoke.run(opened, Caller(), memory_show, name="deploy-1")
     )

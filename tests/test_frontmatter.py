@@ -1,4 +1,4 @@
-"""Front matter is edited line by line, and no input that fuzzing found breaks it."""
+"""Front matter is edited line by line, and no input found by fuzzing breaks it."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ VALUES = st.one_of(TEXTS, NUMBERS, st.booleans(), st.lists(TEXTS, max_size=4))
 
 
 class Block(NamedTuple):
-    """Some lines of a header: a key with its value, or a comment or blank lines with no key.
+    """Lines of a header: a key with its value, or a comment or blank lines with no key.
 
-    ``tail`` is what stands behind the value and is not part of it.
+    ``tail`` is the text after the value that is not part of it.
     """
 
     key: str
@@ -78,7 +78,7 @@ COMMENTS = st.one_of(st.just(""), st.just("  "), PLAIN.map(lambda text: f"  # {t
 
 @st.composite
 def blocks(draw: st.DrawFn, key: str) -> Block:
-    """Write one key in any of the ways in which people do."""
+    """Generate one key in any of the ways in which people write it."""
     tail = draw(COMMENTS) + "\n"
     items = draw(st.lists(SCALARS, min_size=1, max_size=3))
     values = [value for _, value in items]
@@ -113,7 +113,7 @@ def blocks(draw: st.DrawFn, key: str) -> Block:
 
 @st.composite
 def headers(draw: st.DrawFn) -> list[Block]:
-    """Write several keys, and comments and blank lines between them."""
+    """Generate several keys, and comments and blank lines between them."""
     found = []
     for key in draw(st.lists(KEYS, min_size=1, max_size=4, unique=True)):
         between = draw(st.sampled_from(["", "", "# a: comment\n", "\n", "  \n# [x\n\n"]))

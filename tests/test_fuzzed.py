@@ -35,7 +35,7 @@ FRAMED = ("headers", "inbox_files", "plans", "tool_files")
 
 @st.composite
 def inputs(draw: st.DrawFn, chosen: Target) -> bytes:
-    """Make an input of a target: any bytes, or words that it knows, in their place."""
+    """Generate an input of a target: any bytes, or its keywords at valid positions."""
     if draw(st.integers(0, 3)) == 0:
         return draw(st.binary(max_size=200))
     words = st.one_of(
@@ -59,7 +59,7 @@ def chosen_target(name: str) -> Target:
 
 
 def _is_spelt(text: str) -> bool:
-    """Say whether the half characters of a text are bytes that are no UTF-8."""
+    """Return whether a text's lone surrogates are bytes that are not UTF-8."""
     return not re.search("[\ud800-\udc7f\udd00-\udfff]", text)
 
 
@@ -126,9 +126,9 @@ def _try(used: Used, seconds: float = _BOUND) -> None:
 
 
 def _line(used: Used) -> str:
-    """Return a hash of all that decides how a pattern is tried, the making of the texts included.
+    """Return a hash of everything that determines how a pattern is tested, including texts.
 
-    A pattern that changes, is used in another way or meets longer texts has another one.
+    A pattern that changes, is used in another way or is applied to longer texts has another hash.
     """
     source = Path(str(texts_source.__file__)).read_bytes()
     given = (

@@ -1,6 +1,6 @@
-"""A repository that means harm: nothing of it runs before its user allowed exactly that.
+"""Nothing of a malicious repository runs before its user allowed exactly that.
 
-A vault may be unpacked with its ``.git``, whose settings, hooks and pipes git would follow.
+A vault may be unpacked with its ``.git``, whose settings, hooks and pipes git would use.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def ran(tmp_path: Path) -> Path:
-    """The file that the attacker's program writes, and nothing else does."""
+    """The file that only the attacker's program writes."""
     return tmp_path / "ran"
 
 
 @pytest.fixture
 def begun(folder: Path) -> Path:
-    """A vault that is a repository and in which git has not been approved yet."""
+    """A vault in a repository in which git has not been approved yet."""
     git(folder, "init", "--quiet", "--initial-branch=main")
     return folder
 
 
 def configure(folder: Path, text: str) -> None:
-    """Add a text to the settings of a repository as it is."""
+    """Append a text to the settings of a repository."""
     with (folder / ".git/config").open("ab") as file:
         file.write(text.encode())
 
@@ -65,7 +65,7 @@ def program(ran: Path, file: Path) -> str:
 
 
 def filtered(folder: Path, ran: Path) -> None:
-    """Make a repository that waits for a person to end a merge, with a filter over every file."""
+    """Create a repository with an unfinished merge and a filter over every file."""
     git(folder, "init", "--quiet", "--initial-branch=main")
     write(folder, "a.md", "zebra\n")
     git(folder, "add", "--all")
@@ -80,7 +80,7 @@ def filtered(folder: Path, ran: Path) -> None:
 
 
 def lazy(folder: Path, ran: Path) -> None:
-    """Make a repository without some objects, which git fetches with a program of its settings."""
+    """Create a repository without some objects, which git would fetch with a configured program."""
     git(folder, "init", "--quiet", "--initial-branch=main")
     evil = program(ran, folder / "evil.sh")
     missing = "1234567890123456789012345678901234567890"
@@ -104,7 +104,7 @@ def lazy(folder: Path, ran: Path) -> None:
 
 
 def pulled(folder: Path, ran: Path) -> None:
-    """Make a repository that names the other side's program, in place of the connection's."""
+    """Create a repository that configures the remote's program."""
     lazy(folder, ran)
     file = ["git", "config", "--file", str(folder / ".git/config")]
     program(ran, folder / "evil.sh")
@@ -389,7 +389,7 @@ def test_git_init_asks_on_terminal(begun: Path, ran: Path) -> None:
 
 
 def at_terminal(folder: Path, answer: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run memvault at a terminal of its own that somebody answers at."""
+    """Run memvault on a terminal with typed answers."""
     code = (
         "import os, pty, sys\n"
         "status = pty.spawn([sys.executable, '-m', 'memvault', *sys.argv[1:]])\n"

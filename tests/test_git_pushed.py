@@ -1,4 +1,4 @@
-"""A push that means harm, or a sync that is killed, changes nothing but files of the vault."""
+"""A malicious push, or a killed sync, changes only files of the vault."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNFINISHED = ".git/refs/worktree/memvault-sync"
 
 @pytest.fixture
 def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
-    """Two clones of one vault with a memory in it, and a folder beside them."""
+    """Two clones of one vault with a memory, and a folder next to them."""
     without_identity(monkeypatch, tmp_path / "home")
     (tmp_path / "outside").mkdir()
     for found in cloned(tmp_path):
@@ -37,7 +37,7 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clon
 
 
 def tree(folder: Path, entries: list[tuple[str, str, str]]) -> str:
-    """Make a tree that git itself would not make; return its name."""
+    """Create a tree that git itself would not create; return its name."""
     entries = sorted(entries, key=lambda entry: (entry[1] + "/" * (entry[0] == "040000")).encode())
     data = b"".join(
         f"{mode.lstrip('0')} {name}\0".encode("utf-8", "surrogateescape") + bytes.fromhex(oid)
@@ -47,7 +47,7 @@ def tree(folder: Path, entries: list[tuple[str, str, str]]) -> str:
 
 
 def blob(folder: Path, text: str) -> str:
-    """Make a file in git; return its name."""
+    """Create a file object in git; return its name."""
     return stored(folder, text.encode())
 
 
@@ -59,7 +59,7 @@ def stored(folder: Path, data: bytes, *words: str) -> str:
 
 
 def pushed(clone: Clone, entries: list[tuple[str, str, str]]) -> None:
-    """Push the clone's files and more to what both share, as somebody without memvault would."""
+    """Push the clone's files and others to the shared repository, like someone without memvault."""
     kept = [
         (line.split()[0], line.partition("\t")[2], line.split()[2])
         for line in clone.git("ls-tree", "HEAD").splitlines()
@@ -287,7 +287,7 @@ def test_sync_on_full_disk_loses_nothing(both: tuple[Clone, ...], name: str) -> 
 
 
 def _mended(one: Clone, two: Clone, point: tuple[int, str]) -> None:
-    """Sync until both have everything, and look whether they do."""
+    """Sync until both clones have everything, and check that they do."""
     (two if point[0] % 2 else one).remember("Later", "Later.")
     one.sync()
     two.sync()

@@ -22,7 +22,7 @@ pytestmark = sampled_tests(4)
 
 @pytest.fixture
 def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
-    """Two clones of one vault, where git has no user name."""
+    """Two clones of one vault, without a git user name."""
     without_identity(monkeypatch, tmp_path / "home")
     yield from cloned(tmp_path)
 

@@ -1,4 +1,4 @@
-"""Two clones that are written to at random, with syncs in between, lose nothing and end equal."""
+"""Two clones with random writes and syncs lose nothing and end equal."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Ids = dict[str, set[str]]
 
 
 class Kept:
-    """The sentences expected in each memory: those that were added and never removed.
+    """The sentences expected in each memory: all that were added and never removed.
 
-    A memory that was kept twice names its copy, and the copy it. What is in the copy then,
-    and not in the memory any more, is to be in the copy from then on.
+    A memory kept in two versions and its copy refer to each other. A sentence that is only in the
+    copy then must stay in the copy.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Kept:
         self._copies: dict[str, set[str]] = {}
 
     def see(self, clone: Clone) -> Ids:
-        """Look at a clone's memories."""
+        """Read a clone's memories."""
         found: Ids = defaultdict(set)
         for path in sorted(clone.root.rglob("*.md")):
             parts = path.relative_to(clone.root).parts
@@ -66,7 +66,7 @@ class Kept:
         return found
 
     def changed(self, before: Ids, clone: Clone) -> None:
-        """Look at a clone that somebody changed: what is in a memory no longer was taken out."""
+        """Read a clone that someone changed: missing sentences were removed on purpose."""
         after = self.see(clone)
         self._done |= {
             (mem_id, sentence)
@@ -75,7 +75,7 @@ class Kept:
         }
 
     def lost(self, found: Ids) -> set[tuple[str, str]]:
-        """Return which sentences are in no file of their memory, nor of its copies."""
+        """Return the sentences that are missing from all files of their memory and its copies."""
         return {
             (mem_id, sentence)
             for mem_id, sentence in self._seen - self._done
@@ -101,7 +101,7 @@ def _parts(file: Path) -> tuple[str, str]:
 
 
 class Person:
-    """A person who calls writing tools at random, and the sentences that must not be lost."""
+    """A person who calls random writing tools, and the sentences that must not be lost."""
 
     def __init__(
         self, clone: Clone, chance: random.Random, said: dict[str, str], kept: Kept
@@ -112,7 +112,7 @@ class Person:
         self._kept = kept
 
     def act(self, number: int) -> str:
-        """Do one thing; return what."""
+        """Do one random action; return its name."""
         actions: list[Callable[[str], Any]] = [
             self._remember, self._append, self._append, self._section, self._replace, self._retype,
             self._forget, self._restore, self._episode, self._fact, self._procedure, self._outcome,
@@ -124,7 +124,7 @@ class Person:
         return action.__name__
 
     def do(self, action: Callable[..., Any], *arguments: str) -> None:
-        """Do something; what that takes out of a memory is taken out on purpose."""
+        """Do an action; sentences that it removes are removed on purpose."""
         before = self._kept.see(self.clone)
         action(*arguments)
         self._kept.changed(before, self.clone)
@@ -146,7 +146,7 @@ class Person:
         return {str(entry["memId"]): str(entry["filePath"]) for entry in known}
 
     def texts(self) -> str:
-        """Return every text that this clone holds or held: files, revisions, trash, and git."""
+        """Return every text that this clone has or had: files, revisions, trash, and git."""
         files = [path for path in self.clone.root.rglob("*.md") if path.is_file()]
         kept = "\n".join(path.read_text("utf-8") for path in files)
         return kept + self.clone.git("log", "--all", "--reflog", "--patch", "--full-history")
@@ -270,7 +270,7 @@ class Person:
 
 @pytest.fixture
 def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
-    """Two clones of one vault, where git has no user name."""
+    """Two clones of one vault, without a git user name."""
     without_identity(monkeypatch, tmp_path / "home")
     yield from cloned(tmp_path)
 
@@ -316,7 +316,7 @@ def test_git_soak_clones_converge_without_loss(clones: tuple[Clone, ...], seed: 
 
 
 def _change_one(people: list[Person], chance: random.Random, number: int) -> None:
-    """Have one person edit a memory and both add to it."""
+    """Make one person edit a memory and both append to it."""
     ours, others = (person.paths() for person in people)
     both = sorted(ours.keys() & others.keys())
     if both:

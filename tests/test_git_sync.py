@@ -40,7 +40,7 @@ def titled(mem_id: str, title: str, text: str) -> str:
 
 @pytest.fixture
 def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
-    """Two clones of one vault, where git has no user name."""
+    """Two clones of one vault, without a git user name."""
     without_identity(monkeypatch, tmp_path / "home")
     yield from cloned(tmp_path)
 
@@ -568,7 +568,7 @@ def test_undo_reports_path_after_sync(clones: tuple[Clone, ...]) -> None:
     refused = two.vault.call("memory_undo", change=change)
     assert not refused["success"]
     assert "context/plan-2.md" in refused["error"]["message"], refused
-    assert f"memory_show memId={made['memId']}" in refused["error"]["hint"]
+    assert f"memory_show(memId={made['memId']})" in refused["error"]["hint"]
 
 
 def test_restore_refuses_duplicate_id_after_sync(clones: tuple[Clone, ...]) -> None:

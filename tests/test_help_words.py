@@ -1,4 +1,4 @@
-"""Help and messages in the words of their reader: options in a shell, keys in JSON."""
+"""Help and messages use the reader's terms: options in a shell, keys in JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORD = re.compile(r"(?<![\w-])[\w-]+")
 
 
 def keys_unlike_options(entry: registry.ShellCommand) -> set[str]:
-    """Return the keys of a command's arguments, and of their objects, that no option is called."""
+    """Return the keys of a command's arguments, and of their objects, that are not option names."""
     whole: Iterator[Parameter] = iter(entry.parameters if isinstance(entry, Tool) else ())
     parts = [part for one in whole for part in (one, *one.items)]
     parts += entry.shell_parameters
@@ -31,7 +31,7 @@ def keys_unlike_options(entry: registry.ShellCommand) -> set[str]:
 
 
 def is_a_key(word: str) -> bool:
-    """Return whether a word is spelled as only a key is, such as ``memoryType``."""
+    """Return whether a word is spelled like a key, such as ``memoryType``."""
     return re.fullmatch(r"[a-z]+([A-Z][a-z]*)+", word) is not None
 
 
@@ -43,11 +43,23 @@ def test_help_has_options_and_no_json_keys(words: str, run: Run) -> None:
     assert entry is not None
     shown = run("help", *words.split())
     assert shown.code == 0, shown
+    assert not re.search(r"``|\*\*|\]\(|:[a-z]+:`", shown.out), shown.out
     page = _TEMPLATE.sub("", shown.out)
     known = keys_unlike_options(entry) | {one.name for one in tools.all_tools() if "_" in one.name}
     used = set(_WORD.findall(page.partition("Examples:")[0]))
     assert not {word for word in used if is_a_key(word)}, page
     assert not {word for word in used & known if is_a_key(word) or "_" in word}, page
+
+
+def test_group_help_shows_whole_summaries(run: Run) -> None:
+    """The help of a group of commands never cuts a summary, and wraps it at 80 columns."""
+    for group in sorted({row.words.partition(" ")[0] for row in COMMANDS if " " in row.words}):
+        page = run(group, "--help").out
+        shown = " ".join(page.partition("Commands:")[2].split())
+        for row in COMMANDS:
+            if row.words.startswith(f"{group} "):
+                assert row.summary in shown
+        assert max(map(len, page.splitlines())) <= 80
 
 
 def test_command_summaries_have_no_json_keys() -> None:
@@ -75,7 +87,7 @@ def test_help_calls_memory_argument_memory() -> None:
         ("recall --all --as-of yesterday", "--as-of and --all cannot", "memory_recall",
          {"isAll": True, "asOf": "yesterday"}, "asOf and isAll cannot"),
         ("load", "memvault load needs MEMORY or --query", "memory_load", {},
-         "memory_load needs memId or query\nmemory_search query finds memory ids"),
+         "memory_load needs memId or query\nmemory_search(query) finds memory ids"),
         ("load x --query y", "--query and MEMORY cannot", "memory_load",
          {"memId": "x", "query": "y"}, "query and memId cannot"),
         ("show LONG", "MEMORY has 100,001 characters", "memory_show", {"memId": "LONG"},

@@ -51,7 +51,7 @@ with FileLock(Path(sys.argv[1])):
 
 @pytest.fixture
 def known(folder: Path) -> Path:
-    """A vault that knows something, whose index is current."""
+    """A vault with memories and a current index."""
     with open_vault(folder) as vault:
         for title, text in (
             ("Use PostgreSQL", "PostgreSQL is our database; SQLite stays for tests."),
@@ -70,7 +70,7 @@ def session(path: Path, calls: int, said: str = "") -> Path:
 
 
 def same_form(form: Any, found: Any) -> bool:
-    """Say whether an answer has a form, in which TEXT stands for some words."""
+    """Return whether an answer has a form, in which TEXT matches any words."""
     if isinstance(form, dict) and isinstance(found, dict):
         return form.keys() == found.keys() and all(same_form(form[key], found[key]) for key in form)
     return bool(found.strip()) if form == "TEXT" else bool(form == found)
@@ -335,7 +335,7 @@ def test_hook_help_states_actual_time_limits(run: Run) -> None:
 
 @pytest.fixture
 def shop(known: Path, tmp_path: Path, vault: Vault) -> Path:
-    """A project's repository, of which the vault knows something by each of its traits."""
+    """A project's repository, with a memory for each of its properties."""
     for title, text in (
         ("Webshop", "The webshop is built by two people in Lyon."),
         ("Ferry timetable", "The ferry timetable caches its departures for ten minutes."),

@@ -1,4 +1,4 @@
-"""Hostile vaults and a disk that refuses: nothing outside is touched, and nothing is lost."""
+"""Hostile vaults and failing disks: nothing outside is touched, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tool_calls import call_of
 
 
 def _tree(root: Path) -> dict[str, bytes | str]:
-    """Return every file below a folder with its bytes, every link with its target."""
+    """Return every file below a folder with its bytes, and every link with its target."""
     found: dict[str, bytes | str] = {}
     for path in root.rglob("*"):
         if path.is_symlink():
@@ -541,7 +541,7 @@ READER = Caller(
 
 
 def asked_over_http(root: Path, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return what a client with a token that only reads is answered."""
+    """Return the answer to a client with a read-only token."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     from memvault.mcp import sdk_types
     from memvault.mcp.calls import PendingCall

@@ -1,4 +1,4 @@
-"""Texts and headers from anyone cost what their size is worth."""
+"""Untrusted texts and headers take time and memory in proportion to their size."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FULL = 4 if SOAK else 1
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Fresh:
-    """Makes an empty vault, and takes the one before away."""
+    """Creates an empty vault, and deletes the previous one."""
 
     def made() -> Path:
         root = tmp_path / "fresh"
@@ -253,7 +253,7 @@ _REPEATED = {
 
 
 class Cost(NamedTuple):
-    """What a process took: bytes of memory at its peak, and seconds of CPU."""
+    """A process's cost: peak memory in bytes, and CPU seconds."""
 
     peak: int
     seconds: float
@@ -264,7 +264,7 @@ _LINES, _MORE = (110_000, 150_000_000) if SOAK else (27_500, 50_000_000)
 
 
 def _cost(root: Path, head: str) -> Cost:
-    """Index a long file with such a beginning in a process; return what that took."""
+    """Index a long file with such a beginning in a process; return the cost."""
     write(root, "memvault.toml", "version = 1\n")
     write(root, "notes/a.md", head + "The river rose in spring and fell.\n\n" * _LINES)
     command = [sys.executable, "-m", "memvault", "recall", "river", "--json"]
@@ -278,7 +278,7 @@ def _cost(root: Path, head: str) -> Cost:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Cost:
-    """What the same text takes with a title of one letter."""
+    """The cost of the same text with a one-letter title."""
     return _cost(tmp_path_factory.mktemp("plain"), "# A\n\n")
 
 
@@ -450,7 +450,7 @@ HEADERS = {
 
 
 def _answered(root: Path, texts: Iterable[str]) -> list[Any]:
-    """Ask a vault of such texts; return the answers."""
+    """Query a vault of such texts; return the answers."""
     for number, text in enumerate(texts):
         write(root, f"bomb{number}.md", f"{text}heliotrope{number}\n")
         write(root, f"episode/bomb{number}.md", f"{text}text\n")

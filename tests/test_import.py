@@ -40,12 +40,12 @@ _SESSION = "episode/2026-11-18 Orders are charged twice when the customer clicks
 
 
 def import_all(run: Run, *arguments: str | Path) -> Ran:
-    """Import without being asked."""
+    """Import without a confirmation."""
     return succeeded(run("import", *map(str, arguments), "--yes", "--json"))
 
 
 def notes_in(vault: Path) -> dict[str, bytes]:
-    """Return the files of a vault that travel with it."""
+    """Return the files tracked with a vault."""
     return {
         path.relative_to(vault).as_posix(): data
         for path, data in contents(vault).items()
@@ -174,7 +174,7 @@ def test_import_shows_the_plan_and_asks(folder: Path, tmp_path: Path) -> None:
 
 
 def imported(run: Run, folder: Path, made: Path, path: str) -> str:
-    """Import a source, and return the text of a note that it became."""
+    """Import a source, and return the text of a resulting note."""
     import_all(run, made)
     return notes_in(folder)[path].decode()
 

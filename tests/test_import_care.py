@@ -1,4 +1,4 @@
-"""Imports keep dates, ids and texts of a vault and of its sources, and list what they change."""
+"""Imports preserve dates, ids and texts of a vault and its sources, and list changes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from memvault.vault import markdown
 
 
 class Chats:
-    """An imported export: the texts of its notes, and what the import listed."""
+    """An imported export: the texts of its notes, and the listed items."""
 
     def __init__(self, run: Run, vault: Path, source: Path, kind: str) -> None:
         self.found = succeeded(
@@ -54,7 +54,7 @@ def claude(folder: Path, *messages: dict[str, Any], **more: Any) -> Path:
 
 
 def artifact(**given: Any) -> dict[str, Any]:
-    """Return a use of Claude's tool for artifacts."""
+    """Return a use of Claude's artifact tool."""
     return {"type": "tool_use", "name": "artifacts", "input": given}
 
 
@@ -66,7 +66,7 @@ def said(role: str, *parts: Any, to: str = "all", **more: Any) -> dict[str, Any]
 
 
 def chatgpt(folder: Path, *messages: dict[str, Any], **more: Any) -> Path:
-    """Write ChatGPT's export with one conversation, whose messages follow each other."""
+    """Write ChatGPT's export with one conversation of consecutive messages."""
     mapping = {
         str(number): {"message": one, "parent": str(number - 1) if number else None}
         for number, one in enumerate(messages)

@@ -1,4 +1,4 @@
-"""An import reads or lists each file of its source, also those that its kind does not read."""
+"""An import reads or lists each file of its source, including files its format does not read."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ def write_notes(folder: Path) -> Path:
 
 
 def word_of(name: str) -> str:
-    """Return the word that only the note with a name contains."""
+    """Return the word that only one note contains."""
     return f"w{name[:-3].replace(' ', '').replace('/', 'x')}end"
 
 
 def mixed(folder: Path, module: str, make: str, below: str) -> Path:
-    """Write the ordinary notes, and a source that a fixture makes in a folder below them."""
+    """Write the ordinary notes, and a fixture's source in a folder below them."""
     made = getattr(importlib.import_module(f"import_sources.{module}"), make)(folder / "made")
     target = write_notes(folder / "mixed") / below
     if made.is_file() and made.suffix not in ARCHIVES:
@@ -121,7 +121,7 @@ def mixed(folder: Path, module: str, make: str, below: str) -> Path:
 
 
 def read(source: Source, kind: str) -> list[Item]:
-    """Return the items of a source as a kind, with the files that it does not read."""
+    """Return the items of a source for a format, with the files that it does not read."""
     if not formats.find_format(kind).claims(source):
         with pytest.raises(UsageError, match=r"contains no [\w-]+ files"):
             list(formats.find_format(kind).read(source))
@@ -143,14 +143,14 @@ def unaccounted(source: Source, kind: str, items: list[Item]) -> set[str]:
 
 
 def read_claimed(source: Source, kind: str) -> list[Item]:
-    """Return the items of a source that has only the files which a kind claims."""
+    """Return the items of a source with only the files that a format claims."""
     with closing(open_source(str(source.path))) as claimed:
         claimed.names = sorted(formats.find_format(kind).claims(source))
         return read(claimed, kind)
 
 
 def without_others(items: list[Item]) -> list[Any]:
-    """Return items without the files that are listed as not read, and without their bytes."""
+    """Return items without unread files, and without their bytes."""
     return [
         item[:1] + item[2:] if isinstance(item, Attachment | VaultFile) else item
         for item in items
@@ -159,7 +159,7 @@ def without_others(items: list[Item]) -> list[Any]:
 
 
 def likely_kinds(source: Source) -> Iterator[str]:
-    """Yield the kinds by which a user would import a source."""
+    """Yield the formats as which a user would import a source."""
     for kind in formats.FORMATS:
         if kind.recognize(source) != formats.Confidence.NO:
             yield kind.name
@@ -205,7 +205,7 @@ def test_format_detection_ignores_ordinary_documents(
 
 
 def recognized(folder: Path) -> str:
-    """Return the name of the kind of a folder."""
+    """Return the name of a folder's format."""
     with closing(open_source(str(folder))) as source:
         return detection.detect_format(source).name
 

@@ -1,4 +1,4 @@
-"""The import contracts of pyproject.toml detect what they forbid."""
+"""The import contracts of pyproject.toml detect violations."""
 
 from __future__ import annotations
 

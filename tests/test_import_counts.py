@@ -1,4 +1,4 @@
-"""Imports from Dendron and memory servers count their parts, and lose none of two alike."""
+"""Imports from Dendron and memory servers count their parts, and keep equal ones."""
 
 from __future__ import annotations
 

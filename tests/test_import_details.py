@@ -28,7 +28,7 @@ FIRST, SECOND, HOME, BASE, ROW = "1" * 32, "1" * 24 + "2" * 8, "3" * 32, "4" * 3
 
 
 class Imported:
-    """What an import wrote, and what it listed as not read."""
+    """What an import wrote, and what it listed as unread."""
 
     def __init__(self, run: Run, vault: Path, source: Path, kind: str) -> None:
         arguments = ("import", str(source), "--from", kind, "--to", "in", "--yes", "--json")
@@ -47,7 +47,7 @@ class Imported:
 
 
 def twins(folder: Path) -> Path:
-    """Write a Notion export of two pages of one title, each with a picture of one name."""
+    """Write a Notion export of two pages with equal titles and equally named pictures."""
     made = folder / "Export"
     for key, text in ((FIRST, b"one"), (SECOND, b"two")):
         write(
@@ -157,14 +157,14 @@ def test_table_cell_can_contain_pipes_and_pictures(run: Run, folder: Path, tmp_p
 
 
 def claude(folder: Path, name: str, **files: Any) -> Path:
-    """Write a data export of Claude's."""
+    """Write a Claude data export."""
     for file, entries in files.items():
         write(folder, f"{name}/{file}.json", json.dumps(entries))
     return folder / name
 
 
 def said(key: str, **more: Any) -> dict[str, Any]:
-    """Return a conversation of Claude's with one message."""
+    """Return a Claude conversation with one message."""
     messages = [{"sender": "human", "text": "Is tea good?", "content": []}]
     return {"uuid": key, "name": "Tea", "chat_messages": messages, **more}
 
@@ -279,7 +279,7 @@ def test_keep_notes_without_times_or_files_are_imported(
 
 
 def bookmarks(folder: Path) -> Path:
-    """Write Chrome's bookmarks with one that has no address, and an entry that is none."""
+    """Write Chrome's bookmarks with one without an address, and an invalid entry."""
     children = [{"type": "url", "name": "Nowhere"}, 3, {"type": "url", "name": "T", "url": "data:"}]
     bar = {"type": "folder", "name": "Bar", "id": "9", "children": children}
     tree = {"checksum": "0", "roots": {"bookmark_bar": bar, "version": "1"}}
@@ -287,21 +287,21 @@ def bookmarks(folder: Path) -> Path:
 
 
 def firefox(folder: Path) -> Path:
-    """Write Firefox's backup with a bookmark that has no address."""
+    """Write Firefox's backup with a bookmark without an address."""
     none = {"guid": "abc", "title": "Nowhere", "typeCode": 1}
     root = {"guid": "root", "typeCode": 2, "root": "placesRoot", "children": [none, "x"]}
     return write(folder, "firefox.json", json.dumps(root))
 
 
 def roam(folder: Path) -> Path:
-    """Write two graphs; one has a page without a title, and one that is none."""
+    """Write two graphs; one has a page without a title, and an invalid entry."""
     page = {"title": "Bees", "children": [{"string": "They fly."}]}
     write(folder, "graphs/a.json", json.dumps([page, {"title": ["x"]}, 5]))
     return write(folder, "graphs/b.json", json.dumps([page])).parent
 
 
 def graph(folder: Path) -> Path:
-    """Write two knowledge graphs; one has a relation of an entity that there is not."""
+    """Write two knowledge graphs; one has a relation of a missing entity."""
     relation = {"type": "relation", "from": "Gone", "to": "Ana", "relationType": "knows"}
     lines = [{"type": "entity", "name": "Ana"}, relation, {"type": "entity", "name": {"a": 1}}]
     text = "\n".join(json.dumps(line) for line in lines)
@@ -310,7 +310,7 @@ def graph(folder: Path) -> Path:
 
 
 def mem0(folder: Path) -> Path:
-    """Write exports with an entry that is none, a text that is none, and no memory."""
+    """Write exports with an invalid entry, an invalid text, and no memory."""
     results = [{"id": "1", "memory": {"a": 1}, "user_id": "x"}, 4]
     write(folder, "mem0/a.json", json.dumps({"results": results}))
     write(folder, "mem0/b.json", json.dumps({"entries": [{"memory": "x", "user_id": "y"}]}))
@@ -318,7 +318,7 @@ def mem0(folder: Path) -> Path:
 
 
 def points(folder: Path) -> Path:
-    """Write a local Qdrant in which a point is damaged, and one has no text."""
+    """Write a local Qdrant with a damaged point and one without text."""
     made = mem0_source.make_databases(folder)
     with closing(sqlite3.connect(made / "collection/mem0/storage.sqlite")) as database:
         empty = pickle.dumps(mem0_source.PointStruct(id="b", payload={}))
@@ -329,21 +329,21 @@ def points(folder: Path) -> Path:
 
 
 def documents(folder: Path) -> Path:
-    """Write Agent Zero's memory with a document that has no text."""
+    """Write Agent Zero's memory with a document without text."""
     stored = {"x": agent_zero_source.Document("Tea."), "y": agent_zero_source.Document(" ")}
     write(folder, "memory/index.pkl", pickle.dumps(agent_zero_source.InMemoryDocstore(stored)))
     return write(folder, "memory/index.faiss", b"IxFI").parent
 
 
 def gemini(folder: Path) -> Path:
-    """Write a session in which a message is none."""
+    """Write a session with an invalid message."""
     asked = {"id": "1", "type": "user", "content": "Hi"}
     about = {"sessionId": "s", "projectHash": "p", "messages": [asked, "x"]}
     return write(folder, "session.json", json.dumps(about))
 
 
 def opencode(folder: Path) -> Path:
-    """Write a database in which a part of a message is damaged."""
+    """Write a database with a damaged part of a message."""
     made = opencode_source.make(folder)
     with closing(sqlite3.connect(made / "opencode.db")) as database:
         database.execute("UPDATE part SET data = '{' WHERE id = 'prt_msg_ses_1_1_0'")
@@ -352,7 +352,7 @@ def opencode(folder: Path) -> Path:
 
 
 def logseq(folder: Path) -> Path:
-    """Write a graph with a page outside of its folders, and a whiteboard."""
+    """Write a graph with a page outside its folders, and a whiteboard."""
     made = logseq_source.make(folder)
     write(made, "more/page.md", "- more\n")
     write(made, "whiteboards/plan.edn", "{}")

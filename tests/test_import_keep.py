@@ -1,4 +1,4 @@
-"""Google Keep in Takeout: text with its signs and formatting, lists, files, states, languages."""
+"""Google Keep in Takeout: escaped text and formatting, lists, files, states, languages."""
 
 from __future__ import annotations
 

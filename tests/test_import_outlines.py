@@ -22,7 +22,7 @@ from test_import_details import Imported
 
 
 def counts(source: Path, kind: str) -> dict[str, dict[str, int]]:
-    """Return the numbers of converted and of omitted parts of a source by their types."""
+    """Return the numbers of converted and of omitted parts of a source, by type."""
     found: dict[str, dict[str, int]] = {"converted": {}, "omitted": {}}
     for item in formats.find_format(kind).read(open_source(str(source))):
         if isinstance(item, TypeCount):
@@ -140,7 +140,6 @@ def test_logseq_code_is_untouched(run: Run, folder: Path, tmp_path: Path) -> Non
         ("- x\n  std::vector is no property", None),
         ("- x\n  collapsed:: true\n  note:: [[y]]\n  id:: 1", "- x\n  note:: [[y]]"),
         ("- due\n  DEADLINE: <2024-03-06 Wed +1m>", "- due 🔁 every month 📅 2024-03-06"),
-        ("- x\n  :PROPERTIES:\n  :id: 5\n  :heading: true\n  :END:", "- # x"),
     ],
 )
 def test_logseq_block_is_converted(given: str, expected: str | None, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""An import keeps what the vault has, whatever the source, and reports what it leaves out."""
+"""An import preserves the vault's files, whatever the source, and reports omissions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from test_import import import_all, notes_in
 
 
 def limited(folder: Path, kilobytes: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run memvault where no file can grow beyond a size."""
+    """Run memvault with a limited file size."""
     script = f'ulimit -f {kilobytes}; trap "" XFSZ; exec "$@"'
     command = ["bash", "-c", script, "bash", sys.executable, "-m", "memvault", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -367,8 +367,8 @@ def test_reader_crash_does_not_affect_other_files(tmp_path: Path) -> None:
         found: list[Item] = []
         for item in reader.read(formats.find_format("evernote")):
             found.append(item)
-            if getattr(item, "key", "") == "enex/b0" and reader.process_id:
-                os.kill(reader.process_id, signal.SIGKILL)
+            if getattr(item, "key", "") == "enex/b0" and reader._process is not None:
+                os.kill(reader._process.pid, signal.SIGKILL)
         reader.close()
     notes_read = [item.key for item in found if isinstance(item, ImportedNote)]
     assert len(set(notes_read)) == len(notes_read)

@@ -1,4 +1,4 @@
-"""Sessions of agents become one episode each, with what was asked, done and decided, once."""
+"""Sessions of agents become one episode each, with requests, actions and decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIRST = "10000000-0000-4000-8000-000000000000"
 
 
 def line(kind: str, minute: int, content: Any, session: str = "s1", **more: Any) -> dict[str, Any]:
-    """Return an entry of Claude Code's record; its id is made of its minute."""
+    """Return an entry of Claude Code's record, with an id based on its minute."""
     message = {"role": kind, "content": content, **more.pop("message", {})}
     return {
         "type": kind,
@@ -38,13 +38,13 @@ def text(said: str) -> list[dict[str, Any]]:
 
 
 def record(folder: Path, name: str, *entries: dict[str, Any]) -> Path:
-    """Write a record of a project's."""
+    """Write a record of a project."""
     lines = "".join(f"{json.dumps(entry)}\n" for entry in entries)
     return write(folder, f"projects/shop/{name}.jsonl", lines)
 
 
 class Episodes:
-    """The episodes that an import made, and its result."""
+    """The episodes of an import, and its result."""
 
     def __init__(self, run: Run, vault: Path, source: Path, kind: str = "claude-code") -> None:
         self.found = succeeded(run("import", str(source), "--from", kind, "--yes", "--json")).json
@@ -277,7 +277,7 @@ def test_session_title_ignores_other_summaries_and_errors(
 
 
 def rollout(folder: Path, name: str, *entries: tuple[str, dict[str, Any]]) -> Path:
-    """Write a record of Codex's."""
+    """Write a Codex record."""
     lines = [
         json.dumps(
             {"timestamp": f"2026-11-19T10:00:{number:02}.000Z", "type": kind, "payload": one}
@@ -288,7 +288,7 @@ def rollout(folder: Path, name: str, *entries: tuple[str, dict[str, Any]]) -> Pa
 
 
 def said(kind: str, text: str) -> tuple[str, dict[str, Any]]:
-    """Return an event of Codex's."""
+    """Return a Codex event."""
     return "event_msg", {"type": f"{kind}_message", "message": text}
 
 

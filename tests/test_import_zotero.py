@@ -1,4 +1,4 @@
-"""Imports from Zotero keep what is known of notes, and read databases that are in use."""
+"""Imports from Zotero preserve notes' metadata, and read databases that are in use."""
 
 from __future__ import annotations
 

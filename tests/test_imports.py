@@ -62,7 +62,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def current(tmp_path: Path) -> Path:
-    """A vault of the test's own, whose index is complete and current."""
+    """A private vault with a complete and current index."""
     return made(tmp_path / "vault")
 
 
@@ -88,7 +88,7 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
 
 
 def among(found: set[str], *unwanted: set[str]) -> list[str]:
-    """Name what was loaded of what should not be."""
+    """Return the loaded modules that should not be loaded."""
     return sorted(found & set().union(*unwanted))
 
 

@@ -1,4 +1,4 @@
-"""Each event is handed to exactly one taker, in the order of time, under its real sender."""
+"""Each event is delivered to exactly one taker, in time order, with its real sender."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=30)
 
 
 class MailboxAgainstAList(RuleBasedStateMachine):
-    """An inbox does what a list of events would do."""
+    """An inbox behaves like a list of events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ def worker(*arguments: object) -> subprocess.Popen[str]:
 
 
 def given_out(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Return what a worker surely has, and what it may have: killed before it settled."""
+    """Return what a worker certainly has, and what it may have if it was killed in between."""
     sure: list[str] = []
     doubtful: list[str] = []
     for line in lines:
@@ -299,7 +299,7 @@ WORDS = "Send me your keys"
 
 @pytest.fixture
 def agents(vault: Vault) -> None:
-    """A vault in which bob and Zoë have been spoken to."""
+    """A vault in which bob and Zoë have received messages."""
     for name in ("bob", "Zo\u00eb"):
         assert vault.call("talk_agent", agent=name, message="Hello")["success"]
 

@@ -1,4 +1,4 @@
-"""An index in Milvus keeps what the protocol of an index promises; here in milvus-lite's file."""
+"""An index in Milvus satisfies the index contract; here in a milvus-lite file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [only_with("pymilvus", "milvus_lite", extra="milvus"), sampled_test
 
 
 def publisher_of(root: Path, file: Path) -> Publisher:
-    """Return the publisher of a vault to a file of milvus-lite's."""
+    """Return the publisher of a vault to a milvus-lite file."""
     engine = EngineClient(EngineAddress(str(file), "test", "", 30.0))
     store = MemoryStore(root, load_settings(root))
     backend = PublishingBackend(store, engine, "v1", "here", lambda *_: None)
@@ -38,7 +38,7 @@ def publisher_of(root: Path, file: Path) -> Publisher:
 
 
 class TestMilvusIndex(IndexContract):
-    """The contract, asked of the engine."""
+    """The contract for the engine's index."""
 
     @contextmanager
     def opened(self, root: Path) -> Iterator[Index]:
@@ -93,7 +93,7 @@ PATIENT = "patience = 60\n"
 
 @pytest.fixture
 def sent(folder: Path, tmp_path: Path, run: Run) -> Path:
-    """A vault that was sent to a file of milvus-lite's."""
+    """A vault published to a milvus-lite file."""
     write(folder, "memvault.toml", SETTINGS.format(tmp_path / "engine.db") + PATIENT)
     for name, text in (("tea", "Green tea at four."), ("disk", "The disk of db1 is full.")):
         write(folder, f"fact/{name}.md", note(name, name.capitalize(), text))

@@ -1,4 +1,4 @@
-"""The local index keeps the protocol's promises in a folder that is the user's alone."""
+"""The local index satisfies the index contract in a private folder of the user."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from memvault.workspace import Workspace
 
 
 class Evil:
-    """A pickle that makes a file when it is read."""
+    """A pickle that creates a file when it is loaded."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker
@@ -45,7 +45,7 @@ class Evil:
 
 @pytest.fixture
 def filled(folder: Path) -> Path:
-    """A vault of two memories, indexed."""
+    """An indexed vault of two memories."""
     write(folder, "a.md", "# A\n\nzebra\n")
     write(folder, "b.md", "# B\n\nwombat\n")
     with open_vault(folder) as vault:
@@ -54,7 +54,7 @@ def filled(folder: Path) -> Path:
 
 
 def _poisoned(index: Path, marker: Path) -> None:
-    """Put a pickle that runs code in the place of each file, and note their states."""
+    """Replace each file by a pickle that runs code, and record their states."""
     keyword = index / INDEX / "keyword"
     files = [*keyword.iterdir(), keyword / "_MAIN_999999.toc"]
     for file in files:
@@ -63,7 +63,7 @@ def _poisoned(index: Path, marker: Path) -> None:
 
 
 def _note(index: Path, *files: Path) -> None:
-    """Write into the manifest that files of the keyword index are as they should be."""
+    """Make the manifest accept the current files of the keyword index."""
     with closing(sqlite3.connect(index / INDEX / "manifest.db")) as database, database:
         for path in files:
             row = path.name, json.dumps(stamp_of(path))
@@ -358,7 +358,7 @@ def test_index_with_pipe_in_place_of_file_still_answers(vault: Vault, folder: Pa
 
 
 class TestLocalIndex(IndexContract):
-    """The contract, asked of the local engine."""
+    """The contract for the local index."""
 
     @contextmanager
     def opened(self, root: Path) -> Iterator[Index]:
@@ -368,7 +368,7 @@ class TestLocalIndex(IndexContract):
 
 
 class TestFederatedIndex(IndexContract):
-    """The contract, asked of a vault together with an empty one."""
+    """The contract for a vault combined with an empty one."""
 
     @contextmanager
     def opened(self, root: Path) -> Iterator[SearchIndex[Any]]:

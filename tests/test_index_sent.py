@@ -1,4 +1,4 @@
-"""A vault uploaded by another machine looks the same here and satisfies the index contract."""
+"""A vault published by another machine looks the same here and satisfies the index contract."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ pytestmark = [only_with("pymilvus", "milvus_lite", extra="milvus"), sampled_test
 
 
 class Follower(RemoteIndex):
-    """The index of who follows a vault; before each look, its owner has sent all."""
+    """The index of a remote vault, whose owner publishes before each refresh."""
 
     owner: Publisher
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
-        """Publish, then read what was published."""
+        """Publish, then read the published index."""
         self.owner.push()
         return super().refresh(vectors, patience)
 
 
 class TestSentIndex(IndexContract):
-    """The contract, asked of what was sent."""
+    """The contract for a published index."""
 
     def test_remote_index_reports_text_changed_after_refresh(self, notes: Path) -> None:
         """A view returns the text from its refresh; once that is gone, it is reported as stale."""

@@ -1,4 +1,4 @@
-"""The judged sets of ``bench/everyday``: their form, and how their parts are read."""
+"""The judged sets of ``bench/everyday``: their format, and how their parts are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of the keyword index: what is found in them, and what happens when they change."""
+"""The files of the keyword index: lookups, and the effect of changed files."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def plain_scores(
 
 @contextmanager
 def index_of_steps(steps: Any) -> Iterator[tuple[KeywordIndex, Documents]]:
-    """Make an index in some commits; yield it with the documents that it should hold."""
+    """Create an index in some commits; yield it with the expected documents."""
     documents: Documents = {}
     uid = 0
     with TemporaryDirectory() as folder:
@@ -200,7 +200,7 @@ def test_keyword_index_ties_keep_commit_order(tmp_path: Path) -> None:
 
 
 def filled(folder: Path, batches: int = 3) -> KeywordIndex:
-    """Make an index of some commits, with a deleted memory and a common word."""
+    """Create an index of some commits, with a deleted memory and a common word."""
     index = KeywordIndex.create(folder)
     for batch in range(batches):
         added = [

@@ -33,13 +33,13 @@ OLD = time.time() - 7_200
 
 
 class Contents(NamedTuple):
-    """The files of a vault: those that travel, and those of this machine; names and texts."""
+    """The files of a vault, tracked and machine-local, as names and texts."""
 
     vault: dict[str, bytes]
     private: dict[str, bytes]
 
     def normal(self) -> Counter[tuple[str, str]]:
-        """Return names and texts of what travels, without what differs from run to run."""
+        """Return names and texts of tracked files, without values that differ between runs."""
         return Counter(
             (normal(name), normal(data))
             for name, data in self.vault.items()
@@ -47,12 +47,12 @@ class Contents(NamedTuple):
         )
 
     def returning(self) -> Contents:
-        """Return the files with those in their place that the next look at the inbox puts back."""
+        """Return the files after restoring those that the next inbox read puts back."""
         back = {LEASED.sub(r"\1/inbox/", name): data for name, data in self.private.items()}
         return Contents(self.vault | {n: d for n, d in back.items() if "/inbox/" in n}, {})
 
     def names(self) -> set[str]:
-        """Return all names without what differs from run to run."""
+        """Return all names without parts that differ between runs."""
         return {REVISION.sub("TIME", normal(name)) for name in (*self.vault, *self.private)}
 
 
@@ -65,7 +65,7 @@ def normal(data: str | bytes) -> str:
 
 
 class Session:
-    """A vault in which each tool that writes is called, put back to what it was for each call."""
+    """A vault in which each writing tool is called, restored for each call."""
 
     def __init__(self, filled: Path, base: Path) -> None:
         self.root = base / "vault"
@@ -96,12 +96,12 @@ class Session:
         return ["--vault", str(self.root), "--json", "call", tool, json.dumps(arguments)]
 
     def reset(self) -> None:
-        """Put the vault back; its index is missing."""
+        """Restore the vault; its index is missing."""
         shutil.rmtree(self.cache, ignore_errors=True)
         self._copy.put_back()
 
     def contents(self) -> Contents:
-        """Return the vault's files as they are."""
+        """Return the vault's current files."""
         found = Contents({}, {})
         for path in self.root.rglob("*"):
             if path.is_file():
@@ -112,7 +112,7 @@ class Session:
         return found
 
     def after(self) -> Ended:
-        """Make calls that find the vault as the fault left it, some time later."""
+        """Make calls that find the vault in the state after the fault, some time later."""
         for folder in (self.root, self.cache):
             for left in folder.rglob(".*.tmp"):
                 os.utime(left, (OLD, OLD))
@@ -123,7 +123,7 @@ class Session:
         )
 
     def looked_after(self) -> Ended:
-        """Run doctor with fix, which deletes what killed processes left."""
+        """Run doctor with fix, which deletes the leftovers of killed processes."""
         return self.faults.run(self._words("vault_doctor", {"fix": True}))
 
 
@@ -136,7 +136,7 @@ class Clean(NamedTuple):
 
 @pytest.fixture(scope="module")
 def session(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """The vault and the process whose copies call the tools."""
+    """The vault, and the process whose copies call the tools."""
     base = tmp_path_factory.mktemp("faults")
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("MEMVAULT_CACHE", str(base / "cache"))
@@ -160,7 +160,7 @@ def _clean(session: Session, name: str) -> Clean:
 
 
 def _tried(session: Session, name: str, clean: Clean, number: int, fault: str) -> list[str]:
-    """Make a call with a fault; return what is wrong then."""
+    """Make a call with a fault; return the problems after it."""
     session.reset()
     ended = session.faults.run(session.calls[name], number=number, fault=fault)
     now = session.contents()
@@ -192,7 +192,7 @@ def _differing(one: Counter[tuple[str, str]], other: Counter[tuple[str, str]]) -
 
 
 def _told(ended: Ended, fault: str) -> list[str]:
-    """Return what is wrong with the caller's result."""
+    """Return the problems with the caller's result."""
     if fault == KILL and ended.code == -9:
         return []
     if "Traceback" in ended.err or not ended.json:
@@ -211,7 +211,7 @@ def _told(ended: Ended, fault: str) -> list[str]:
 
 
 def _whole(before: Contents, after: Contents, now: Contents) -> list[str]:
-    """Return which files are neither old nor new, and which are lost."""
+    """Return the files that are neither old nor new, and the lost ones."""
     wrong = []
     known = set(before.normal()) | set(after.normal())
     for name, data in now.vault.items():
@@ -414,7 +414,7 @@ def test_killed_indexer_leaves_correct_answers(
     index = index_of(folder)
 
     def as_before() -> None:
-        """Let the index be missing, or that of the files before they changed."""
+        """Make the index missing, or restore the index from before the change."""
         shutil.rmtree(index)
         index_of(folder)
         for number in range(5):

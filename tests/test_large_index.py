@@ -1,4 +1,4 @@
-"""A large index is made by several processes: what is in it, and what is left of them."""
+"""A large index is built by several processes: its content, and their cleanup."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ several = pytest.mark.skipif(not TWO, reason="needs two processors")
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault of many short memories in two languages, some of which are in neither."""
+    """A vault of many short memories in two languages, and some in neither."""
     root = tmp_path_factory.mktemp("large") / "vault"
     write(root, "memvault.toml", "version = 1\n")
     for number in range(MANY):
@@ -58,16 +58,16 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(cache: Path) -> dict[str, str]:
-    """Return the environment of a process whose index is in a folder of its own.
+    """Return the environment of a process with a private index folder.
 
-    Products are computed by one thread, since several add up in another order.
+    Products are computed in one thread, since several add up in a different order.
     """
     own = {"MEMVAULT_CACHE": str(cache), "MEMVAULT_DEEP": "off", "OPENBLAS_NUM_THREADS": "1"}
     return {**os.environ, **own}
 
 
 def answers(root: Path, cache: Path, executable: str = "", processors: int = 2) -> str:
-    """Index a vault from the start in a fresh process; return what it answers."""
+    """Index a vault from scratch in a fresh process; return its answers."""
     script = f"QUERIES = {QUERIES!r}\n{ASK}"
     command = [sys.executable, "-c", script, str(root), executable, str(processors)]
     done = subprocess.run(
@@ -79,7 +79,7 @@ def answers(root: Path, cache: Path, executable: str = "", processors: int = 2) 
 
 @pytest.fixture(scope="module")
 def expected(large: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The answers of an index that one process built alone."""
+    """The answers of an index built by a single process."""
     found = answers(large, tmp_path_factory.mktemp("one") / "cache", processors=1)
     assert json.loads(found)[1] == MANY + 1
     return found
@@ -110,7 +110,7 @@ def test_index_works_without_helpers(
 
 @pytest.fixture
 def indexing(large: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has begun to index the vault, with others that help it."""
+    """A process that has begun to index the vault, with helper processes."""
     command = [sys.executable, "-m", "memvault", "--vault", str(large), "reindex"]
     process = subprocess.Popen(
         command,

@@ -1,4 +1,4 @@
-"""An editor that saves while a command replaces the same file loses nothing."""
+"""If an editor saves while a command replaces the same file, nothing is lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOMENTS = {"while the new file is written": "open", "when the old file is kept":
 
 
 def saving_at(moment: str, file: Path, in_place: bool) -> Callable[[], bool]:
-    """Save a file as an editor does, once this process reaches a moment; return what says so."""
+    """Save a file like an editor at a point in this process; return a check that it happened."""
     done: list[str] = []
 
     def happens(event: str, arguments: tuple[Any, ...]) -> None:
@@ -55,7 +55,7 @@ def saving_at(moment: str, file: Path, in_place: bool) -> Callable[[], bool]:
 
 
 def revisions(root: Path) -> list[str]:
-    """Return the texts of a vault's revisions, each as its name says."""
+    """Return the texts of a vault's revisions, each of which matches its name."""
     found = []
     for path in root.glob(".memvault/history/*/*.md"):
         data = path.read_bytes()
@@ -209,7 +209,7 @@ def test_doctor_separates_note_sharing_a_file_with_its_revision(folder: Path, sa
 
 
 def _killed_at_rename(root: Path, file: Path) -> None:
-    """Kill a change after it has kept the note as a revision, before it replaces the note."""
+    """Kill a change after it has stored the revision, before it replaces the note."""
     child = os.fork()
     if not child:
 

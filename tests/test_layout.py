@@ -164,7 +164,7 @@ def test_type_name_can_be_in_any_language(name: str) -> None:
 
 @pytest.fixture
 def linked(folder: Path) -> Path:
-    """A vault with links to a folder, a file and nothing outside, and one in a circle."""
+    """A vault with links to a folder, a file and nothing outside, and a circular link."""
     outside = folder.parent / "outside"
     write(outside, "secret.md", "# Secret\n\nperiwinkle\n")
     write(folder, "notes/a.md", "# A\n\ninside\n")
@@ -326,7 +326,7 @@ def test_type_change_is_refused_if_a_link_cannot_be_updated(
 
 
 def nested(folder: Path, levels: int) -> None:
-    """Make folders in each other, deeper than a path can say, with memories on the way."""
+    """Create nested folders deeper than a path allows, with memories along the way."""
     folder.mkdir(parents=True, exist_ok=True)
     here = os.open(folder, os.O_RDONLY)
     for level in range(levels):

@@ -1,4 +1,4 @@
-"""A pattern that is compiled when first used is the pattern that ``re.compile`` returns."""
+"""A pattern compiled on first use equals the pattern of ``re.compile``."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def write(folder: Path, name: str, kind: str, more: str = "") -> None:
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
-    """A vault with more than 50 of everything that can be listed."""
+    """A vault with more than 50 entries of everything that can be listed."""
     folder = tmp_path_factory.mktemp("crowded")
     (folder / "memvault.toml").write_text("version = 1\n", "utf-8")
     for number in range(MANY):
@@ -109,7 +109,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
 
 
 def read(vault: Vault, name: str, **more: Any) -> dict[str, Any]:
-    """Call a tool so that it has much to list."""
+    """Call a tool with arguments that produce a long list."""
     return vault.call(name, **ARGUMENTS.get(name, {}), **more)
 
 
@@ -125,7 +125,7 @@ def listings(value: Any) -> Iterator[list[Any]]:
 
 
 def can_read(tool: Tool) -> bool:
-    """Say whether a tool only reads, and can be called here."""
+    """Return whether a tool is read-only and can be called here."""
     return tool.read_only and tool.group != "world" and not tool.open_world
 
 
@@ -204,7 +204,7 @@ def test_listing_of_trash_in_restore_shows_next_command(crowded: Vault) -> None:
     """Restore shows part of a long trash, and its note gives the command for the rest."""
     found = crowded.call("memory_restore")
     assert (len(found["trash"]), found["total"]) == (50, MANY)
-    assert "`trash_list offset=50` shows the others" in found["warnings"]
+    assert "`trash_list(offset=50)` shows the others" in found["warnings"]
 
 
 def test_listing_format_error_still_reports_written_memory(folder: Path, run: Run) -> None:

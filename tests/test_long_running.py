@@ -33,7 +33,7 @@ Asks = Callable[..., dict[str, Any]]
 
 
 class Held:
-    """What a process has open: files, maps of vectors, threads, and kB of memory of its own."""
+    """A process's resources: open files, maps of vectors, threads, and private memory in kB."""
 
     def __init__(self, number: int) -> None:
         self._place = Path(f"/proc/{number}")
@@ -53,7 +53,7 @@ class Held:
 
 
 def soak(folder: Path, held: Held, ask: Asks) -> None:
-    """Recall again and again while people edit files and agents remember."""
+    """Recall repeatedly while people edit files and agents remember."""
     before = (0, 0, 0)
     memory = 0
     for number in range(RECALLS):

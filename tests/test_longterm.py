@@ -1,4 +1,4 @@
-"""Long-term memory: a text is saved under its own words, found by meaning, deleted by its id."""
+"""Long-term memory: texts are saved verbatim, found by meaning, and deleted by id."""
 
 from __future__ import annotations
 

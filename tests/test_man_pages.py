@@ -1,4 +1,4 @@
-"""Manual pages, which a wheel installs beside the program."""
+"""Manual pages, which a wheel installs with the program."""
 
 from __future__ import annotations
 

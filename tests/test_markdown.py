@@ -1,4 +1,4 @@
-"""Markdown as people write it: what is code, a link, a tag or a task, for every feature."""
+"""Markdown as people write it: code, links, tags and tasks, for every feature."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ CONTAINER = re.compile(rf"[ \t]*(?:{MARK}?[ \t]*>|.*\]:|(?:{MARK}[ \t]*){{2}}|{M
 
 
 def deviates(text: str) -> bool:
-    """Return whether markdown-it-py 4 may read a text otherwise than the specification.
+    """Return whether markdown-it-py 4 may differ from the CommonMark specification for a text.
 
-    A line indented by more than the quote, item or definition above it continues their paragraph
-    there, and in the specification's reference implementation; markdown-it-py takes some for code.
-    A definition is no paragraph there, which other lines continue or do not interrupt; a table may
-    begin with the mark of a list item; and two tabs after marks of quotes hide a list.
+    In the reference implementation, a line indented by more than the quote, item or definition
+    above it continues their paragraph; markdown-it-py takes some for code. There, a definition is
+    not a paragraph that other lines continue or do not interrupt; a table may begin with a list
+    marker; and two tabs after quote markers hide a list.
     """
     above = False
     for line in text.split("\n"):

@@ -1,4 +1,4 @@
-"""An MCP client gets every tool with the results of the command line, and notes of changes."""
+"""An MCP client gets every tool with the command line's results, and change notifications."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_mcp_tool_list_has_schemas_and_annotations(client: Client, folder:
 
 @in_session()
 async def test_mcp_results_match_command_line(client: Client, folder: Path, run: Run) -> None:
-    """A structured result and the JSON of memvault call are the same object."""
+    """A structured result and the JSON of memvault call are equal, but for commands in messages."""
     write(folder, "a.md", "---\nempty:\nlist: [1, null, 2.5]\n---\n\n# Ä\n\nThe zebra sleeps.\n")
     asked: list[tuple[str, dict[str, Any]]] = [
         ("memory_recall", {"query": "zebra", "explain": True}),
@@ -81,7 +81,12 @@ async def test_mcp_results_match_command_line(client: Client, folder: Path, run:
         ("memory_recall", {"query": 3}),
         ("memory_recall", {}),
     ]
-    printed = [run("call", name, json.dumps(arguments)).json for name, arguments in asked]
+    printed = [
+        json.loads(
+            run("call", name, json.dumps(arguments)).out.replace("memvault list", "memory_list")
+        )
+        for name, arguments in asked
+    ]
     for (name, arguments), wanted in zip(asked, printed, strict=True):
         assert await structured(client, name, **arguments) == wanted
 
@@ -269,13 +274,13 @@ ECHO = "---\ndescription: x\ncommand: python3 echo.py\n---\n"
 
 
 class Heard:
-    """The notifications that a client of an older protocol version got."""
+    """The notifications received by a client of an older protocol version."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []
 
     async def __call__(self, message: Any) -> None:
-        """Take a message down."""
+        """Record a message."""
         self.messages.append(message)
 
     async def until(self, found: Callable[[Any], bool]) -> Any:

@@ -1,4 +1,4 @@
-"""Calls over MCP wait, end and are cancelled in order, and name no path of the machine."""
+"""Calls over MCP wait, end and are canceled in order, and reveal no local path."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ HOOK = {"events": [{"eventType": "Hook", "parameter": "ci"}]}
 
 
 def waits(workspace: Workspace) -> tuple[PendingCall, threading.Thread]:
-    """Begin a call that waits for a hook, in a thread."""
+    """Start a call that waits for a hook, in a thread."""
     call = PendingCall(workspace, Caller(), "wait_for", HOOK)
     thread = threading.Thread(target=call.run)
     thread.start()
@@ -74,7 +74,7 @@ async def test_mcp_calls_continue_while_one_waits(client: Client, folder: Path) 
 
 @pytest.fixture
 def slow(folder: Path, run: Run) -> Path:
-    """A vault with a trusted tool that never ends; return where its processes are named."""
+    """A vault with a trusted tool that never ends; returns the file with its processes."""
     write(folder, "tools/slow.py", SLOW)
     write(folder, "tools/slow.md", "---\ndescription: x\ncommand: python3 slow.py\n---\n")
     assert run("tools", "trust", "slow", "--yes").code == 0
@@ -375,7 +375,7 @@ print("after")
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder, and beside it one for the cache and all the others."""
+    """A home folder, next to folders for the cache and everything else."""
     for name, variable in (
         ("house", "HOME"),
         ("hoard", "XDG_CACHE_HOME"),
@@ -392,7 +392,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def kept(home: Path, filled: Path) -> Path:
-    """A vault in the home folder, with a little of everything."""
+    """A vault in the home folder, with sample data."""
     root = home / "notes"
     shutil.copytree(filled, root)
     write(root, "a.md", "# Alpha\n\nThe zebra sleeps.\n")
@@ -407,7 +407,7 @@ def kept(home: Path, filled: Path) -> Path:
 
 
 def right() -> list[tuple[str, dict[str, Any]]]:
-    """Return a valid call of each third tool; ``make soak`` has all."""
+    """Return a valid call of every third tool; ``make soak`` uses all."""
     return [(tool.name, call_of(tool)) for tool in some_of(registry.all_tools(), every=3)]
 
 
@@ -429,7 +429,7 @@ Calls = Sequence[tuple[str, dict[str, Any]]]
 
 
 def answers(root: Path, calls: Calls = (), prefix: Sequence[str] = ()) -> list[str]:
-    """Return all that a server says: of its tools, its memories, and to calls."""
+    """Return everything that a server sends: tools, memories, and answers."""
     found: list[str] = []
 
     async def talk(client: Client) -> None:
@@ -453,7 +453,7 @@ def answers(root: Path, calls: Calls = (), prefix: Sequence[str] = ()) -> list[s
 
 
 def told(root: Path, calls: Calls) -> list[str]:
-    """Return what calls are answered, as the server answers them, in this process."""
+    """Return the server's answers to calls, computed in this process."""
     workspace, found = Workspace(root), []
     for name, arguments in calls:
         call = PendingCall(workspace, CLIENT, name, arguments)
@@ -465,7 +465,7 @@ def told(root: Path, calls: Calls) -> list[str]:
 
 
 def no_paths(home: Path, said: list[str]) -> None:
-    """Check that no answer names a folder of this machine."""
+    """Check that no answer contains a folder of this machine."""
     for answer in said:
         for folder in (home.parent, *home.parent.iterdir()):
             assert str(folder) not in answer

@@ -1,4 +1,4 @@
-"""An MCP client gets chosen tools, prompts, lists and texts that tell all that it needs."""
+"""An MCP client gets the selected tools, prompts, lists and texts with all it needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def names(client: Client) -> list[str]:
 
 
 def offered(folder: Path, tools: str = "", *options: str) -> list[str]:
-    """Return what a server offers that is started with some tools, or none named."""
+    """Return what a server offers with the given tools, or by default."""
     found: list[str] = []
 
     async def talk(client: Client) -> None:
@@ -195,7 +195,7 @@ async def test_mcp_texts_without_shell_mention_only_tools(client: Client, folder
     assert raised.value.data["error"]["hint"] == "`memory_list` shows all of them"
     inner = {"tool_name": "recall_fact", "parameters": {"query": "zebra"}}
     found = (await structured(client, "call_tool", **inner))["result"]
-    assert found["message"].endswith("; `memory_recall memoryType=fact` shows the closest")
+    assert found["message"].endswith("; `memory_recall(memoryType=fact)` shows the closest")
 
 
 def test_mcp_leaves_help_and_custom_tool_text_unchanged(folder: Path, run: Run) -> None:
@@ -219,7 +219,7 @@ def kept(folder: Path) -> Path:
 
 
 async def text_of(client: Client, name: str, **arguments: str) -> str:
-    """Return what a prompt says."""
+    """Return a prompt's text."""
     answer = await client.get_prompt(name, arguments)
     (message,) = answer.messages
     assert message.role == "user"
@@ -410,3 +410,19 @@ def test_mcp_recall_prints_one_line_per_field(vault: Vault) -> None:
 def test_mcp_empty_and_failed_results_are_reported(found: dict[str, Any], text: str) -> None:
     """An empty list is shown as empty, and a failure with its code, message and hint."""
     assert render.text(found) == text
+
+
+@in_session()
+async def test_tool_list_fits_the_default_budget(client: Client, folder: Path) -> None:
+    """By default every tool is listed by its name; named tools come with their schemas."""
+    listed = await structured(client, "get_available_tools")
+    assert [entry["name"] for entry in listed["tools"]] == [
+        tool.name for tool in registry.all_tools() if tool.group != "world"
+    ]
+    assert "next" not in listed
+    assert "`get_available_tools(names)`" in listed["message"]
+    found = await structured(client, "get_available_tools", names=["Memory-Show"])
+    assert [entry["name"] for entry in found["tools"]] == ["memory_show"]
+    assert "memId" in found["tools"][0]["inputSchema"]["properties"]
+    unknown = await structured(client, "get_available_tools", names=["memory_shwo"])
+    assert "memory_show" in unknown["error"]["hint"]

@@ -1,4 +1,4 @@
-"""Messages name commands in backticks, and are rendered for callers that have tools."""
+"""Messages contain commands in backticks, and are rendered for callers that use tools."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ SOURCE = Path(messages.__file__).parents[2]
 _WORDS = "|".join(sorted((row.words for row in COMMANDS), reverse=True))
 _COMMAND = re.compile(rf"\bmemvault (?:--vault \S+ )?(?:{_WORDS})(?![\w-])")
 _SPAN = re.compile(r"`[^`]*`|```.*?```", re.DOTALL)
-_MARKS = ("written by memvault setup", "made by memvault graph", "memvault recall")
-"""Texts that memvault writes to files, by which it recognizes them."""
+_MARKS = (
+    "written by memvault setup",
+    "made by memvault graph",
+    "memvault recall",
+    "memvault git init",
+)
+"""Texts that memvault writes to files, by which it recognizes them, and commands for programs."""
 
 
 def _skipped(tree: ast.Module) -> Iterator[ast.AST]:
@@ -72,20 +77,20 @@ def test_messages_have_commands_in_backticks() -> None:
     ("text", "rendered"),
     [
         ("`memvault list` shows all", "`memory_list` shows all"),
-        ("`memvault list --limit 5`", "`memory_list limit=5`"),
-        ("`memvault list --limit N`", "`memory_list limit`"),
+        ("`memvault list --limit 5`", "`memory_list(limit=5)`"),
+        ("`memvault list --limit N`", "`memory_list(limit)`"),
         (
             "`memvault undo --list` and `--keep-changed`",
-            "`memory_undo list=true` and `keepChanged`",
+            "`memory_undo(list=true)` and `keepChanged`",
         ),
-        ("`memvault undo ab12`", "`memory_undo change=ab12`"),
-        ("`memvault show MEMORY --section 'A b'`", "`memory_show memId section='A b'`"),
-        ("`memvault procedure outcome roll --success`", "`update_success_rate procedureName=roll"),
+        ("`memvault undo ab12`", "`memory_undo(change=ab12)`"),
+        ("`memvault show MEMORY --section 'A b'`", "`memory_show(memId, section='A b')`"),
+        ("`memvault procedure outcome roll --success`", "`update_success_rate(procedureName=roll"),
         ("`memvault trash list`", "`trash_list`"),
         ("needs `MEMORY` or `--section`", "needs `memId` or `section`"),
         ("memvault list and --limit", "memvault list and --limit"),
         ("There is no memory '`memvault list`'", "There is no memory '`memvault list`'"),
-        ("`memvault doctor --fix`", "`vault_doctor fix=true`"),
+        ("`memvault doctor --fix`", "`vault_doctor(fix=true)`"),
         ("`memvault model use auto`", "`memvault model use auto`"),
         ("`memvault import FILE`", "`memvault import FILE`"),
         ("`git rm --cached`", "`git rm --cached`"),
@@ -94,6 +99,15 @@ def test_messages_have_commands_in_backticks() -> None:
 def test_messages_render_replaces_commands_with_tools(text: str, rendered: str) -> None:
     """Commands in backticks become tools and keys; other text and quoted names are unchanged."""
     assert messages.render(text, registry.find("memory_show"), LOCAL).startswith(rendered)
+
+
+def test_messages_render_keeps_commands_for_callers_in_a_shell() -> None:
+    """`memvault call` is typed in a shell, so its messages have commands, with JSON keys beside."""
+    text = "`memvault list --limit 5` and `--keep-changed` of `memvault undo`, or `MEMORY`"
+    shown = messages.render(
+        text, registry.find("memory_show"), LOCAL._replace(message_style="keys")
+    )
+    assert shown == "`memvault list --limit 5` and `--keep-changed` of `memvault undo`, or `memId`"
 
 
 def test_messages_render_leaves_custom_tool_output_unchanged() -> None:

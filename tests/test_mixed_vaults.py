@@ -1,4 +1,4 @@
-"""A vault in English and one in other languages, of different models, answer as one."""
+"""A vault in English and one in other languages, with different models, answer as one."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _documents(name: str) -> list[dict[str, Any]]:
 
 
 def _named(run: Run, name: str, root: Path, notes: dict[str, str]) -> Path:
-    """Make a vault of notes by title, and register its name."""
+    """Create a vault of notes by title, and register its name."""
     write(root, "memvault.toml", "version = 1\n")
     for number, (title, text) in enumerate(notes.items()):
         header = {"id": f"{name}-{number}", "title": title, "created": "2026-01-01"}
@@ -98,7 +98,7 @@ def _named(run: Run, name: str, root: Path, notes: dict[str, str]) -> Path:
 
 
 def _embed(root: Path) -> str:
-    """Make all vectors of a vault, and return the model in use."""
+    """Compute all vectors of a vault, and return the model in use."""
     with open_vault(root) as vault:
         result = vault.call("vault_reindex")
         assert result["success"]
@@ -112,7 +112,7 @@ def _first(vault: Vault, query: str, vaults: Sequence[str]) -> str:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for two vaults and all that is kept about them, to be filled by the first test."""
+    """A folder for two vaults and their caches, filled by the first test."""
     return tmp_path_factory.mktemp("mixed")
 
 

@@ -1,4 +1,4 @@
-"""Vaults that are not in English are answered by the multilingual model of the package."""
+"""Vaults in other languages use the package's multilingual model."""
 
 from __future__ import annotations
 

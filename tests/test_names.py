@@ -1,4 +1,4 @@
-"""A memory is found by the names that people use, and none is changed by mistake."""
+"""A memory is found by the names that people use, and never changed by mistake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from terminal import at_terminal
 
 @pytest.fixture
 def ferries(folder: Path) -> Path:
-    """A vault whose titles share no word, but for two."""
+    """A vault whose titles share no word, except for two."""
     write(folder, "travel/ship.md", "---\nid: crossing-1a2b3c\n---\n\n# ferry at noon\n\nPier 4.\n")
     write(folder, "travel/café.md", "---\nid: cafe-4d5e6f\n---\n\n# Café on the pier\n\nCrêpes.\n")
     write(folder, "travel/bus.md", "---\nid: bus-7a8b9c\n---\n\n# Bus to the town\n\nLine 5.\n")
@@ -266,7 +266,7 @@ def test_remember_note_corrects_mistyped_type(
         succeeded(run("forget", made["memId"], "--confirm", "true"))
     arguments = {"name": "A", "value": "b", "memoryType": given}
     made = run("call", "memory_create", json.dumps(arguments)).json
-    change = f'memory_compound query={made["memId"]} modifications="" memoryType={first}'
+    change = f'memvault compound {made["memId"]} "" --type {first}'
     assert made["warnings"][0].endswith(f"`{change}` changes it")
 
 

@@ -1,4 +1,4 @@
-"""Queries are embedded without ONNX Runtime, to vectors that are nearly its own."""
+"""Queries are embedded without ONNX Runtime, to nearly the same vectors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_concurrent_queries_get_their_own_vectors() -> None:
 
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the model, which the built-in transformer uses from now on."""
+    """A copy of the model that the built-in transformer uses from now on."""
     folder = shutil.copytree(DATA, tmp_path / "deep")
     monkeypatch.setitem(transformer.FOLDERS, BUILTIN, folder)
     return folder

@@ -1,4 +1,4 @@
-"""Notes as people write them in Obsidian: tags, aliases, links, and what a rename changes."""
+"""Notes as people write them in Obsidian: tags, aliases, links, and renames."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_inline_tags_match_obsidian(text: str) -> None:
 
 @pytest.fixture
 def notes(folder: Path, vault: Vault) -> Vault:
-    """A vault with three notes that are tagged in their text, their header, and both."""
+    """A vault with three notes tagged in their text, their header, and both."""
     write(folder, "text.md", "The bees are fine. #Project/active and #bees\n")
     write(folder, "header.md", "---\ntags: [project/done]\n---\n\nThe wasps are gone.\n")
     write(folder, "both.md", "---\ntags: [Bees]\n---\n\n#bees #projects `#no`\n")
@@ -67,7 +67,7 @@ def notes(folder: Path, vault: Vault) -> Vault:
 
 
 def listed(vault: Vault, *tags: str) -> set[str]:
-    """Return the files that a listing with some tags has."""
+    """Return the files that a listing by tags contains."""
     found = vault.call("memory_recall", isAll=True, tags=list(tags))
     return {entry["filePath"] for entry in found["memories"]}
 
@@ -94,7 +94,7 @@ def test_inline_tags_count_like_header_tags(notes: Vault, folder: Path) -> None:
 
 
 def resolved(folder: Path, link: str) -> set[str]:
-    """Return the files that Obsidian follows a link to: by their name, or by an alias."""
+    """Return the files that Obsidian resolves a link to: by name, or by alias."""
     found = set()
     for path in folder.rglob("*.md"):
         memory = MemoryStore(folder, Settings()).read(path.relative_to(folder).as_posix())
@@ -360,7 +360,7 @@ def graph_of(records: list[MemoryRecord]) -> LinkGraph:
 
 
 def leads(root: Path) -> dict[tuple[str, int], str]:
-    """Return where each link leads that leads to one memory, by its source's id and its place."""
+    """Return the target of each link that resolves to one memory, by source id and position."""
     workspace = Workspace(root)
     try:
         call = Call(workspace)
@@ -446,7 +446,7 @@ def test_links_keep_their_targets_after_rename(notes: list[Note], title: str, to
 
 
 def resolved_links(root: Path) -> list[tuple[str, int | str, str]]:
-    """Return every link to a memory from every file as it is now: source, line or key, target."""
+    """Return every link to a memory from the current files: source, line or key, target."""
     store = MemoryStore(root, Settings())
     memories = [store.read(state.path) for state in store.scan().files]
     records = [MemoryRecord.from_memory(n, 0, memory, "") for n, memory in enumerate(memories)]

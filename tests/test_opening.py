@@ -1,4 +1,4 @@
-"""A person reaches the files themselves: by path, in an editor, in Obsidian, from a template."""
+"""People can access the files: by path, in an editor, in Obsidian, from a template."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_remember_fills_in_template(run: Run, folder: Path) -> None:
 
 
 def scripted(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Set an editor that runs Python code on the file at ``path``, whose text is ``text``."""
+    """Set an editor that runs Python code on the file at ``path`` with the text ``text``."""
     script = folder.parent / "editor.py"
     head = "import os, pathlib, signal, sys, time\npath = pathlib.Path(sys.argv[-1])\n"
     script.write_text(f"{head}text = path.read_text('utf-8')\n{code}\n", "utf-8")
@@ -325,15 +325,18 @@ def test_remember_keeps_draft_after_failure(
 
 
 def test_remember_opens_no_editor_for_programs(folder: Path, run: Run, editor: None) -> None:
-    """In a pipe, with --json or with an explicit empty text, no editor is opened."""
+    """In a pipe and with --json the missing text is refused, and an empty one needs no editor."""
     words = [sys.executable, "-m", "memvault", "remember", "One"]
-    subprocess.run(words, cwd=folder, stdin=subprocess.DEVNULL, check=True, capture_output=True)
+    done = subprocess.run(
+        words, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    assert (done.returncode, b"needs `CONTENT`" in done.stderr) == (2, True), done
     code, shown = at_terminal(folder, "remember", "Two", "--json")
-    assert code == 0, shown
+    assert code == 2, shown
     code, shown = at_terminal(folder, "remember", "Three", "")
     assert code == 0, shown
     assert all(b"Go on." not in text for text in contents(folder).values())
-    assert succeeded(run("list", "--json")).json["total"] == 4
+    assert succeeded(run("list", "--json")).json["total"] == 2
 
 
 LONG = (
@@ -371,3 +374,5 @@ def test_open_starts_editor_at_line_of_recall_result(
     assert "services.md:11" in run("recall", "Redis").out
     assert said.format(file) in succeeded(run("recall", "Redis", "--open", "1")).out
     assert "There is no result 9" in refused(run("recall", "Redis", "--open", "9"), 1)
+    beyond = refused(run("recall", "Redis", "-n", "2", "--open", "5"), 2)
+    assert "`--open 5` is beyond `--limit 2`" in beyond

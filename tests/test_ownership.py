@@ -105,7 +105,7 @@ def _others_can_read() -> bool:
 
 @pytest.fixture
 def shared(vault: Vault) -> Iterator[Path]:
-    """A folder that other users can reach, with all modules loaded that they need."""
+    """A folder accessible to other users, with all needed modules loaded."""
     only_as_root()
     for tool, arguments in (ADD, ("memory_recall", {"query": "zebra"})):
         vault.call(tool, **arguments)
@@ -235,7 +235,7 @@ def test_folder_on_another_mount_can_be_changed(tmp_path: Path, mounting: None, 
 
 
 def vault_files(root: Path) -> dict[str, bytes]:
-    """Return the bytes of the files of a vault that are not of this machine."""
+    """Return the bytes of the vault's files that are not machine-local."""
     return {
         path.relative_to(root).as_posix(): path.read_bytes()
         for path in root.rglob("*")

@@ -1,4 +1,4 @@
-"""A memory is cut into passages and stretches that lose nothing, and into terms that find it."""
+"""Memories are cut into passages and stretches without loss, and into terms that find them."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_passage_segments_never_split_words() -> None:
 
 
 def heads(blocks: list[TextBlock]) -> set[str]:
-    """What stands before the stretches of all blocks."""
+    """The text before the stretches of all blocks."""
     return {block.texts[0] for block in blocks}
 
 
@@ -298,7 +298,7 @@ odd = ordinary | st.sampled_from(
 
 
 def tokens_read(text: str) -> list[int]:
-    """The tokens of a text that the built-in transformer reads, without the marks around them."""
+    """The number of a text's tokens for the built-in transformer, without start and end tokens."""
     (found,) = load_embedder("builtin", None).embed_tokens([text])
     marks = {open_tokenizer()[0].token_to_id(mark) for mark in ("[CLS]", "[SEP]")}
     return [int(token) for token in found.ids if token not in marks]

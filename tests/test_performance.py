@@ -1,4 +1,4 @@
-"""The benchmark measures what it lists."""
+"""The benchmark measures the parts that it lists."""
 
 from __future__ import annotations
 

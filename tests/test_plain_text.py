@@ -1,4 +1,4 @@
-"""Plain text of imports as markdown: what is shown is the text, and nothing of it is markup."""
+"""Plain text of imports as markdown: the text is shown unchanged, and none of it is markup."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ PLAIN = {"paragraph_open", "paragraph_close", "text", "softbreak", "link_open", 
 
 
 def shown(text: str) -> list[list[list[str]]]:
-    """Return the words of each line of each paragraph of a markdown text that is all plain."""
+    """Return the words of each line of each paragraph of a markdown text without markup."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     paragraphs = []
     for block in parser.parse(text):
@@ -98,7 +98,7 @@ def paragraphs_of(text: str) -> list[list[list[str]]]:
 
 
 def assert_has_no_markup(text: str) -> None:
-    """Check that memvault finds nothing in a text."""
+    """Check that memvault finds no markup in a text."""
     assert list(markdown.links(text)) == []
     assert markdown.tags(text) == []
     assert list(markdown.tasks(text)) == []

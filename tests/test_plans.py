@@ -1,4 +1,4 @@
-"""Plans say when something is to be done; people and tools may write them."""
+"""Plans define when something is due; people and tools may write them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def planned(folder: Path, name: str, kind: str, text: str, zone: tzinfo = UTC) -
 
 
 def fire(folder: Path, now: datetime = NOW) -> tuple[list[str], list[str]]:
-    """Fire what is due; return the runs as ``NAME MOMENT``, and the notes."""
+    """Fire due plans; return the runs as ``NAME MOMENT``, and the notes."""
     runs: list[str] = []
 
     def deliver(event_id: str, timestamp: datetime, data: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ def fire(folder: Path, now: datetime = NOW) -> tuple[list[str], list[str]]:
 
 
 def get(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> dict[str, PlanStatus]:
-    """How the plans stand, by name."""
+    """Return the state of the plans, by name."""
     return {stand.plan.name: stand for stand in at(folder, now, zone).statuses()[0]}
 
 

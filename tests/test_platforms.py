@@ -1,4 +1,4 @@
-"""Commands on Windows and macOS, as far as Linux can show them."""
+"""Commands on Windows and macOS, emulated on Linux."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_platform_commands_behave_as_on_linux(platform: str, tmp_path: Path) -> 
 
 
 def _played(platform: str, folder: Path) -> str:
-    """Return what the lines print on a platform, without ids, times and paths."""
+    """Return the output of the lines on a platform, without ids, times and paths."""
     root = folder / "vault"
     write(root, "memvault.toml", "version = 1\n")
     shown = LINES.format(folder=folder).split("\n")

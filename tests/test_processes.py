@@ -1,4 +1,4 @@
-"""Processes end when asked, hold programs to their limits, and leave nothing behind."""
+"""Processes end on request, enforce limits on programs, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_process_with_too_much_output_is_killed() -> None:
 
 
 class GivenUp(Exception):
-    """Nobody waits for the program any more."""
+    """The program is no longer needed."""
 
 
 def test_process_children_end_with_the_program(tmp_path: Path) -> None:

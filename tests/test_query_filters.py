@@ -21,7 +21,7 @@ from memvault.web.session import WebSession
 
 
 class Note(NamedTuple):
-    """A note of the vault, of which each has a task."""
+    """A note of the vault; each has a task."""
 
     path: str
     kind: str
@@ -55,7 +55,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def front_ends(root: Path) -> Iterator[dict[str, FrontEnd]]:
-    """What each front end finds for a query, as the paths of the memories."""
+    """The paths of the memories that each front end finds for a query."""
     browser, pages = BrowserSession(root, LOCAL), WebSession(root)
 
     def paths(found: Mapping[str, Any], key: str = "memories") -> set[str]:

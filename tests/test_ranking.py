@@ -1,4 +1,4 @@
-"""The order of an answer: words that stand together, newer and important memories first."""
+"""The order of results: adjacent words, newer and important memories first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memvault.files.lock import FileLock
 
 
 def memories(vault: Vault, query: str, **more: Any) -> list[dict[str, Any]]:
-    """Recall; check that parts add up to scores, and scores fall; return the memories."""
+    """Recall; check that parts add up to scores in descending order; return the memories."""
     found = explained(vault, query, **more)
     for entry in found:
         assert entry["score"] == pytest.approx(sum(parts(entry).values()), abs=1e-3)
@@ -29,7 +29,7 @@ def by_title(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def proximities(found: list[dict[str, Any]]) -> dict[str, float]:
-    """How many of the question's words each memory has close together, by its title."""
+    """The number of the question's words that each memory has close together, by title."""
     return {entry["title"]: entry["why"]["proximity"] for entry in found}
 
 
@@ -39,12 +39,12 @@ def named(found: list[dict[str, Any]]) -> list[str]:
 
 
 def ranked_by(folder: Path, lines: str) -> None:
-    """Write a [ranking] table, as a person would, while the vault is in use."""
+    """Write a [ranking] table while the vault is in use."""
     write(folder, "memvault.toml", f"version = 1\n\n[ranking]\n{lines}\n")
 
 
 def filler(first: int, count: int = 40) -> list[str]:
-    """Paragraphs that say nothing of what is asked for, others for each ``first``."""
+    """Paragraphs without relevant content, different for each ``first``."""
     bread = (
         "Page {0}x says little of use. Page {0}y is about bread, page {0}z about cooks and rain."
     )
@@ -266,7 +266,7 @@ def test_ranking_short_similar_memories_are_not_duplicates(folder: Path, vault: 
 
 @pytest.fixture
 def many(folder: Path, vault: Vault) -> Vault:
-    """A vault of 250 memories that all speak of a storm, seven of them of a storm surge."""
+    """A vault of 250 memories about a storm, seven of them about a storm surge."""
     for number in range(250):
         surge = " A storm surge!" if number % 36 == 7 else " The surge of a storm." * (number % 3)
         text = f"Storm {number} hit {filler(number, 1 + number % 4)[0]}{surge}"
@@ -312,26 +312,26 @@ QUESTION = "in which city is our office"
 
 
 def dated(folder: Path, name: str, title: str, body: str, day: str) -> None:
-    """Write a memory of some day."""
+    """Write a memory with a date."""
     header = f"id: {name}\ncreated: {day}\nmodified: {day}"
     write(folder, f"{name}.md", f"---\n{header}\n---\n\n# {title}\n\n{body}\n")
 
 
 def write_others(folder: Path) -> None:
-    """Write memories about other things, the newest of all."""
+    """Write memories about other things, newer than all others."""
     for title, body in REST.items():
         dated(folder, title.lower(), title, body, "2026-05-01")
 
 
 def offices(folder: Path, old: str = "2026-01-01", new: str = "2026-03-01") -> None:
-    """Write where the office is, where it has moved, and newer memories of other things."""
+    """Write where the office is, where it has moved, and newer memories about other things."""
     write_others(folder)
     dated(folder, "office-1", "Office", OLD, old)
     dated(folder, "office-2", "Office", NEW, new)
 
 
 def newer_of(vault: Vault, query: str, **more: Any) -> dict[str, str]:
-    """Recall; give each memory's id, in order, with that of a newer one."""
+    """Recall; return each memory's id, in order, with the id of a newer one."""
     return {entry["memId"]: entry.get("newer", "") for entry in recalled(vault, query, **more)}
 
 

@@ -63,14 +63,14 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
 
 
 def rows(view: View, keys: list[int]) -> list[FeatureRow]:
-    """Compute the features of some memories for a query."""
+    """Compute the features of memories for a query."""
     query = parse(QUERY, query_analyzer(view.languages()))
     candidates = retrieve(view, query, RecallRequest(QUERY), None)
     return features.compute(view, query, candidates, keys)
 
 
 def numbers(row: FeatureRow) -> list[float]:
-    """The features of a memory, with its terms as one number each."""
+    """The features of a memory, with each term as one number."""
     shares = [value for value in row[2:-1] if isinstance(value, float)]
     sentences = [value for value in row.sentences if isinstance(value, float)]
     return [*shares, *sentences, *sorted(row.sentences.term_ids)]
@@ -342,7 +342,7 @@ row_days = st.sampled_from(["2026-01-01", "2026-01-02T10:00:00Z", "2026-01-03", 
 
 @st.composite
 def answers(draw: st.DrawFn) -> tuple[list[Ranked], list[list[float]]]:
-    """Draw ranked memories, and how alike the first of them are."""
+    """Generate ranked memories, and the similarities of the first of them."""
     scores = sorted(draw(st.lists(shares, max_size=8)), reverse=True)
     ranked = []
     for key, score in enumerate(scores):
@@ -362,7 +362,7 @@ def answers(draw: st.DrawFn) -> tuple[list[Ranked], list[list[float]]]:
 
 
 def day_of(entry: Ranked) -> str:
-    """The day that a memory is of, as text that compares."""
+    """Return a memory's day as comparable text."""
     known = {
         "2024-03-03.md": "2024-03-03",
         "journal/2026/11-05.md": "2026-11-05",
@@ -409,7 +409,7 @@ def test_ranking_prefers_newer_of_two_similar_memories(
 
 
 def nearest(alike: list[list[float]], one: int, other: int) -> bool:
-    """Whether two memories are each the most alike to the other."""
+    """Return whether each of two memories is most similar to the other."""
     like = alike[one][other]
     return one != other and all(
         like >= value
@@ -422,7 +422,7 @@ def nearest(alike: list[list[float]], one: int, other: int) -> bool:
 def two(
     old: float, new: float, alike: float, words: tuple[range, range] = (range(9), range(9))
 ) -> list[int]:
-    """Put an older and a newer memory of some scores and words in order; give their keys."""
+    """Order an older and a newer memory with given scores and words; return their uids."""
     ranked = []
     for key, (score, day) in enumerate([(old, "2026-01-01"), (new, "2026-02-01")]):
         term_ids = frozenset(4 * word for word in words[key])

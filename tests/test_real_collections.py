@@ -1,4 +1,4 @@
-"""The collections of bench/real are built from git, and their questions fit their judgements."""
+"""The collections of bench/real are built from git, and their questions match the judgments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def collection(tmp_path: Path, repository: Path) -> Path:
-    """A collection of the repository's first commit, on which a second one follows."""
+    """A collection of the repository's first commit, followed by a second commit."""
     folder = tmp_path / "real" / "tiny"
     source = {
         "repository": str(repository),

@@ -1,4 +1,4 @@
-"""Bad files and wrong commands get a right answer, or one clear sentence and a hint."""
+"""Invalid files and commands get a correct answer, or one clear sentence and a hint."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault that all refusals have in common, as none of them changes it."""
+    """A vault shared by all refusals, since none of them changes it."""
     root = tmp_path_factory.mktemp("refusals") / "vault"
     for path, text in FILES.items():
         write(root, path, text)

@@ -1,4 +1,4 @@
-"""A tool that a vault brings along is checked like any other, and broken ones block nothing."""
+"""A vault's own tool is validated like any other, and broken ones block nothing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def echo(folder: Path, run: Run) -> Path:
 
 
 def program(folder: Path, run: Run, text: str, **more: Any) -> None:
-    """Register and trust a tool named t that is a Python program of this text."""
+    """Register and trust a tool named t that runs this Python code."""
     write(folder, "tools/t.py", text)
     given = {"name": "t", "description": "x", "command": ["python3", "t.py"], **more}
     assert run("tools", "register", "-", stdin=json.dumps(given)).code == 0

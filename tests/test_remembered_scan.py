@@ -1,4 +1,4 @@
-"""A look compares the folder with the scan that was remembered, however the folder has changed."""
+"""The folder is compared with the saved scan, however the folder has changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANY = 700
 
 
 def titles_of(root: Path) -> set[str]:
-    """Return the titles of all memories, as a process that has just begun sees them."""
+    """Return the titles of all memories, as a new process sees them."""
     with open_vault(root) as vault:
         found = vault.call("memory_list", limit=10_000)["memories"]
         assert len(recalled(vault, "wombat", limit=100, type="keyword")) == 100
@@ -29,7 +29,7 @@ def titles_of(root: Path) -> set[str]:
 
 @pytest.fixture
 def settled(folder: Path) -> set[str]:
-    """The titles of a vault that is indexed, and whose last scan is remembered."""
+    """The titles of an indexed vault with a saved scan."""
     for number in range(MANY):
         write(folder, f"{number % 3}/{number}.md", f"# Note {number}\n\nThe wombat digs.\n")
     titles_of(folder)

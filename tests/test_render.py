@@ -1,4 +1,4 @@
-"""People see every result: laid out by its shape, or by a form that names what is there."""
+"""People see every result in a readable layout: by its structure, or by a custom view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of a token wait for their turn, in order; who leaves the queue costs nothing more."""
+"""Requests of a token wait for their turn, in order; a canceled one costs nothing more."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_request_queue_drops_calls_of_disconnected_clients(team: Path, run: Run)
             after = threads()
 
         def workers_ended() -> bool:
-            """Call once more, as idle workers end with the first call after ten seconds."""
+            """Call once more, since idle workers end with the first call after ten seconds."""
             assert server.call(given, "memory_list").status == 200
             return threads() <= before + 2
 

@@ -1,4 +1,4 @@
-"""The resident process answers as a process of its own would, and is never in the way."""
+"""The resident process answers like a separate process, and never gets in the way."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TOOLS = [tool for tool in all_tools() if tool.name not in OTHERS]
 
 
 class Watching:
-    """A resident process for the environment at hand."""
+    """A resident process for the current environment."""
 
     def __init__(self) -> None:
         os.environ.pop("MEMVAULT_RESIDENT", None)
@@ -57,7 +57,7 @@ class Watching:
         until(Path(*client.socket_place(str(self.folder))).exists)
 
     def status(self) -> dict[str, Any]:
-        """Return what the process says of itself."""
+        """Return the process's status."""
         return dict(child(Path("/"), "watch", "--status", "--json").json)
 
     def end(self) -> None:
@@ -282,7 +282,7 @@ def test_resident_keeps_order_of_output_and_notes(
     command = [sys.executable, "-m", "memvault", *line.split()]
 
     def printed_by_the_process() -> str:
-        """Return what was printed; nothing if the machine was too busy for the process."""
+        """Return the output; nothing if the machine was too busy for the process."""
         before = watching.answered()
         done = subprocess.run(
             command, cwd=filled, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
@@ -297,7 +297,7 @@ def test_resident_keeps_order_of_output_and_notes(
 
 
 def is_reading(process: int, pipe: Any) -> bool:
-    """Return whether a process has a pipe's other end as its standard input."""
+    """Return whether a process has the other end of a pipe as its standard input."""
     theirs = Path(f"/proc/{process}/fd/0").readlink()
     return str(theirs) == f"pipe:[{os.fstat(pipe.fileno()).st_ino}]"
 
@@ -427,7 +427,7 @@ def test_resident_refuses_cache_folder_in_vault(
 
 
 def blocked(folder: Path, process: int, *line: str) -> subprocess.Popen[bytes]:
-    """Start a command that the resident process runs, and that waits for its output to be read."""
+    """Start a command in the resident process that waits until its output is read."""
     command = [sys.executable, "-m", "memvault", *line]
     for _ in range(20):
         started = subprocess.Popen(
@@ -447,7 +447,7 @@ def blocked(folder: Path, process: int, *line: str) -> subprocess.Popen[bytes]:
 
 @pytest.fixture
 def long(folder: Path) -> Path:
-    """A vault with a memory that is longer than a pipe takes."""
+    """A vault with a memory that is longer than a pipe's buffer."""
     write(folder, "long.md", "# Long\n\n" + "zebra crossing\n" * 20_000)
     child(folder, "list")
     return folder

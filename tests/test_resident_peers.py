@@ -1,4 +1,4 @@
-"""The resident process and its clients check each other before they trust each other."""
+"""The resident process and its clients check each other before trusting each other."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def watching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watchi
 
 
 def sandbox(kind: str) -> list[str]:
-    """Return what runs a command in a sandbox."""
+    """Return a function that runs a command in a sandbox."""
     if not sandboxes.is_available(kind):
         pytest.skip(f"this kernel or user has no {kind}")
     return [*_SANDBOX, kind]
@@ -132,7 +132,7 @@ os.write({out}, result(connection, descriptor) + b".")
 
 
 class Forger:
-    """A process that connects, and then forges a request, or has its child do so."""
+    """A process that connects, and then forges a request, or lets its child do so."""
 
     def __init__(self, watching: Watching, tmp_path: Path, **values: Any) -> None:
         reader, writer = os.pipe()
@@ -160,11 +160,11 @@ class Forger:
         self.number = int(self._process.stdout.readline())
 
     def end_parent(self) -> None:
-        """End the process that has connected, and leave its child."""
+        """End the process that has connected, and keep its child running."""
         self._process.communicate(b"\n", timeout=30)
 
     def answer(self) -> bytes:
-        """Return what is answered to the forged request."""
+        """Return the answer to the forged request."""
         self._go.write_text("")
         with self._out:
             found = os.read(self._out.fileno(), 999)
@@ -234,14 +234,14 @@ def connected(watching: Watching) -> socket.socket:
 
 
 def agreed(watching: Watching) -> tuple[socket.socket, bytes]:
-    """Return a connection on which both sides have checked each other, and the number to send."""
+    """Return a connection after both sides' checks, and the number to send."""
     connection = connected(watching)
     with peer_check.find_peer(connection) as server:
         return connection, client._agree(connection, server)
 
 
 def sent(watching: Watching, body: bytes) -> bytes:
-    """Return the answer to a request of any content from a process that may be served."""
+    """Return the answer to a request with any content from an accepted process."""
     connection, number = agreed(watching)
     with connection:
         connection.sendall(len(body).to_bytes(4, "big") + number + body)
@@ -251,7 +251,7 @@ def sent(watching: Watching, body: bytes) -> bytes:
 
 
 def body(*texts: str | bytes) -> bytes:
-    """Return a request with the fixed fields as they should be."""
+    """Return a request with valid fixed fields."""
     fixed = [client.identity(), str(int(time.time() * 1_000)), "strict", ""]
     return b"\0".join(t if isinstance(t, bytes) else os.fsencode(t) for t in (*fixed, *texts))
 

@@ -1,4 +1,4 @@
-"""A tool's result is the same however it is called, and a call sees the folder once."""
+"""A tool's result is the same on every front end, and a call sees one state of the folder."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NUMBERS: SearchStrategy[Any] = st.integers(-2, 12) | st.floats(-1, 2, width=16)
 
 
 def drawn(parameter: Parameter) -> SearchStrategy[Any]:
-    """Draw a value that fits a parameter, and that flags can give too."""
+    """Generate a value for a parameter that options can also express."""
     kinds: list[SearchStrategy[Any]] = []
     for kind in parameter.types:
         if parameter.choices:
@@ -74,7 +74,7 @@ def drawn(parameter: Parameter) -> SearchStrategy[Any]:
 
 
 def objects(parameters: tuple[Parameter, ...]) -> SearchStrategy[dict[str, Any]]:
-    """Draw the arguments of a tool: all that it needs, and some of the others."""
+    """Generate a tool's arguments: all required ones, and some others."""
     needed = {entry.key: drawn(entry) for entry in parameters if entry.required}
     optional = {entry.key: drawn(entry) for entry in parameters if not entry.required}
     return st.fixed_dictionaries(needed, optional=optional)
@@ -96,7 +96,7 @@ def anything(
     things: Annotated[list[Thing] | None, Arg("Objects")] = None,
     data: Annotated[dict[str, Any] | None, Arg("Whatever")] = None,
 ) -> dict[str, Any]:
-    """Take arguments of every kind, as a tool to come may."""
+    """A tool with arguments of every kind, as a future tool may have."""
     return {}
 
 
@@ -115,7 +115,7 @@ ANY_JSON: SearchStrategy[Any] = st.recursive(
 
 
 def attempted(parameters: tuple[Parameter, ...]) -> SearchStrategy[Any]:
-    """Draw arguments that are right or nearly so: wrong types, too much, too little."""
+    """Generate nearly valid arguments: wrong types, too many, too few."""
     entries = {entry.key: near(entry) for entry in parameters}
     right = objects(parameters)
     loose = st.fixed_dictionaries({}, optional=entries)
@@ -125,7 +125,7 @@ def attempted(parameters: tuple[Parameter, ...]) -> SearchStrategy[Any]:
 
 
 def near(parameter: Parameter) -> SearchStrategy[Any]:
-    """Draw a value for a parameter that fits, fits if it is read kindly, or does not."""
+    """Generate a value for a parameter that is valid, leniently valid, or invalid."""
     right = drawn(parameter)
     spelled = right.map(lambda value: value if isinstance(value, str) else json.dumps(value))
     respelled = spelled.map(str.swapcase) | spelled.map(lambda text: f" {text} ")
@@ -141,7 +141,7 @@ def near(parameter: Parameter) -> SearchStrategy[Any]:
 
 
 def check_binding(tool: Tool, sent: dict[str, Any]) -> None:
-    """Check that a tool takes arguments if they fit its schema, by the table of leniencies."""
+    """Check that a tool accepts exactly arguments that fit its schema, with the leniencies."""
     allows = Draft202012Validator(input_schema(tool.parameters)).is_valid
     used: set[Leniency] = set()
     plain = plain_arguments(tool.parameters, sent, used)
@@ -202,7 +202,7 @@ def test_mcp_tool_listing_matches_protocol_schema(subtests: pytest.Subtests) -> 
 
 
 def looks(folder: Path, *arguments: str) -> int:
-    """Run a command in a copy of this process; return how often it listed the vault's folder."""
+    """Run a command in a forked process; return how often it listed the vault's folder."""
 
     def work() -> tuple[int, int]:
         count, root = 0, folder.stat()
@@ -283,7 +283,7 @@ def test_procedure_update_scans_the_folder_once(folder: Path, vault: Vault) -> N
 
 @pytest.fixture
 def call(folder: Path) -> Iterator[Call]:
-    """A call that has looked at five memories, for their names only."""
+    """A call that has looked up five memories by name only."""
     for number in range(5):
         header = f"---\nid: n{number}-11111{number}\n---\n\n"
         write(folder, f"n{number}.md", f"{header}# Note {number}\n\nThe wombat digs.\n")

@@ -1,4 +1,4 @@
-"""A served caller's answers hold only what it may see, and cost as few tokens as asked."""
+"""A served caller's answers contain only visible data, and use few tokens."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ORDER = get_args(Scope)
 
 
 class Side(NamedTuple):
-    """One of two vaults that differ only in what the caller may not see."""
+    """One of two vaults that differ only in data hidden from the caller."""
 
     root: Path
     config: Path
@@ -62,7 +62,7 @@ class Side(NamedTuple):
 
 
 def side(filled: Path, place: Path, canary: str, times: int, patch: pytest.MonkeyPatch) -> Side:
-    """Copy a vault, and let another agent and another vault hold so much of a word."""
+    """Copy a vault, and add hidden data of another agent and another vault."""
     root, config = place / "vault", place.with_name(f"{place.name}-config")
     shutil.copytree(filled, root)
     other = place / "secret"
@@ -93,7 +93,7 @@ def side(filled: Path, place: Path, canary: str, times: int, patch: pytest.Monke
 
 @pytest.fixture
 def sides(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Side]:
-    """Two vaults that a caller cannot tell from each other."""
+    """Two vaults that a caller cannot tell apart."""
     return [
         side(filled, tmp_path / name, canary, times, monkeypatch)
         for name, canary, times in (("a", "walrus", 1), ("b", "narwhal", 4))
@@ -101,7 +101,7 @@ def sides(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list
 
 
 def tries(tool: Tool, own: Side) -> Iterator[dict[str, Any]]:
-    """Yield arguments for a tool: as they should be, and such as lead elsewhere."""
+    """Yield arguments for a tool: valid ones, and ones that refer to hidden data."""
     usual = soon(tool)
     yield usual
     texts = [entry for entry in tool.parameters if {str, list} & set(entry.types)]
@@ -231,12 +231,12 @@ def team(notes: Path) -> Iterator[Vault]:
 
 
 def size(found: dict[str, Any]) -> int:
-    """Count the tokens of a result as a model would get it."""
+    """Count the tokens of a result as a model receives it."""
     return tokenizer.count_tokens(sanitize.safe_json(found))
 
 
 def over_mcp(folder: Path, **arguments: Any) -> dict[str, Any]:
-    """Recall as a caller who pays for tokens."""
+    """Recall as a caller with a token budget."""
     return call_result(
         Workspace(folder),
         "memory_recall",

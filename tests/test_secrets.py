@@ -43,7 +43,7 @@ REFUSE = '[secrets]\non_write = "refuse"\n'
 
 
 def remember(vault: Vault, content: str, title: str = "Deploy") -> dict[str, Any]:
-    """Remember something as a fact."""
+    """Remember a text as a fact."""
     return vault.call("memory_remember", memoryType="fact", title=title, content=content)
 
 
@@ -69,6 +69,11 @@ def test_secrets_are_written_with_warning(
             assert f"{found['filePath']} now contains a secret: {kind} in line {line};" in warning
             assert value not in warning
             assert "secrets: allowed" in warning
+    value, _ = made("GitHub token")
+    (warning,) = vault.call("save_search", name="key", query=value)["warnings"]
+    assert "memvault.toml now contains a secret" in warning
+    assert "gitleaks:allow" in warning
+    assert "header" not in warning
 
 
 def test_secrets_in_title_are_left_out_of_file_name_and_id(vault: Vault) -> None:
@@ -220,7 +225,7 @@ def test_secrets_refusal_rejects_the_whole_call(vault: Vault, folder: Path) -> N
 
 
 def holding(root: Path, secret: str) -> list[str]:
-    """Name the files of a vault that hold a text, those of this machine too."""
+    """Return the names of a vault's files that contain a text, including machine-local ones."""
     every = (path for path in root.rglob("*") if path.is_file())
     return [str(path.relative_to(root)) for path in every if secret.encode() in path.read_bytes()]
 
@@ -316,7 +321,7 @@ def test_secrets_patterns_scan_in_linear_time(form: SecretPattern) -> None:
 
 
 def _looked(form: SecretPattern, text: str) -> float:
-    """Return the seconds of this process's own that one search takes."""
+    """Return the CPU seconds of one search."""
     return seconds(lambda: deque(pattern(form).finditer(text), maxlen=0))
 
 
@@ -485,13 +490,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def compiled(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the test load the rules that an earlier one has compiled."""
+    """Let the test load rules compiled by an earlier test."""
     monkeypatch.setenv("MEMVAULT_CACHE", str(cache))
 
 
 @pytest.fixture
 def asking(folder: Path, compiled: None) -> Path:
-    """A vault that asks for kingfisher."""
+    """A vault that uses kingfisher."""
     write(folder, "memvault.toml", SETTINGS)
     return folder
 

@@ -14,8 +14,12 @@ import pytest
 from conftest import ROOT, Run, sampled, some_of, succeeded, write
 from made_secrets import MADE, made, pieces
 from memvault import Vault
+from memvault.call import LOCAL, Call
 from memvault.cli.registry import all_commands
+from memvault.errors import StorageError
+from memvault.tools.core import invoke
 from memvault.tools.core.registry import all_tools
+from memvault.workspace import Workspace
 from tool_calls import over_mcp, typed
 from tool_matrix import put_secrets
 
@@ -23,7 +27,7 @@ ALLOWED = "secrets: allowed\n"
 
 
 def deploy(root: Path, said: str, header: str = "") -> None:
-    """Write a memory that tells a secret."""
+    """Write a memory that contains a secret."""
     text = f"# Deploy\n\nThe deploy job reads this secret every night:\n\n{said}\n\nNothing else."
     write(root, "deploy.md", f"---\nid: deploy-1\n{header}---\n\n{text}\n")
 
@@ -68,7 +72,7 @@ def test_secrets_of_shown_memory_are_visible_in_shell(folder: Path, run: Run) ->
 
 
 def asked(root: Path, said: str = "deploy", vault: str = "") -> list[Any]:
-    """Return what tools tell over MCP of the memory, whole and in parts, or in a named vault."""
+    """Return tool results about the memory over MCP, whole and in parts, or in a named vault."""
     own = f"{vault}:deploy-1" if vault else "deploy-1"
     query = {"query": f"deploy job secret {said.splitlines()[0]}"}
     several = query | ({"vaults": ["all"]} if vault else {})
@@ -339,7 +343,7 @@ def test_secrets_in_shell_overviews_are_masked(
 
 @pytest.fixture(scope="module")
 def filled_with_secrets(filled: Path) -> tuple[Path, dict[str, str]]:
-    """A vault with a secret in each place, and these."""
+    """A vault with a secret in each place, and the secrets."""
     return filled, put_secrets(filled)
 
 
@@ -405,7 +409,7 @@ def test_secrets_header_applies_in_every_front_end(
 
 
 def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
-    """Return what a front end shows of the one memory of a vault."""
+    """Return how a front end shows the only memory of a vault."""
     match front_end:
         case "mcp":
             return json.dumps(over_mcp(root, "memory_show", {"memId": "deploy-1"}))
@@ -441,3 +445,19 @@ def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
             assert ran.code == 0, ran
             pages = (tmp_path / "site").rglob("*")
             return "".join(page.read_text("utf-8") for page in pages if page.is_file())
+
+
+def test_late_note_hides_paths_of_the_machine(folder: Path) -> None:
+    """A failure after a change is noted without paths that the client may not see."""
+    workspace = Workspace(folder)
+    caller = LOCAL._replace(may_see_paths=False)
+
+    def present(call: Call, *_: object) -> dict[str, Any]:
+        raise StorageError(f"The disk is full: {call.root}/index/terms")
+
+    invoke.call(workspace, "memory_remember", {"title": "Tea", "content": "Green."}, caller)
+    with invoke.call(workspace, "memory_undo", {}, caller, present=present) as outcome:
+        (note,) = outcome.result["warnings"]
+    workspace.close()
+    assert "The disk is full: index/terms" in note
+    assert str(folder) not in note

@@ -1,4 +1,4 @@
-"""A vault that another machine has sent is recalled, listed and shown here, and never changed."""
+"""A vault published by another machine can be recalled, listed and shown, but not changed."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ There = Callable[..., Ran]
 
 
 def settled(folder: Path, file: Path) -> None:
-    """Write the settings of a vault whose engine is a file of milvus-lite's."""
+    """Configure a milvus-lite file as a vault's engine."""
     write(folder, "memvault.toml", SETTINGS.format(file))
 
 
 @contextmanager
 def machine(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[None]:
-    """Be at another machine: one with folders of its own for settings, state and indexes."""
+    """Act as another machine, with separate folders for settings, state and indexes."""
     with monkeypatch.context() as other:
         for kind in ("STATE", "CACHE", "CONFIG"):
             other.setenv(f"MEMVAULT_{kind}", str(folder / kind.lower()))
@@ -67,7 +67,7 @@ def there(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> There:
 
 @pytest.fixture
 def engine(folder: Path, tmp_path: Path, run: Run) -> Path:
-    """The file that a vault of two memories was sent to."""
+    """The file to which a vault of two memories was published."""
     file = tmp_path / "engine.db"
     settled(folder, file)
     header = "---\nid: {}-7k2m9q\ntitle: {}\n{}\n---\n\n"
@@ -81,7 +81,7 @@ def engine(folder: Path, tmp_path: Path, run: Run) -> Path:
 
 @pytest.fixture
 def team(engine: Path, there: There) -> str:
-    """The name that the vault has at the other machine."""
+    """The vault's name on the other machine."""
     told = succeeded(there("vaults", "add", "team", str(engine), *PATIENT, "--json")).json
     assert told["documents"] == 2
     return "team"
@@ -99,7 +99,7 @@ client.upsert("memvault_words", [row])
 
 
 def said(engine: Path, **changes: Any) -> None:
-    """Change what the engine says of the one vault that it holds: a file is one process's."""
+    """Change the engine's data about its only vault, since a file can be opened by one process."""
     elsewhere(engine, SAY, json.dumps(changes))
 
 
@@ -383,7 +383,7 @@ def test_remote_vault_cache_is_deleted_with_last_name(
 
 
 def killed_at(words: list[str], folder: Path, name: str) -> None:
-    """Run a command, and kill it as soon as a file of that name is there."""
+    """Run a command, and kill it as soon as a file with that name exists."""
     process = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
     while not any(folder.rglob(name)):
         time.sleep(0.001)

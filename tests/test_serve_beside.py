@@ -1,4 +1,4 @@
-"""ReadRunner of a served vault run beside each other and beside what writes, and none is stale."""
+"""Reads of a served vault run concurrently with each other and with writes, and are never stale."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _call(server: Served, given: str, tool: str, **arguments: Any) -> Any:
 
 
 def _readers(server: int) -> list[int]:
-    """Return the processes that read for a server."""
+    """Return a server's reader processes."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():

@@ -1,4 +1,4 @@
-"""Calls over HTTP lose nothing: not when a client goes, nor when the server ends."""
+"""Calls over HTTP lose nothing, even if a client disconnects or the server ends."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int
 
 
 def is_closing(server: Served) -> bool:
-    """Say whether a server takes no more requests."""
+    """Return whether a server refuses further requests."""
     try:
         return server.send(None, None, "/healthz", "GET").status == 503
     except OSError:

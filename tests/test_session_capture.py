@@ -1,4 +1,4 @@
-"""Hooks keep each session as an episode, once it ends and before its context is compacted."""
+"""Hooks store each session as an episode, when it ends and before its context is compacted."""
 
 from __future__ import annotations
 

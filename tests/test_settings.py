@@ -1,4 +1,4 @@
-"""A setting that makes no sense is named in one sentence; one that is unknown changes nothing."""
+"""An invalid setting is reported in one sentence; an unknown one is ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One command sets memvault up in each program, beside what is there, and takes it back."""
+"""One command configures memvault in each program, and removes the configuration again."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def project(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a vault in it, whose name a shell has to quote; memvault is on PATH."""
+    """A project with a vault whose name needs shell quoting; memvault is on PATH."""
     root = tmp_path / "project"
     write(root, "my 'notes'/memvault.toml", "version = 1\n")
     with open_vault(root / "my 'notes'") as vault:
@@ -79,12 +79,12 @@ def project(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 @pytest.fixture
 def setup(project: Path, run: Run) -> Callable[..., Ran]:
-    """Run ``memvault setup`` in the project; --yes writes what is not only shown."""
+    """Run ``memvault setup`` in the project; --yes writes the changes."""
     return lambda *words, cwd=project: run("setup", *words, "--yes", cwd=cwd)
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    """Return every file of a folder, but those of the vault's own."""
+    """Return every file of a folder, except the vault's own."""
     files = (path for path in root.rglob("*") if path.is_file())
     named = {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
     return {name: data for name, data in named.items() if not name.startswith("my ")}
@@ -140,7 +140,7 @@ def test_setup_allows_claude_code_to_read_without_asking(
 
 
 def read_by_several(project: Path, setup: Callable[..., Ran]) -> dict[str, list[str]]:
-    """Return the files that setup changes for more than one program, with these programs."""
+    """Return the files that setup changes for more than one of these programs."""
     before = tree(project)
     readers = defaultdict[str, list[str]](list)
     for name in NAMES:
@@ -431,10 +431,12 @@ def test_setup_reports_impossible_requests(
     home: Path, project: Path, setup: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong program, two scopes, the home folder and a missing vault are each reported."""
-    assert "has no integration with 'emacs'" in refused(setup("emacs"), 1)
+    assert "has no integration with 'emacs'" in refused(setup("emacs"), 2)
     assert "`memvault setup` needs `claude-code|codex|" in refused(setup(), 2)
     assert "cannot be combined" in refused(setup("codex", "--user", "--project"), 2)
-    assert "is your home" in refused(setup("codex", cwd=home), 1)
+    done = setup("codex", cwd=home)
+    assert "is your home" in refused(done, 1)
+    assert "`memvault setup codex --user`" in done.err
     monkeypatch.delenv("MEMVAULT_VAULT")
     refused(setup("codex"), 3)
     succeeded(setup("codex", "--remove"))

@@ -69,7 +69,7 @@ blank = st.sampled_from(["", "", " ", "\n", "\n  ", "\t", "\r\n", " // said, {\n
 
 @st.composite
 def commented(draw: st.DrawFn, value: Any) -> str:
-    """Write a value as JSON with comments, odd blanks and commas behind the last."""
+    """Write a value as JSON with comments, irregular spacing and trailing commas."""
 
     def space() -> str:
         return str(draw(blank))
@@ -88,7 +88,7 @@ def commented(draw: st.DrawFn, value: Any) -> str:
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """Write settings as a person or a program does."""
+    """Write settings like a person or a program."""
     value = draw(settings)
     if draw(st.booleans()):
         mark = draw(st.sampled_from(["", "\ufeff"]))
@@ -99,7 +99,7 @@ def texts(draw: st.DrawFn) -> str:
 
 
 def merged(value: Any, file: SettingsFile) -> Any:
-    """Return what a file says with all that belongs there."""
+    """Return a file's expected content after setup."""
     whole: Any = json.loads(json.dumps(value))
     for part in file.parts:
         assert isinstance(part, json_edit.JsonEntry)

@@ -1,4 +1,4 @@
-"""Several vaults answer as one, and another user's vault counts only once named or trusted."""
+"""Several vaults answer as one, and another user's vault counts only if named or trusted."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def places(tmp_path: Path, run: Run) -> dict[str, Path]:
 
 @pytest.fixture
 def work(places: dict[str, Path]) -> Iterator[Vault]:
-    """The vault at hand."""
+    """The current vault."""
     with open_vault(places["work"]) as vault:
         yield vault
 
@@ -72,7 +72,7 @@ def called(vault: Vault, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 def found(vault: Vault, query: str, *vaults: str, **more: Any) -> list[tuple[str, str]]:
-    """What a recall finds: vault and memId, the best first."""
+    """A recall's results: vault and memId, best first."""
     result = called(vault, "memory_recall", query=query, vaults=list(vaults), **more)
     return [(entry["vault"], entry["memId"]) for entry in result["memories"]]
 
@@ -87,7 +87,7 @@ def test_recall_across_vaults_ranks_best_first(work: Vault) -> None:
 
 
 def matches(found: list[dict[str, Any]]) -> list[str]:
-    """Return the memIds of memories that are more than the nearest."""
+    """Return the memIds of memories that match more than as nearest results."""
     return [entry["memId"] for entry in found if entry["strength"] != "weak"]
 
 

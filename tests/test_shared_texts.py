@@ -55,7 +55,7 @@ def test_ranking_shared_passage_counts_once(folder: Path, vault: Vault) -> None:
 
 
 def bookmarks(*titles: str) -> str:
-    """Return a list of links to other places, and nothing else."""
+    """Return a list of links to other places."""
     return "\n".join(f"- [{title}](https://example.org/{title[:3]})" for title in titles)
 
 

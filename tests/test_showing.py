@@ -1,4 +1,4 @@
-"""A result is written as its reader wants it: by a template, as CSV, or on a terminal in pages."""
+"""Results are printed in the requested form: by template, as CSV, or paged on a terminal."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_output_neutralizes_control_characters_and_formulas(run: Run, folder: Pa
 
 
 def shown_at(folder: Path, *words: str, **environment: str) -> str:
-    """Run a command on a terminal; return what it shows."""
+    """Run a command on a terminal; return its output."""
     code, shown = at_terminal(folder, *words, environment=environment)
     assert code == 0, shown
     return shown
@@ -133,7 +133,7 @@ def test_diff_and_log_are_colored_on_terminal(folder: Path, run: Run) -> None:
 
 
 class _Terminal(io.StringIO):
-    """A stream that takes itself for a terminal."""
+    """A stream whose isatty() returns True."""
 
     def isatty(self) -> bool:
         return True

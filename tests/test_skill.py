@@ -30,7 +30,7 @@ NAMES = {command.words for command in COMMANDS}
 
 
 def command_of(words: list[str]) -> str:
-    """Return the command that a line begins with; it must be one."""
+    """Return the command at the beginning of a line, which must exist."""
     found = [" ".join(words[:count]) for count in (1, 2) if " ".join(words[:count]) in NAMES]
     assert found, words
     return found[-1]
@@ -100,7 +100,7 @@ ids = st.lists(st.lists(parts, min_size=1, max_size=4).map(".".join), max_size=1
 
 
 def learn(vault: Vault, name: str, skill_id: str, rate: float = 0.5) -> str:
-    """Store a procedure that is a skill; return its memId."""
+    """Store a procedure with a skill; return its memId."""
     result = vault.call(
         "store_procedure",
         procedureName=name,

@@ -1,4 +1,4 @@
-"""Snippets and parts of memories are whole sentences and sections, however long the text is."""
+"""Snippets and excerpts consist of whole sentences and sections, however long the text is."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ OTHERS = {
 
 
 def paragraphs(characters: int, first: int = 0) -> str:
-    """Paragraphs about nothing that is asked for, no two alike."""
+    """Paragraphs without relevant content, all different."""
     text = "Entry {0} tells of bread, of rain on day {0}, and of cooks who slept till noon.\n\n"
     found, number = [], first
     while characters > 0:
@@ -153,7 +153,7 @@ def others(folder: Path) -> None:
 
 
 def best(vault: Vault, query: str) -> dict[str, Any]:
-    """Recall; return what came first."""
+    """Recall; return the first result."""
     return explained(vault, query)[0]
 
 
@@ -278,7 +278,7 @@ def manual(vault: Vault) -> str:
 
 
 def part(vault: Vault, name: str, **asked: Any) -> dict[str, Any]:
-    """Show a part of a memory; check that it lies in the whole where the result says."""
+    """Show a part of a memory; check that it is at the reported position."""
     whole = vault.call("memory_show", memId=name)
     found = vault.call("memory_show", memId=name, **asked)
     assert found["etag"] == whole["etag"]

@@ -1,4 +1,4 @@
-"""Values, goals and the prompt's block of state: small files that people and programs change."""
+"""Values, goals and the prompt's state block: small files changed by people and programs."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ GOALS = "agents/main/goals"
 
 
 def values(vault: Vault, *keys: str) -> dict[str, str]:
-    """What the vault keeps under keys."""
+    """Return the vault's values by key."""
     found = vault.call("get_memories", keys=list(keys))
     assert found["success"], found
     return {entry["key"]: entry["value"] for entry in found["memories"]}
 
 
 def keep(vault: Vault, **pairs: str) -> dict[str, Any]:
-    """Keep values."""
+    """Set values."""
     memories = [{"key": key, "value": value} for key, value in pairs.items()]
     return vault.call("set_memories", memories=memories)
 
@@ -262,7 +262,7 @@ def test_state_writes_of_eight_processes_are_all_kept(
 
 
 class Hands(RuleBasedStateMachine):
-    """Key-values and goals changed by tools and by hand, against two dicts."""
+    """Key-values and goals changed by tools and by hand, compared with two dicts."""
 
     names = st.sampled_from(["a", "A", "b c", "b-c", "ä", "x/y", "x-y"])
     texts = st.sampled_from(["", "x", "two\n\nlines", "---", " # y "])
@@ -280,7 +280,7 @@ class Hands(RuleBasedStateMachine):
 
     @rule(name=names, text=texts)
     def keeps(self, name: str, text: str) -> None:
-        """Keep a value."""
+        """Set a value."""
         keep(self.vault, **{name: text})
         self.values[name] = text
 
@@ -301,7 +301,7 @@ class Hands(RuleBasedStateMachine):
 
     @rule(pick=st.integers(0, 99), kind=st.sampled_from([KEYS, GOALS]))
     def renames(self, pick: int, kind: str) -> None:
-        """Rename a file in an editor; one that does not say its name has a new one then."""
+        """Rename a file in an editor; a file without a name in its header gets a new name."""
         files = sorted((self.root / kind).glob("*.md"))
         if not files:
             return

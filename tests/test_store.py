@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and what is in history and trash comes back."""
+"""Files are written completely or not at all, and history and trash can be restored."""
 
 from __future__ import annotations
 
@@ -390,12 +390,12 @@ def test_store_keeps_mixed_line_endings(vault: Vault, folder: Path, body: str) -
 
 @pytest.fixture
 def store(folder: Path) -> MemoryStore:
-    """The files of a vault, without what is made of them."""
+    """Return the files of a vault, without derived files."""
     return MemoryStore(folder, load_settings(folder))
 
 
 def _file_operations(work: Callable[[], object]) -> int:
-    """Count how often files are opened, linked, renamed or removed while something is done."""
+    """Count how often files are opened, linked, renamed or removed during a function call."""
     counted = {"open", "os.link", "os.rename", "os.remove", "os.mkdir"}
     seen: list[str] = []
     sys.addaudithook(lambda event, _: seen.append(event) if event in counted else None)
@@ -481,14 +481,14 @@ _TWO_DAYS = 48 * 3_600
 
 
 def _aged(path: Path, seconds: float = _TWO_HOURS) -> Path:
-    """Make a file older than it is."""
+    """Set a file's time to the past."""
     then = time.time() - seconds
     os.utime(path, (then, then))
     return path
 
 
 def _killed(folder: Path) -> Path:
-    """Return the temporary file of a process that was killed while it wrote a file."""
+    """Return the temporary file of a process that was killed while writing a file."""
     folder.mkdir(parents=True, exist_ok=True)
     before = set(folder.iterdir())
     command = [sys.executable, "-c", _WRITER, str(folder / "note.md")]

@@ -1,4 +1,4 @@
-"""A vault against a dict: after any sequence of calls and edits by hand they hold the same."""
+"""A vault compared with a dict: after any calls and edits by hand their contents are equal."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # fsync takes no
 
 
 class Entry(NamedTuple):
-    """What a memory should hold; ``mem_id`` is empty where its file names none."""
+    """A memory's expected content; ``mem_id`` is empty if its file has no id."""
 
     body: str
     mem_id: str
 
 
 class VaultAgainstDict(RuleBasedStateMachine):
-    """Calls to a real vault, edits to its files, and the same in a dict of paths."""
+    """Calls to a real vault, edits of its files, and the same operations on a dict of paths."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class VaultAgainstDict(RuleBasedStateMachine):
         self.edits = 0
 
     def teardown(self) -> None:
-        """Leave nothing behind."""
+        """Clean up."""
         self.vault.close()
         shutil.rmtree(self.root)
 
@@ -60,7 +60,7 @@ class VaultAgainstDict(RuleBasedStateMachine):
         return result
 
     def pick(self, which: int) -> str:
-        """Name one of the memories."""
+        """Return the name of one of the memories."""
         return sorted(self.model)[which % len(self.model)]
 
     @rule(title=TITLES, text=TEXTS, kind=KINDS)
@@ -104,7 +104,7 @@ class VaultAgainstDict(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(which=WHICH, changed=st.booleans())
     def forget(self, which: int, changed: bool) -> None:
-        """A token forgets the shown memories, unless they have changed in the meantime."""
+        """A token forgets the shown memories, unless they have changed since."""
         path = self.pick(which)
         shown = self.call("memory_forget", query=path)
         assert [entry["filePath"] for entry in shown["candidates"]] == [path]
@@ -122,7 +122,7 @@ class VaultAgainstDict(RuleBasedStateMachine):
     @precondition(lambda self: self.trash)
     @rule(which=WHICH)
     def restore(self, which: int) -> None:
-        """A memory returns to its path, or beside it; of several with one path the latest."""
+        """A memory returns to its path, or next to it; of several with one path the latest."""
         wanted = self.trash[which % len(self.trash)][0]
         place = max(number for number, (path, _) in enumerate(self.trash) if path == wanted)
         path, entry = self.trash.pop(place)
@@ -158,7 +158,7 @@ class VaultAgainstDict(RuleBasedStateMachine):
 
     @invariant()
     def holds_the_same(self) -> None:
-        """Lists and contents are the dict's."""
+        """Lists and contents equal the dict's."""
         listed = {entry["filePath"]: entry for entry in self.call("memory_list")["memories"]}
         assert listed.keys() == self.model.keys()
         for path, entry in self.model.items():

@@ -1,4 +1,4 @@
-"""Standard output and error: their order, and what happens where they are closed or full."""
+"""Standard output and error: their order, and behavior if they are closed or full."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTE = "---\nid: wombats-are-nocturnal-abc123\ntags: [animal]\n---\n\n# Wombats\
 
 @pytest.fixture
 def notes(folder: Path) -> Path:
-    """A vault with two memories, in which each command has a note."""
+    """A vault with two memories, in which each command prints a note."""
     write(folder, "fact/wombats.md", NOTE)
     write(folder, "issue/crows.md", "# Crows\n\nThey fly over the harbour.\n")
     write(folder, "memvault.toml", "version = 1\nfuture = true\n")
@@ -29,7 +29,7 @@ def notes(folder: Path) -> Path:
 
 
 def _merged(folder: Path, *command: str) -> tuple[int, str]:
-    """Return a command's exit code, and its standard output and error as one reader gets them."""
+    """Return a command's exit code, and its standard output and error as read by one reader."""
     done = subprocess.run(
         command,
         cwd=folder,

@@ -1,4 +1,4 @@
-"""Recall answers every question, states how well memories fit, and strict leaves out the weak."""
+"""Recall answers every question and states how well memories match; strict omits weak ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEAK = "quarterly revenue of the company's shareholders in percent"
 
 @pytest.fixture
 def harbour(folder: Path, vault: Vault) -> Vault:
-    """A vault with a few memories that have little to do with each other."""
+    """A vault with a few unrelated memories."""
     for title, text in FEW.items():
         write(folder, f"{title.lower()}.md", f"# {title}\n\n{text}\n")
     return vault

@@ -1,4 +1,4 @@
-"""Talk and spaces reach whom they are meant for, and keep what was written in them."""
+"""Talks and spaces reach their recipients, and keep their messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(result: dict[str, Any]) -> int:
 
 
 def next_event(folder: Path, agent: str) -> dict[str, Any]:
-    """Take the next event of an agent; its data."""
+    """Take the next event of an agent; return its data."""
     with open_vault(folder, agent) as vault:
         found = vault.call("peek_inbox")["events"]
     return dict(found[0]["data"]) if found else {}
@@ -153,7 +153,7 @@ class Conversation:
             )
 
     def wait(self, agent: str, *wanted: tuple[str, str]) -> tuple[str, str]:
-        """Wait for answers of others to talks; which talk was answered, and the answer."""
+        """Wait for others' answers to talks; return the answered talk, and the answer."""
         events = [
             {"eventType": "User", "talkId": self.numbers[text]}
             if name == "user"
@@ -526,3 +526,13 @@ def test_space_created_on_two_clones_merges(tmp_path: Path, git: Git) -> None:
     with open_vault(tmp_path / "a", "alice") as vault:
         found = vault.call("read_messages", spaceId="Release 2")["messages"]
     assert [message["content"] for message in found] == ["from a", "from b"]
+
+
+def test_reply_hints_at_the_option_that_replies_as_another_agent(folder: Path, run: Run) -> None:
+    """The error for a talk to another agent names --agent, but not to an agent over MCP."""
+    run("talk", "user", "Which?", "--agent", "bob")
+    done = run("reply", "1", "yes")
+    assert "received no talk 1" in refused(done, 1)
+    assert "`--agent NAME`" in done.err
+    with open_vault(folder) as vault:
+        assert "--agent" not in vault.call("reply", talkId=1, message="yes")["error"]["hint"]

@@ -1,9 +1,9 @@
-"""Sessions at a shell, played again: the transcripts and the tours in docs are what users see.
+"""Replays shell sessions: the transcripts and the tours in docs show real output.
 
-Each page's ``console`` blocks hold commands after ``$`` and what they print; a
-page is one vault. Ids, times, etags and tokens differ from run to run and are
-compared by their form. A score depends on how far the process in the background
-has got, and is shown as ``…``. ``--rewrite-transcripts`` writes the pages anew.
+Each page's ``console`` blocks contain commands after ``$`` and their output; a page is one vault.
+Ids, times, etags and tokens differ between runs and are compared by their form. A score depends on
+the background process's progress, and is shown as ``…``. ``--rewrite-transcripts`` updates the
+pages.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ _SCORE = re.compile(
 
 
 class _Shell:
-    """Runs command lines in a folder, with both streams as one, in ``sh`` where one needs it.
+    """Runs command lines in a folder with merged streams, in ``sh`` if needed.
 
-    ``prefix`` is a program that starts each.
+    ``prefix`` is a program that starts each command.
     """
 
     def __init__(self, launcher: Launcher | None, folder: Path, prefix: Sequence[str]) -> None:
@@ -81,7 +81,7 @@ class _Shell:
         shim.chmod(0o755)
 
     def run(self, line: str) -> tuple[int, str]:
-        """Return the exit code and what was printed."""
+        """Return the exit code and the output."""
         plain = _QUOTED.sub("", line)
         is_plain = plain.startswith("memvault ") and not _MARKS & {*plain}
         if is_plain and self._launcher is not None:
@@ -104,7 +104,7 @@ class _Shell:
 
 
 def _played(block: str, shell: _Shell, folder: Path) -> str:
-    """Return a block with every command's output as it is now."""
+    """Return a block with the current output of every command."""
     lines = []
     for command in [line[2:] for line in block.splitlines() if line.startswith("$ ")]:
         code, said = shell.run(command)
@@ -115,7 +115,7 @@ def _played(block: str, shell: _Shell, folder: Path) -> str:
 
 
 def formal(text: str) -> str:
-    """Return a text with names for what differs from run to run."""
+    """Return a text with placeholders for values that differ between runs."""
     for pattern, name in _VARYING:
         text = pattern.sub(name, text)
     return text
@@ -128,9 +128,9 @@ def play(
     launcher: Launcher | None,
     prefix: Sequence[str] = (),
 ) -> str:
-    """Return a page with every command's output as it is now.
+    """Return a page with the current output of every command.
 
-    Without a launcher it is that of processes, which the program of ``prefix`` starts.
+    Without a launcher, commands run in processes started by the program of ``prefix``.
     """
     folder = place / "notes"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Nothing that lies in a vault runs before its user has trusted exactly that."""
+"""No code in a vault runs before its user has trusted exactly that code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOOL = "---\ndescription: Does harm\ncommand: [sh, evil.sh]\n---\n"
 
 @pytest.fixture
 def hostile(folder: Path) -> Path:
-    """A vault with a tool that leaves a mark in the folder in which it runs."""
+    """A vault with a tool that creates a file in the folder in which it runs."""
     write(folder, "tools/evil.md", TOOL)
     write(folder, "tools/evil.sh", SCRIPT).chmod(0o755)
     write(folder, "tools/evil2.md", "---\ndescription: y\ncommand: ./evil.sh x\n---\n")
@@ -36,7 +36,7 @@ def hostile(folder: Path) -> Path:
 
 
 def ran(folder: Path) -> bool:
-    """Say whether the tool has run since this was last asked."""
+    """Return whether the tool has run since the last call."""
     file = folder / "ran.txt"
     there = file.exists()
     file.unlink(missing_ok=True)
@@ -44,7 +44,7 @@ def ran(folder: Path) -> bool:
 
 
 def trusted(run: Run, folder: Path) -> bool:
-    """Say whether the tool may run; it ran if and only if it may."""
+    """Return whether the tool may run, after checking that it ran if and only if it may."""
     done = run("call", "evil", cwd=folder)
     assert ran(folder) == (done.code == 0), done
     return done.code == 0
@@ -303,7 +303,8 @@ def test_trust_asks_on_terminal(hostile: Path, run: Run, answer: str, code: int)
     came_to, shown = at_terminal(hostile, "tools", "trust", "evil", answer=f"{answer}\n")
     assert came_to == code
     assert "sh evil.sh" in shown
-    assert "tools/evil.md, tools/evil.sh" in shown
+    assert "until tools/evil.md changes" in shown
+    assert "until tools/evil.sh changes" in shown
     assert trusted(run, hostile) == (code == 0)
 
 
@@ -443,3 +444,15 @@ def test_trust_refuses_symlink_below_tools(folder: Path, run: Run, place: str) -
     link.symlink_to(to)
     assert f"{place} is a link" in refused(run("t"), 1)
     assert not (folder / "ran.txt").exists()
+
+
+def test_untrust_of_unknown_tool_is_refused(hostile: Path, run: Run) -> None:
+    """Untrusting a name that is no tool fails with a hint; a deleted tool can be untrusted."""
+    done = run("tools", "untrust", "nope")
+    assert "No tool 'nope'" in refused(done, 1)
+    assert "hint: registered are " in done.err
+    assert "it was not trusted" in run("tools", "untrust", "evil").out
+    run("tools", "trust", "evil", "--yes")
+    (hostile / "tools/evil.md").unlink()
+    assert run("tools", "untrust", "evil").code == 0
+    assert "No tool 'evil'" in refused(run("tools", "untrust", "evil"), 1)

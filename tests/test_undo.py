@@ -31,14 +31,14 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 def remember(vault: Vault, **given: Any) -> dict[str, Any]:
-    """Remember something as a fact."""
+    """Remember a text as a fact."""
     made = vault.call("memory_remember", memoryType="fact", **given)
     assert made["success"], made
     return dict(made)
 
 
 def changes(vault: Vault) -> list[dict[str, Any]]:
-    """Return what the log tells, newest first."""
+    """Return the entries of the log, newest first."""
     found = vault.call("memory_log", limit=1_000)
     assert found["success"], found
     return list(found["changes"])
@@ -178,7 +178,7 @@ def test_undo_hint_of_partial_failure_lists_written_files(vault: Vault, folder: 
     assert failed["error"]["code"] == "storage"
     assert "nothing was changed" not in hint
     assert "agents/main/plans/report.md was changed" in hint
-    given = hint.split("memory_undo change=")[1].split("`")[0]
+    given = hint.split("memory_undo(change=")[1].split(")`")[0]
     assert vault.call("memory_undo", change=given)["success"]
     assert files(folder) == before
 

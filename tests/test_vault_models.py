@@ -1,4 +1,4 @@
-"""A model that settings name is used only if allowed, and a cross-encoder only if asked."""
+"""A configured model is used only if allowed, and a cross-encoder only on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = sampled_tests(2)
 
 @pytest.fixture
 def cloned(folder: Path) -> Path:
-    """A vault whose settings name a model that it brings along."""
+    """A vault whose settings refer to a model in the vault."""
     make_model(folder / "models" / "tiny")
     write(folder, "memvault.toml", 'version = 1\n[embedder]\nmodel = "models/tiny"\n')
     write(folder, "a.md", "# A\n\nzebra and wombat\n")
@@ -200,13 +200,13 @@ def make_cross_encoder(folder: Path, **weights: float) -> Path:
 
 @pytest.fixture
 def encoder(tmp_path: Path) -> Path:
-    """A cross-encoder of four words in a folder of its own."""
+    """A cross-encoder of four words in a temporary folder."""
     return make_cross_encoder(tmp_path / "tiny-judge")
 
 
 @pytest.fixture
 def apples(folder: Path, encoder: Path) -> Path:
-    """A vault in which the cross-encoder likes what recall alone puts last."""
+    """A vault in which the cross-encoder prefers the result that recall ranks last."""
     write(folder, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{encoder}"\n')
     model_settings.allow(str(encoder), folder, model_settings.fingerprint(str(encoder), None))
     write(folder, "best.md", "# Apple harvest\n\nThe apple harvest, apples by the crate. dull\n")

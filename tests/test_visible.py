@@ -56,7 +56,7 @@ def hostile(value: Any, key: str = "") -> Any:
 
 
 def checked(text: str, lines: bool = True) -> None:
-    """Check that nothing in a text steers, turns round, or begins a line that it may not."""
+    """Check that a text contains no control characters, reversed text, or forged lines."""
     for char in UNSEEN:
         assert char not in text, repr(char)
     if lines:
@@ -65,7 +65,7 @@ def checked(text: str, lines: bool = True) -> None:
 
 
 def printed(tool: str, found: Any, as_json: bool) -> str:
-    """Return what a result is printed as, notes included."""
+    """Return the printed form of a result, including notes."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         if isinstance(found, MemvaultError):
@@ -78,7 +78,7 @@ def printed(tool: str, found: Any, as_json: bool) -> str:
 
 
 def error_of(answer: dict[str, Any]) -> MemvaultError:
-    """Return the error that a failed result tells of."""
+    """Return the error in a failed result."""
     details = {key: value for key, value in answer.items() if key not in ("success", "error")}
     error = answer["error"]
     if isinstance(error, str):  # flat, as call_tool returns it

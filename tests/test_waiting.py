@@ -1,4 +1,4 @@
-"""Waiting ends with the first event, promptly, at no cost, and loses nothing when cut off."""
+"""Waiting ends promptly with the first event, uses no CPU, and loses nothing if interrupted."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def call(folder: Path) -> Iterator[Call]:
 
 
 def waiting(folder: Path, *words: str, agent: str = "main") -> subprocess.Popen[str]:
-    """Start a wait in a process of its own."""
+    """Start a wait in a separate process."""
     lock_of(folder, agent).unlink(missing_ok=True)
     command = [sys.executable, "-m", "memvault", "wait", "for", *words, "--agent", agent, "--json"]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
 
 
 def lock_of(folder: Path, agent: str) -> Path:
-    """The file that an agent's first look for events makes."""
+    """The file that an agent's first check for events creates."""
     return folder / ".memvault" / "agents" / agent / "lock"
 
 
 def looks(folder: Path, agent: str = "main") -> None:
-    """Wait until a wait that was begun has looked for events."""
+    """Wait until a started wait has checked for events."""
     until(lock_of(folder, agent).exists)
 
 
 class Waiting:
-    """A wait in a thread of this process, whose looks are counted."""
+    """A wait in a thread of this process, which counts its checks."""
 
     def __init__(self, call: Call, *wanted: EventPattern) -> None:
         self.looks = 0
@@ -72,18 +72,18 @@ class Waiting:
         self._thread.start()
 
     def asleep(self) -> None:
-        """Return when it has looked, made its watcher, and looked again."""
+        """Return when it has checked, created its watcher, and checked again."""
         until(lambda: self.looks >= 2)
 
     def ended(self) -> WaitResult:
-        """What ended it."""
+        """Return the event that ended it."""
         self._thread.join(timeout=60)
         assert self.happened
         return self.happened[0]
 
 
 class Turn(threading.Condition):
-    """A condition that adds up the seconds for which it was waited for in vain."""
+    """A condition that adds up the seconds of unsuccessful waiting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ LONG = 60.0
 
 @pytest.fixture(params=["watched", "polled", "unwatchable"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each way to notice a change, where a sleep without one lasts long."""
+    """Each change notification method, with long sleeps without one."""
 
     def no_more_watches() -> None:
         raise OSError(errno.ENOSPC, "inotify watch limit reached")

@@ -1,4 +1,4 @@
-"""The pages of a vault in a browser: who may see them, what they show, and that nothing runs."""
+"""The pages of a vault in a browser: access, content, and that no code runs."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_map_export_is_self_contained(run: Run, root: Path, tmp_path: Path) -> N
 
 @pytest.fixture(scope="module")
 def changed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same vault with changes by tools, attachments of each kind, and odd names."""
+    """The same vault with changes by tools, attachments of each kind, and unusual names."""
     root = shutil.copytree(root, tmp_path_factory.mktemp("changed") / "vault")
     write(root, "notes/odd #1?.md", "# Odd & strange\n\n[[Tea]] ![[leaf.pdf]] [[a list.csv]]\n")
     write(root, "notes/a list.csv", "a,b\n")
@@ -342,7 +342,7 @@ def test_web_links_all_resolve(changed: Path) -> None:
 def served(
     root: Path, *options: str, **variables: str
 ) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run ``memvault web``; yield the address that it prints and the process."""
+    """Run ``memvault web``; yield the printed address and the process."""
     command = [sys.executable, "-m", "memvault", "--vault", str(root), "web", *options]
     environment = {**os.environ, **variables}
     with subprocess.Popen(
@@ -357,7 +357,7 @@ def served(
 
 @contextmanager
 def other_port(cookie: str, host: str = "127.0.0.1") -> Iterator[tuple[str, list[str]]]:
-    """Serve another port, which sets a cookie; yield its address, and the headers that it gets."""
+    """Serve another port, which sets a cookie; yield its address, and the received headers."""
     received: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -421,14 +421,14 @@ mv {log}.new {log}
 
 
 def program(path: Path, log: Path) -> Path:
-    """Make a program that notes how it was called."""
+    """Create a program that records its arguments."""
     made = write(path.parent, path.name, FAKE.format(log=log))
     made.chmod(0o755)
     return made
 
 
 def command_lines() -> str:
-    """Return what every user of the machine sees of all processes."""
+    """Return the process information visible to every user of the machine."""
     texts = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -528,7 +528,7 @@ def test_web_works_without_a_browser(root: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def site(root: Path, run: Run, tmp_path: Path) -> Path:
-    """The same vault, with odd names, as a static site."""
+    """The same vault, with unusual names, as a static site."""
     root = shutil.copytree(root, tmp_path / "copied")
     write(root, "notes/odd #1?.md", "---\nid: odd-7k2m9q\n---\n\n# Odd\n\n[[Tea]] ![[logo.svg]]\n")
     write(root, "notes/logo.svg", "<svg onload='alert(1)'/>")

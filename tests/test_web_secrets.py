@@ -1,4 +1,4 @@
-"""Pages, map files and published sites show no secret of a memory, at any place."""
+"""Pages, map files and published sites show no secret of a memory anywhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACES = (
 
 @pytest.fixture(scope="module")
 def secretive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """A vault with a secret in each place that pages show, and these by their places."""
+    """A vault with a secret in each place that pages show, and the secrets by place."""
     root = tmp_path_factory.mktemp("secretive") / "vault"
     told = {place: made("GitHub token")[0] for place in PLACES}
     bold, escaped = told["bold"], told["escaped"].replace("_", "\\_")

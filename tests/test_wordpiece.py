@@ -1,4 +1,4 @@
-"""The tokenizer in Python finds the tokens that the library ``tokenizers`` finds."""
+"""The Python tokenizer returns the same tokens as the library ``tokenizers``."""
 
 from __future__ import annotations
 

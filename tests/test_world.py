@@ -1,4 +1,4 @@
-"""The example world is a few files that people edit, and its rules hold for all who are in it."""
+"""The example world consists of files that people edit, and its rules apply to everyone."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def call(folder: Path, agent: str, tool: str, /, **arguments: Any) -> dict[str, 
 
 
 def failed(result: dict[str, Any], code: str = "refused") -> str:
-    """Check that a call was refused with a hint; return its sentence."""
+    """Check that a call was refused with a hint; return its message."""
     assert result["success"] is False, result
     assert result["error"]["code"] == code
     assert result["error"]["hint"]

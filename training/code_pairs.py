@@ -1,4 +1,4 @@
-"""Pairs of a question or a comment and the code that it is about, for ``pairs.py``."""
+"""Pairs of a question or a comment and the corresponding code, for ``pairs.py``."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _ASKED_CODE = (
 
 
 def asked_code(kind: str, name: str, chance: random.Random) -> str:
-    """Ask about a piece of code."""
+    """Return a question about a piece of code."""
     spoken = name if chance.random() < 0.7 else " ".join(identifier_words(name))
     return chance.choice(_ASKED_CODE).format(*chance.choice(((spoken, kind), (kind, spoken))))
 
 
 def identifier_words(name: str) -> list[str]:
-    """Split an identifier."""
+    """Split an identifier into words."""
     return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name) or [name]
 
 

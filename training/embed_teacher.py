@@ -3,11 +3,10 @@
 
     python training/embed_teacher.py TEACHER_FOLDER TEXTS.jsonl OUTPUT.npy [--int8 | --cuda]
 
-Writes unit vectors as float16, one row a text, shape (texts, width). Works in
-chunks and goes on where it was stopped; rows not reached yet are zero, so the
-fit can begin with what is there. ``--int8`` rounds the teacher's weights to 8
-bits first, which is faster on a processor and changes its vectors little;
-``--cuda`` needs onnxruntime-gpu.
+Writes unit vectors as float16, one row per text, shape (texts, width). Works in chunks and
+continues after an interruption; missing rows are zero, so the fit can begin with the existing ones.
+``--int8`` rounds the teacher's weights to 8 bits first, which is faster on a processor and changes
+its vectors little; ``--cuda`` needs onnxruntime-gpu.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Teacher:
         self.width = len(self.embed(["width"])[0])
 
     def embed(self, texts: list[str]) -> npt.NDArray[np.float32]:
-        """Return unit vectors, shape (texts, width); batches hold texts of like length."""
+        """Return unit vectors, shape (texts, width); batches contain texts of similar length."""
         encoded = [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
         order = sorted(range(len(texts)), key=lambda place: len(encoded[place]))
         rows: dict[int, npt.NDArray[np.float32]] = {}
@@ -88,7 +87,7 @@ def _rounded(model: Path) -> bytes:
 
 
 def main() -> None:
-    """Embed what has no row yet, and say how far it is."""
+    """Embed the missing rows, and print the progress."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("teacher", type=Path)
     parser.add_argument("texts", type=Path)

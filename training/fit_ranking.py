@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
-"""Fit the weights of a score's parts, and of the evidence of a chance, on judged sets.
+"""Fit the weights of score parts, and of the features of the match probability, on judged sets.
 
-    PYTHONPATH=bench python training/fit_ranking.py FOLDER [FOLDER ...]
-        [--model multilingual] [--output FILE]
+    PYTHONPATH=bench python training/fit_ranking.py FOLDER [FOLDER ...] [--model multilingual]
+        [--output FILE]
 
-Each FOLDER is a set as ``bench/quality.py`` reads it. The program itself
-retrieves the candidates of every query and computes their parts. The weights
-make the judged candidates likely under a softmax over the scores (a listwise
-loss), each set counting the same. A chance is a logistic regression over the
-evidence of single candidates that something answers; its counterexamples are
-questions that nothing answers, and questions of other sets.
+Each FOLDER is a set for ``bench/quality.py``. The program itself retrieves the candidates of every
+query and computes their parts. The weights maximize the likelihood of judged candidates under a
+softmax over the scores (a listwise loss) with equal weight for each set. A match probability is a
+logistic regression over the features of single candidates; its negative examples are unanswerable
+questions and questions of other sets.
 
-With ``--model multilingual`` that model embeds all sets, and only its own fit is made; the other
-fits in FILE stay.
+With ``--model multilingual`` that model embeds all sets, and only its fit is computed; other fits
+in FILE are kept.
 
-The report leaves each set out of its own fit. The figures of docs/development/quality.md are
-the program's.
+The report fits each set's weights without that set. The figures of docs/development/quality.md come
+from the program.
 """
 
 from __future__ import annotations
@@ -109,9 +108,8 @@ to."""
 class Asked(NamedTuple):
     """One query's candidates: parts, evidence, and grades.
 
-    ``parts`` has shape (candidates, PARTS), ``evidence`` (candidates, EVIDENCE);
-    a part that no candidate has is 0. ``judged`` are the grades of all judged
-    documents, the best first.
+    ``parts`` has shape (candidates, PARTS), ``evidence`` (candidates, EVIDENCE); a part that no
+    candidate has is 0. ``judged`` are the grades of all judged documents, best first.
     """
 
     parts: Numbers
@@ -123,7 +121,7 @@ class Asked(NamedTuple):
 def gather(judged: JudgedSet, others: Sequence[str], work: Path, model: str) -> list[Asked]:
     """Return the candidates of a set's queries, and of ``others`` that its vaults do not answer.
 
-    Queries for days are left out: they are answered by dates, which have no fitted weight.
+    Queries about days are omitted: dates answer them, and they have no fitted weight.
     """
     found: list[Asked] = []
     for group, documents in by_group(judged).items():
@@ -159,7 +157,7 @@ def _asked(view: View, text: str, ids: Mapping[str, str], grades: Mapping[str, f
 
 
 def raised_weights(sets: Sequence[Sequence[Asked]], name: str) -> Numbers:
-    """Return the weights of a fit, shape (PARTS,), those of ``RAISED_PARTS`` multiplied."""
+    """Return the weights of a fit, shape (PARTS,), with ``RAISED_PARTS`` multiplied."""
     factors = [RAISED.get(name, 1.0) if part in RAISED_PARTS else 1.0 for part in PARTS]
     found: Numbers = fit_weights(sets, WITHOUT[name]) * np.array(factors)
     return found
@@ -168,9 +166,9 @@ def raised_weights(sets: Sequence[Sequence[Asked]], name: str) -> Numbers:
 def fit_weights(sets: Sequence[Sequence[Asked]], without: frozenset[str]) -> Numbers:
     """Compute the weights, shape (PARTS,), that make judged candidates likely.
 
-    Adam (Kingma and Ba 2015) on the listwise softmax loss (Cao et al. 2007), no weight below 0.
-    Parts are divided by their standard deviation among a query's candidates, sets equal, so that
-    all are shrunk alike.
+    Adam (Kingma and Ba 2015) on the listwise softmax loss (Cao et al. 2007), with non-negative
+    weights. Parts are divided by their standard deviation among a query's candidates, with equal
+    weight per set, so that all are regularized alike.
     """
     batches = [_batch(asked) for asked in sets]
     allowed = np.array([part not in without for part in PARTS], dtype=float)
@@ -196,7 +194,7 @@ def fit_weights(sets: Sequence[Sequence[Asked]], without: frozenset[str]) -> Num
 
 
 def _variance(parts: Numbers, known: npt.NDArray[np.bool_]) -> Numbers:
-    """Return each part's variance among the candidates of a query, the mean over all."""
+    """Return each part's variance among the candidates of a query, averaged over all queries."""
     mask = known[:, :, None]
     means = (parts * mask).sum(axis=1, keepdims=True) / mask.sum(axis=1, keepdims=True)
     found: Numbers = (((parts - means) * mask) ** 2).sum(axis=(0, 1)) / known.sum()
@@ -204,9 +202,9 @@ def _variance(parts: Numbers, known: npt.NDArray[np.bool_]) -> Numbers:
 
 
 def _batch(asked: Sequence[Asked]) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
-    """Return parts, wanted shares and a mask of the rows without padding.
+    """Return parts, target shares and a mask of the rows without padding.
 
-    Queries whose candidates all have a grade, or none, are left out.
+    Queries whose candidates all have a grade, or none, are omitted.
     """
     useful = [own for own in asked if 0 < (own.grades > 0).sum() < len(own.grades)]
     most = max(len(own.grades) for own in useful)
@@ -228,7 +226,7 @@ def scores(asked: Asked, weights: Numbers) -> Numbers:
 
 
 def ordered(asked: Asked, weights: Numbers) -> npt.NDArray[np.int64]:
-    """Return the candidates' places, best first."""
+    """Return the candidates' positions, best first."""
     return np.argsort(-scores(asked, weights), kind="stable").astype(np.int64)
 
 
@@ -257,10 +255,10 @@ def chance(
 ) -> tuple[Numbers, float]:
     """Fit the logistic regression from evidence to "something answers"; return weights and bias.
 
-    Each query is represented by the likeliest of its first candidates. Sets have equal weight, and
-    so do answerable and unanswerable queries. Which one is likeliest depends on the fit,
-    so that it is made twice. It is then stretched: all but few of the queries that nothing answers
-    have nothing strong, and all but few of the others something relevant.
+    Each query is represented by the most likely of its first candidates. Sets have equal weight,
+    and so do answerable and unanswerable queries. The most likely candidate depends on the fit, so
+    the fit runs twice. The logit is then stretched: nearly all unanswerable queries have no strong
+    result, and nearly all others have a relevant one.
     """
     queries = [own for asked in sets for own in asked if len(own.grades)]
     share = np.concatenate([_shares(asked) for asked in sets])
@@ -278,7 +276,7 @@ def chance(
         ]
     wanted = math.log(STRONG / (1 - STRONG)), math.log(RELEVANT / (1 - RELEVANT))
     stretch = 1.0
-    for _ in range(10):  # the program makes a candidate behind the best less likely
+    for _ in range(10):  # the program lowers candidates behind the best
         highest = np.array([_highest(own, weights, stretch * fitted) for own in queries]) / stretch
         strong = _quantile(highest[target == 0], share[target == 0], 1 - STRONG_ERRORS)
         relevant = _quantile(highest[target == 1], share[target == 1], RELEVANT_ERRORS)
@@ -287,9 +285,9 @@ def chance(
 
 
 def _shares(asked: Sequence[Asked]) -> Numbers:
-    """Return the weight of each query: 100 for those with an answer, and 100 for the others.
+    """Return the weight of each query: answerable and unanswerable queries sum to 100 each.
 
-    The fit's shrinkage is relative to this sum.
+    The fit's regularization is relative to this sum.
     """
     answered = np.array([bool(own.judged) for own in asked if len(own.grades)])
     found: Numbers = np.where(answered, 1 / max(answered.sum(), 1), 1 / max((~answered).sum(), 1))
@@ -299,7 +297,7 @@ def _shares(asked: Sequence[Asked]) -> Numbers:
 def _logistic_with_signs(
     rows: Numbers, target: Numbers, share: Numbers, without: frozenset[str]
 ) -> Numbers:
-    """Fit a logistic regression without the evidence whose weight would have the wrong sign."""
+    """Fit a logistic regression without features whose weight would have the wrong sign."""
     known = np.array([name not in without for name in EVIDENCE], dtype=float)
     fitted = _logistic(rows * known, target, share)
     while (fitted * SIGNS < 0).any():
@@ -309,28 +307,28 @@ def _logistic_with_signs(
 
 
 def _highest(own: Asked, weights: Numbers, fitted: Numbers) -> float:
-    """Return the highest logit among a query's first candidates, without the constant."""
+    """Return the highest logit among a query's first candidates, without the bias."""
     first, behind = _first(own, weights)
     return float((own.evidence[first] @ fitted - constants().deficit_weight * behind).max())
 
 
 def _first(own: Asked, weights: Numbers) -> tuple[npt.NDArray[np.int64], Numbers]:
-    """Return the first candidates' places, and how far their scores are behind the best."""
+    """Return the first candidates' positions, and how far their scores are behind the best."""
     first = ordered(own, weights)[:DEPTH]
     total = weights @ own.parts.any(axis=0) or 1.0
-    found = scores(own, weights)[first] / total  # as the program does
+    found = scores(own, weights)[first] / total  # as in the program
     return first, found[0] - found
 
 
 def _quantile(values: Numbers, share: Numbers, part: float) -> float:
-    """Return the value below which a part of all lies, by their shares."""
+    """Return the weighted quantile of values."""
     order = np.argsort(values)
     place = np.searchsorted(np.cumsum(share[order]), part * share.sum())
     return float(values[order][min(int(place), len(values) - 1)])
 
 
 def _logistic(rows: Numbers, target: Numbers, share: Numbers) -> Numbers:
-    """Return the weights of a logistic regression by Newton steps, without its constant."""
+    """Return the weights of a logistic regression by Newton steps, without its bias."""
     design = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
     beta = np.zeros(design.shape[1])
     shrinkage = np.append(np.full(rows.shape[1], 5.0), 1e-9)
@@ -344,7 +342,7 @@ def _logistic(rows: Numbers, target: Numbers, share: Numbers) -> Numbers:
 
 
 def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers:
-    """Return the first candidates' chances, in their order, as the program gives them."""
+    """Return the first candidates' match probabilities, in order, as computed by the program."""
     known = RankingWeights({}, dict(zip(EVIDENCE, fit[0].tolist(), strict=True)), fit[1])
     return np.array(
         [
@@ -357,8 +355,8 @@ def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers
 class Strengths(NamedTuple):
     """Shares of queries with a candidate that is strong or relevant.
 
-    ``nothing_`` is for queries that nothing answers, ``answered_`` for any candidate of
-    the others, ``right_`` for one that answers.
+    ``nothing_`` is for unanswerable queries, ``answered_`` for any candidate of the others,
+    ``right_`` for a correct one.
     """
 
     nothing_strong: float
@@ -393,7 +391,7 @@ def strengths(asked: Sequence[Asked], weights: Numbers, fit: tuple[Numbers, floa
 
 
 def report(sets: Mapping[str, Sequence[Asked]], name: str) -> None:
-    """Print each set's figures by its own fit, which has not seen it, and by the fit of all."""
+    """Print each set's figures with weights fitted without it, and with the final weights."""
     of_all = raised_weights(list(sets.values()), name)
     chance_of_all = chance(list(sets.values()), of_all, WITHOUT[name])
     shares = "none strong | none relevant | answered relevant | right relevant | right strong"
@@ -417,7 +415,7 @@ def report(sets: Mapping[str, Sequence[Asked]], name: str) -> None:
 
 
 def written(sets: Mapping[str, Sequence[Asked]], model: str) -> dict[str, Any]:
-    """Return all fits as the package keeps them; those of the other model are kept."""
+    """Return all fits in the package's format; fits of the other model are kept."""
     known = json.loads(FITTED.read_text("utf-8"))
     for name in FITS[model]:
         without = WITHOUT[name]
@@ -441,7 +439,7 @@ def written(sets: Mapping[str, Sequence[Asked]], model: str) -> dict[str, Any]:
         **known,
         f"{prefix}fitted": datetime.now(UTC).date().isoformat(),
         f"{prefix}sets": sorted(sets),
-        "constants": constants()._asdict(),  # the fits hold together with these only
+        "constants": constants()._asdict(),  # the fits are valid only with these constants
     }
 
 
@@ -455,7 +453,7 @@ def token_line(sets: Mapping[str, Sequence[Asked]]) -> str:
 
 
 def main() -> None:
-    """Gather, report, and write the fits."""
+    """Gather candidates, report, and write the fits."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--model", choices=tuple(FITS), default=BUILTIN, help="of the vectors")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Write where the weights of the built-in transformer lie in its ``model.onnx``.
+"""Write the offsets of the built-in transformer's weights in its ``model.onnx``.
 
     python training/locate_weights.py [FOLDER]
 
-FOLDER holds ``model.onnx`` as ``quantize_deep_embedder.py`` makes it, by default the one in the
-package. Writes ``weights.json`` beside it, by which ``numpy_transformer.py`` reads the weights
-without ONNX Runtime, and fails if the graph computes something else than that module does.
+FOLDER contains ``model.onnx`` from ``quantize_deep_embedder.py``, by default the one in the
+package. Writes ``weights.json`` next to it, with which ``numpy_transformer.py`` reads the weights
+without ONNX Runtime, and fails if the graph computes something different from that module.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def locate(path: Path) -> dict[str, Any]:
     """Return the contents of ``weights.json``.
 
     Raises:
-        ValueError: the graph is not the one that ``numpy_transformer`` computes.
+        ValueError: if the graph differs from the one that ``numpy_transformer`` computes.
     """
     graph = onnx.load(str(path)).graph
     constants = {constant.name: constant for constant in graph.initializer}
@@ -106,7 +106,7 @@ def _check_product(weights: np.ndarray[Any, Any], zero_points: np.ndarray[Any, A
 
 
 def _tensor(data: mmap.mmap, constant: Any) -> list[Any]:
-    """Return a constant's type, its place in the file, and its shape."""
+    """Return a constant's type, its offset in the file, and its shape."""
     array = numpy_helper.to_array(constant)
     offset = data.find(raw_header(array.nbytes) + array.tobytes())
     if offset < 0:
@@ -115,7 +115,7 @@ def _tensor(data: mmap.mmap, constant: Any) -> list[Any]:
 
 
 def write_weights(folder: Path) -> None:
-    """Write ``weights.json`` beside a folder's ``model.onnx``."""
+    """Write ``weights.json`` next to a folder's ``model.onnx``."""
     found = locate(folder / "model.onnx")
     tensors = ",\n  ".join(
         f"{json.dumps(name)}: {json.dumps(place)}" for name, place in found.pop("tensors").items()

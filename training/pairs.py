@@ -62,7 +62,7 @@ from sources import (
 )
 from templates import exchanges
 
-Sourced = tuple[str, Pair]  # the name of what it was made from
+Sourced = tuple[str, Pair]  # the name of its source
 Files = dict[str, list[Path]]
 
 RUST_BOOKS = (
@@ -96,7 +96,7 @@ _ASKED = (
 
 
 def rust() -> Path | None:
-    """Return the documentation of one Rust toolchain, a stable one before others."""
+    """Return the documentation of one Rust toolchain, preferably a stable one."""
     home = Path(os.environ.get("RUSTUP_HOME") or Path.home() / ".rustup")
     found = sorted(home.glob("toolchains/*/share/doc/rust/html"))
     found.sort(key=lambda path: not path.parents[3].name.startswith("stable"))
@@ -105,7 +105,7 @@ def rust() -> Path | None:
 
 
 def installed() -> Files:
-    """Return the files of each source; none where it is not installed."""
+    """Return the files of each source; empty if it is not installed."""
     docs = rust()
     books = [docs / part for part in RUST_BOOKS] if docs else []
     return {
@@ -122,7 +122,7 @@ def installed() -> Files:
 
 
 def passage(sentences: list[str], start: int) -> str:
-    """Join sentences from a place on, up to a passage's length."""
+    """Join sentences from a position on, up to a passage's length."""
     text = sentences[start][: 2 * PASSAGE]
     for sentence in sentences[start + 1 :]:
         if len(text) + len(sentence) > PASSAGE:
@@ -132,7 +132,7 @@ def passage(sentences: list[str], start: int) -> str:
 
 
 def taken_out(text: str, title: str, chance: random.Random) -> Iterator[Pair]:
-    """Yield a sentence and the sentences around it, now and then with itself among them."""
+    """Yield a sentence and the sentences around it, sometimes including itself."""
     sentences = [part for part in SENTENCE.split(text) if part]
     for start in range(0, len(sentences) - 2, 5):
         around = sentences[start : start + 5]
@@ -194,7 +194,7 @@ def pages(files: Files, chance: random.Random) -> tuple[list[Sourced], list[Sour
 
 
 def manuals(paths: list[Path], chance: random.Random) -> Iterator[Pair]:
-    """Yield what a manual page says of its subject, and sections."""
+    """Yield a manual page's description of its subject, and its sections."""
     for text in read_manuals(paths, (".SH",)):
         sections = re.split(r"^\.SH +", text, flags=re.MULTILINE)
         name = next((clean(part[5:]) for part in sections if part[:4] == "NAME"), "")
@@ -238,7 +238,7 @@ def dictionary(paths: list[Path], chance: random.Random) -> Iterator[Pair]:
 
 
 def comments(files: Files, chance: random.Random) -> Iterator[Sourced]:
-    """Yield pairs of Rust, C++ and JavaScript."""
+    """Yield pairs from Rust, C++ and JavaScript."""
     paths = [(name, path) for name in CODE for path in files[name]]
     chance.shuffle(paths)
     for name, path in paths:
@@ -253,7 +253,7 @@ def comments(files: Files, chance: random.Random) -> Iterator[Sourced]:
 
 
 def sample(pairs: Iterable[Sourced], count: int, chance: random.Random) -> list[Sourced]:
-    """Return up to ``count`` different pairs, in runs of neighbours."""
+    """Return up to ``count`` different pairs, in runs of adjacent ones."""
     different: dict[Pair, str] = {}
     for name, (query, answer) in pairs:
         if query.strip() and answer.strip():
@@ -270,7 +270,7 @@ def sourced(name: str, pairs: Iterable[Pair]) -> Iterator[Sourced]:
 
 
 def tell(kind: str, names: Iterable[str], files: Files, chosen: list[Sourced]) -> None:
-    """Print what a kind of pairs was made from, or that it is not installed."""
+    """Print the sources of a kind of pairs, or that it is not installed."""
     given = Counter(name for name, _ in chosen)
     print(f"{kind}: {len(chosen):,} pairs")
     for name in names:
@@ -283,7 +283,7 @@ def gather(seed: int) -> list[Pair]:
     chance = random.Random(seed)
     files = installed()
     headed, around = pages(files, chance)
-    glosses = list(wordnet())  # the templates are filled with its words
+    glosses = list(wordnet())  # the templates use its words
     spoken = exchanges(chance, glosses, BUDGET["conversation"]) if glosses else ()
     defined = (sourced(name, dictionary(files[name], chance)) for name in DICTIONARIES)
     found: dict[str, tuple[tuple[str, ...], Iterable[Sourced]]] = {

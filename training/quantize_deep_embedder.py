@@ -41,7 +41,7 @@ TOKENS = 256
 
 def quantize(source: Path, target: Path) -> None:
     """Round a model's weights and optimize its graph."""
-    logging.getLogger().setLevel(logging.ERROR)  # it asks for a preparation that changes nothing
+    logging.getLogger().setLevel(logging.ERROR)  # it requests a preparation that changes nothing
     with tempfile.TemporaryDirectory() as scratch:
         rounded = Path(scratch, "rounded.onnx")
         quantize_dynamic(
@@ -54,7 +54,7 @@ def quantize(source: Path, target: Path) -> None:
 
 
 def main() -> None:
-    """Make the model, and find what its cosines mean."""
+    """Create the model, and calibrate its cosines."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("pairs", type=Path, nargs="?")

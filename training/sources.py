@@ -1,7 +1,4 @@
-"""What both gatherers of training text read, how they clean it, and how they write.
-
-``texts.py`` makes texts of it, ``pairs.py`` pairs of texts.
-"""
+"""Read, clean and write the sources of training text, for ``texts.py`` and ``pairs.py``."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ def clean(text: str) -> str:
 
 
 def is_prose(text: str) -> bool:
-    """Say whether a text is mostly words."""
+    """Return whether a text is mostly words."""
     letters = sum(char.isalpha() or char == " " for char in text)
     return len(text) > 24 and letters > 0.8 * len(text) and text.count(" ") >= 3
 
@@ -77,7 +74,7 @@ def entries(path: Path) -> list[str]:
 
 
 def read_text(path: Path, longest: int) -> str:
-    """Return the beginning of a file's text; nothing where it cannot be read."""
+    """Return the beginning of a file's text; empty if it cannot be read."""
     try:
         return path.read_text("utf-8", "replace")[:longest]
     except OSError:
@@ -85,7 +82,7 @@ def read_text(path: Path, longest: int) -> str:
 
 
 def read_manuals(paths: Iterable[Path], kept: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield manual pages without roff's marks and requests, but for those that are kept."""
+    """Yield manual pages without roff markup and requests, except for those that are kept."""
     for path in paths:
         try:
             lines = unzipped(path).splitlines()
@@ -127,7 +124,7 @@ def read_python(
 def write(
     doc: str | None, gather: Callable[[int], Sequence[str | tuple[str, str]]], what: str
 ) -> None:
-    """Write what is gathered, one JSON value a line, and say how much it is."""
+    """Write gathered values as one JSON value per line, and print their number."""
     parser = argparse.ArgumentParser(description=(doc or "").split("\n", 1)[0])
     parser.add_argument("output", type=Path)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,8 +1,7 @@
-"""Conversation and questions made from templates: what dictionaries and manuals do not hold.
+"""Conversation and questions from templates, which dictionaries and manuals lack.
 
-Memories of agents are full of small talk about days, people and things, and of
-questions about them. The words that fill the templates are written here or are
-WordNet's lemmas.
+Memories of agents are full of small talk about days, people and things, and of questions about
+them. The words that fill the templates are listed here or are WordNet's lemmas.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ TECHNICAL = (
     "{adjective} {noun} in {noun2}"
 ).split("|")
 
-# What someone says, and questions that it answers; fillers mean the same in both.
+# A statement, and questions that it answers; placeholders mean the same in both.
 ANSWERED = (
     (
         "I went to {place} with {person} {time}.",
@@ -236,7 +235,7 @@ ANSWERED = (
 def exchanges(
     chance: random.Random, glosses: Sequence[str], count: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield questions with the message that answers them; runs of them share two speakers."""
+    """Yield questions with the message that answers them; consecutive ones share two speakers."""
     words = _words(glosses)
     for number in range(count):
         if number % 8 == 0:
@@ -254,7 +253,7 @@ def exchanges(
 
 
 def conversation(chance: random.Random, glosses: Sequence[str], count: int) -> Iterator[str]:
-    """Yield messages of one to five sentences, some with their speaker's name, some in turns."""
+    """Yield messages of one to five sentences, some with the speaker's name, some as dialogues."""
     words = _words(glosses)
     for _ in range(count):
         turns = chance.choice((1, 1, 1, 1, 2, 3))
@@ -289,7 +288,7 @@ def questions(
 
 
 def _words(glosses: Sequence[str]) -> dict[str, Sequence[str]]:
-    """Return the fillers; lemmas are sorted by what their gloss says they are."""
+    """Return the values of placeholders; lemmas are sorted by their glosses."""
     nouns, verbs, adjectives = [], [], []
     for gloss in glosses:
         lemma, _, meaning = gloss.partition(": ")

@@ -1,19 +1,16 @@
 #!/usr/bin/env python3
-"""Gather the text that the built-in embedder is trained on, from what packages carry.
+"""Gather training text for the built-in embedder from installed packages.
 
     python training/texts.py OUTPUT.jsonl [--seed 1]
 
-Reads what is installed and leaves out what is not. The shipped table was
-trained with these Debian packages: wordnet-base, dict-gcide, dict-foldoc,
-dict-jargon, fortunes, manpages, manpages-dev, man pages of the base system,
-python3-doc, git-doc, postgresql-doc-15, sqlite3-doc, linux-doc, debian-policy,
-debian-reference-en, developers-reference, r-doc-html, maxima-doc and
-gnuplot-doc; with the docstrings and code of Python's standard library and of
-the installed packages; and with conversation and questions made from templates
-here. Nothing of an evaluation set is read.
+Sources that are not installed are omitted. The shipped table was trained with these Debian
+packages: wordnet-base, dict-gcide, dict-foldoc, dict-jargon, fortunes, manpages, manpages-dev, man
+pages of the base system, python3-doc, git-doc, postgresql-doc-15, sqlite3-doc, linux-doc,
+debian-policy, debian-reference-en, developers-reference, r-doc-html, maxima-doc and gnuplot-doc;
+with the docstrings and code of Python's standard library and of the installed packages; and with
+conversation and questions made from templates here. Nothing of an evaluation set is read.
 
-One JSON string a line; shuffled, without repeats, the same for the same
-packages and seed.
+Writes one JSON string per line; shuffled, without repeats, the same for the same packages and seed.
 """
 
 from __future__ import annotations
@@ -97,7 +94,7 @@ def manuals(chance: random.Random) -> Iterator[str]:
 
 
 def documents(chance: random.Random) -> Iterator[str]:
-    """Yield paragraphs of HTML manuals, headings with what follows them."""
+    """Yield paragraphs of HTML manuals, and headings with the following text."""
     pages = html_manuals()
     chance.shuffle(pages)
     for path in pages[:6_000]:

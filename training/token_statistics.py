@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compute what the quantization of a built-in transformer's token vectors needs.
+"""Compute the statistics for quantizing a built-in transformer's token vectors.
 
     PYTHONPATH=bench python training/token_statistics.py [--model NAME] [FOLDER ...]
 
-Writes to the model's folder in ``src/memvault/data``: the mean of the token vectors of all
-passages of judged sets, by default the everyday ones in its languages, the mean absolute
-difference to it, and the ids of the tokens that are not stored. The judgements are not read.
+Writes to the model's folder in ``src/memvault/data``: the mean of the token vectors of all passages
+of judged sets, by default the everyday ones in its languages, the mean absolute difference to it,
+and the ids of the tokens that are not stored. The judgements are not read.
 """
 
 from __future__ import annotations

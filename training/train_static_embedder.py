@@ -53,7 +53,7 @@ MAX_TOKENS = 256
 QUESTION_BATCH = 1_024
 QUESTION_RATE = 1e-3
 QUESTION_WEIGHT = 0.3
-QUESTION_RUN = 8  # neighbours in the file that stay neighbours in a batch
+QUESTION_RUN = 8  # neighbors in the file that stay neighbors in a batch
 TEMPERATURE = 0.05
 FLATTEN = 0.2
 FLATTEN_SAMPLE = 20_000
@@ -99,7 +99,7 @@ class Fit:
         self._targets = torch.from_numpy(targets)
 
     def vectors(self, places: npt.NDArray[np.int64]) -> Any:
-        """Embed the texts at some places as unit vectors."""
+        """Embed the texts at some positions as unit vectors."""
         return self.embed([self._ids[place] for place in places])
 
     def embed(self, chosen: list[npt.NDArray[np.int64]]) -> Any:
@@ -117,7 +117,7 @@ class Fit:
         return direction + SIMILARITY_WEIGHT * structure
 
     def report(self, places: npt.NDArray[np.int64]) -> str:
-        """Say how near the vectors of texts are to the teacher's."""
+        """Print how close the vectors of texts are to the teacher's."""
         with torch.no_grad():
             found, wanted = self.vectors(places), self._targets[torch.from_numpy(places)]
             cosine = float((found * wanted).sum(dim=1).mean())
@@ -126,7 +126,7 @@ class Fit:
             return f"cosine {cosine:.4f}, correlation {float(torch.corrcoef(pairs)[0, 1]):.4f}"
 
     def run(self, train: npt.NDArray[np.int64], held: npt.NDArray[np.int64], epochs: int) -> None:
-        """Fit for some epochs, the rate falling to zero."""
+        """Fit for some epochs, with the rate falling to zero."""
         optimizer = torch.optim.Adam(self.bag.parameters(), lr=RATE)
         steps = epochs * (len(train) // BATCH)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0 - step / steps)
@@ -146,7 +146,7 @@ class Fit:
     def tune(
         self, train: npt.NDArray[np.int64], held: npt.NDArray[np.int64], questions: Questions
     ) -> None:
-        """Fit queries to their passages, beside the teacher, for one pass over the pairs."""
+        """Fit queries to their passages, together with the teacher, in one pass over the pairs."""
         optimizer = torch.optim.Adam(self.bag.parameters(), lr=QUESTION_RATE)
         batches = list(questions.batches())
         schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -186,7 +186,7 @@ class Questions:
         self.kinds = np.unique([query.lower() for query, _ in pairs], return_inverse=True)[1]
 
     def batches(self) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the places of each batch: runs of neighbours, shuffled."""
+        """Yield the positions of each batch: runs of neighbors, shuffled."""
         runs = np.arange(len(self.queries) // QUESTION_RUN * QUESTION_RUN).reshape(-1, QUESTION_RUN)
         places = np.random.permutation(runs).ravel()  # seeded in main
         for start in range(0, len(places) - QUESTION_BATCH + 1, QUESTION_BATCH):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Write the files of the tokenizer in pure Python from those of the library ``tokenizers``.
+"""Write the files of the pure Python tokenizer from those of the library ``tokenizers``.
 
     python training/write_wordpieces.py [FOLDER]
 
-FOLDER holds ``tokenizer.json``, by default that of the static table. Writes beside it:
+FOLDER contains ``tokenizer.json``, by default the static table's. Writes next to it:
 
 - ``vocabulary.tsv``: the number of tokens, and each token with its id, sorted by bytes.
 - ``characters.tsv``: the ranges of characters beyond ASCII that the library removes, or replaces by
@@ -41,7 +41,7 @@ def characters(tokenizer: Tokenizer) -> str:
 
 
 def _kinds(tokenizer: Tokenizer) -> Iterator[tuple[int, str]]:
-    """Yield the characters that are no letters to the library."""
+    """Yield the characters that the library does not treat as letters."""
     for code in (*range(128, 0xD800), *range(0xE000, 0x110000)):
         character = chr(code)
         found = tokenizer.normalizer.normalize_str(character)
@@ -56,7 +56,7 @@ def _kinds(tokenizer: Tokenizer) -> Iterator[tuple[int, str]]:
 
 
 def write_wordpieces(folder: Path) -> None:
-    """Write both files beside a folder's ``tokenizer.json``."""
+    """Write both files next to a folder's ``tokenizer.json``."""
     source = folder / "tokenizer.json"
     tokens = json.loads(source.read_text("utf-8"))["model"]["vocab"]
     (folder / VOCABULARY).write_bytes(vocabulary(tokens))

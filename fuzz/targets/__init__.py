@@ -1,8 +1,7 @@
-"""What is fuzzed, one module for each thing.
+"""The fuzz targets, one module each.
 
-``check(data)`` says what holds for any bytes, with plain assertions; every
-other exception is a finding as well. ``TOKENS`` are words that such a thing
-knows, for fuzzers to begin with.
+``check(data)`` asserts what must hold for any bytes; every other exception is a finding as well.
+``TOKENS`` are keywords of the input format, for fuzzers to start with.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ NAMES = (*MODULES, *(f"{IMPORT}{kind}" for kind in KINDS))
 
 
 class Target(NamedTuple):
-    """One thing that is fuzzed."""
+    """A fuzz target."""
 
     name: str
     check: Callable[[bytes], None]
@@ -54,7 +53,7 @@ class Target(NamedTuple):
 
     @property
     def corpus(self) -> Path:
-        """The folder of the inputs that are kept of it."""
+        """Return the folder of its stored inputs."""
         return CORPUS / self.name
 
 

@@ -1,4 +1,4 @@
-"""Any JSON is refused in one sentence or bound, and what a tool's schema allows is bound."""
+"""Any JSON is bound or refused in one sentence, and valid arguments are always bound."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TOKENS = (
 
 
 def check(data: bytes) -> None:
-    """Bind the JSON to the arguments of the tool that the first line names."""
+    """Bind the JSON to the arguments of the tool in the first line."""
     name, rest = first_line(data)
     tool = _tool(name)
     given = object_of(rest)
@@ -56,7 +56,7 @@ def check(data: bytes) -> None:
 
 
 def object_of(data: bytes) -> dict[str, Any]:
-    """Return the JSON object that the bytes are, else one with a key for each line."""
+    """Return the bytes parsed as a JSON object, or an object with a key for each line."""
     with contextlib.suppress(ValueError, RecursionError):
         if isinstance(given := json.loads(data), dict):
             return given
@@ -65,7 +65,7 @@ def object_of(data: bytes) -> dict[str, Any]:
 
 
 def _tool(name: str) -> Tool:
-    """Return the tool of a name, or any: the same for the same name."""
+    """Return the tool with a name, or deterministically any other."""
     tools = _tools()
     return tools.get(name) or list(tools.values())[sum(map(ord, name)) % len(tools)]
 

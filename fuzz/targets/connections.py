@@ -1,4 +1,4 @@
-"""Bytes sent to an HTTP server of this process, as a connection brings them, and its answers."""
+"""Bytes sent to an HTTP server in this process, as over a connection, and its answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HTTP_TOKENS = tuple(
     "..%2f|%ff|//|?a=b&a|#".split("|")
 )
 """Pieces of requests over HTTP."""
-for _name in ("uvicorn", "mcp"):  # what they log is about the input
+for _name in ("uvicorn", "mcp"):  # their logs concern the input
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
 _PATIENCE = 20.0
@@ -46,7 +46,7 @@ _STREAM = 0.1
 
 
 class Reply(NamedTuple):
-    """One answer on a connection; ``is_whole`` is whether the body came to its end.
+    """An answer on a connection; ``is_whole`` is whether the body is complete.
 
     ``headers`` have names in lower case.
     """
@@ -63,7 +63,7 @@ class Reply(NamedTuple):
 
 
 class _Transport(asyncio.Transport):
-    """The server's side of a connection, which keeps what is sent."""
+    """The server's side of a connection, which records what is sent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class _Transport(asyncio.Transport):
 
 
 class Connections:
-    """Connections to an application, one after the other, on an event loop of its own."""
+    """Consecutive connections to an application, on a separate event loop."""
 
     def __init__(self, app: App) -> None:
         self._methods: list[str] = []
@@ -124,8 +124,8 @@ class Connections:
         """Send the bytes over a connection, which then ends; return the answers.
 
         Raises:
-            AssertionError: a request that is whole was not answered in time, or an answer is not
-                HTTP.
+            AssertionError: if a complete request was not answered in time, or an answer is not
+            HTTP.
         """
         self._methods.clear()
         state, transport = ServerState(), _Transport()
@@ -146,7 +146,7 @@ class Connections:
     async def _finish(
         self, protocol: IdleTimeoutProtocol, state: ServerState, transport: _Transport
     ) -> None:
-        """Wait until all is answered, more of a request would have to come, or a stream goes on."""
+        """Wait until all is answered, more of a request is needed, or a stream continues."""
         while state.tasks and not transport.is_closing():
             if protocol.conn.their_state is h11.SEND_BODY:
                 return
@@ -169,7 +169,7 @@ class Connections:
 
 
 class _Socket:
-    """What ``HTTPResponse`` reads an answer from."""
+    """The socket from which ``HTTPResponse`` reads an answer."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -185,7 +185,7 @@ class _Socket:
 
 
 def messages(reply: Reply) -> list[Any]:
-    """Return the JSON of an answer: of its body, or of each event of a stream."""
+    """Return the JSON of an answer's body, or of each event of a stream."""
     if reply.content_type.startswith("text/event-stream"):
         lines = reply.body.split(b"\n")
         data = [line[5:].strip() for line in lines if line.startswith(b"data:")]
@@ -197,7 +197,7 @@ def messages(reply: Reply) -> list[Any]:
 
 @cache
 def own_folders() -> Path:
-    """Return a folder for settings, cache and state that lasts as long as the process."""
+    """Return folders for settings, cache and state that exist as long as the process."""
     made = Path(tempfile.mkdtemp(prefix="memvault-fuzz-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
@@ -205,7 +205,7 @@ def own_folders() -> Path:
 
 @contextlib.contextmanager
 def own_environment() -> Iterator[None]:
-    """Use folders of the target's own for settings, cache and state during the block."""
+    """Use separate folders for settings, cache and state during the block."""
     before = dict(os.environ)
     for kind in ("CONFIG", "CACHE", "STATE"):
         os.environ[f"MEMVAULT_{kind}"] = str(own_folders() / kind.lower())

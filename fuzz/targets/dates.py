@@ -1,4 +1,4 @@
-"""Any question may speak of days in English: they are days in order, named by its own words."""
+"""Any question may mention days in English: the result is an ordered span, named by its words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TODAYS = (date(2026, 11, 22), date(2024, 2, 29), date(1, 1, 1), date(9999, 12, 
 
 
 def check(data: bytes) -> None:
-    """Look for days in a text, seen from the day that the first byte chooses."""
+    """Find days in a text, as of the day that the first byte selects."""
     today = _TODAYS[data[0] % len(_TODAYS)] if data else _TODAYS[0]
     text = text_of(data[1:])
     found = dates.find_date(text, today)

@@ -1,4 +1,4 @@
-"""Any JSON given to a tool that reads: a result or a clear failure, and no file changes."""
+"""Any JSON passed to a read-only tool yields a result or a clear failure, and changes no file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FILES = {
 
 
 def check(data: bytes) -> None:
-    """Call the tool that the first line names with the JSON that follows."""
+    """Call the tool in the first line with the JSON that follows."""
     name, rest = first_line(data)
     tool = name if name in TOOLS else TOOLS[sum(map(ord, name)) % len(TOOLS)]
     try:

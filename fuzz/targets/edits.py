@@ -1,4 +1,4 @@
-"""An edit sets one key, keeps every other byte, and reads back as what was asked for."""
+"""An edit sets one key, preserves every other byte, and reads back as requested."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOKENS = (
 
 
 def check(data: bytes) -> None:
-    """Set the key that the first line names in the file that follows."""
+    """Set the key in the first line in the file that follows."""
     wish, file = first_line(data)
     key, _, told = wish.partition("=")
     key, value = key.encode("utf-8", "replace").decode(), value_of(told)
@@ -37,9 +37,9 @@ def check(data: bytes) -> None:
 
 
 def _header(file: bytes) -> dict[str, Any] | None:
-    """Return what the header says; None where it cannot be read."""
+    """Return the header's values; None if it cannot be read."""
     parsed = document.Document.parse(file)
-    if parsed.problem and "no closing line" not in parsed.problem:  # an edit adds another then
+    if parsed.problem and "no closing line" not in parsed.problem:  # an edit adds another one then
         return None
     return parsed.header or {}
 
@@ -49,7 +49,7 @@ def _written(key: str, value: Any, body: bytes) -> None:
     text = decoding.decode(body).text
     try:
         written = document.encode_new({key: value}, text)
-    except Refused:  # too much, or nested too deeply
+    except Refused:  # too long, or nested too deeply
         return
     read = document.Document.parse(written)
     assert read.header == to_json_values({key: value})
@@ -82,7 +82,7 @@ def _edited(file: bytes, key: str, value: Any, old: dict[str, Any] | None) -> No
         end += len(line[0]) if line and not was.header[:end].endswith(("\n", "\r")) else 0
         assert now.header == was.header[:start] + was.header[end:]
     assert now.header.startswith(was.header[:start])
-    # The rest of a list's last line belongs to its item, and goes with it.
+    # The rest of a list's last line belongs to its item, and is removed with it.
     behind = was.header[end:].splitlines(keepends=True)[:1] if isinstance(value, list) else []
     assert now.header.endswith(was.header[end + sum(map(len, behind)) :])
     with contextlib.suppress(Refused):
@@ -112,7 +112,7 @@ def _entry_set(file: bytes, key: str, name: str, value: Any, old: dict[str, Any]
 
 
 def _span(header: str, key: str) -> tuple[int, int]:
-    """Return where a key and its value stand; the end of the header where it is not there."""
+    """Return the positions of a key and its value; the end of the header if it is missing."""
     root = yaml.compose(read_header(header).readable, Loader=loader())
     for name, node in reversed(root.value) if isinstance(root, yaml.MappingNode) else []:
         if canonical_key(str(name.value)) == canonical_key(key):
@@ -121,7 +121,7 @@ def _span(header: str, key: str) -> tuple[int, int]:
 
 
 def _end(node: Any, header: str) -> int:
-    """Return where the last character of a value is."""
+    """Return the position of the last character of a value."""
     end: int = node.end_mark.index
     if isinstance(node, yaml.ScalarNode):
         blocks = node.style in ("|", ">")
@@ -130,7 +130,7 @@ def _end(node: Any, header: str) -> int:
         return end
     last = node.value[-1]
     if isinstance(last, tuple) and last[1].start_mark.index == last[1].end_mark.index:
-        end = _end(last[0], header)  # nothing is written behind that key
+        end = _end(last[0], header)  # nothing follows that key
         rest = header[end:].lstrip(" \t")
         return len(header) - len(rest) + 1 if rest.startswith(":") else end
     return _end(last[1] if isinstance(last, tuple) else last, header)

@@ -1,4 +1,4 @@
-"""A filter is refused in one sentence, or says yes or no of every memory, and runs nothing."""
+"""Any filter is refused in one sentence, or true or false for each memory; it executes nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RECORDS = (
 
 
 def check(data: bytes) -> None:
-    """Read a filter, and try it on memories."""
+    """Parse a filter, and apply it to memories."""
     text = text_of(data)
     try:
         passes = compile_expression(text)
@@ -50,6 +50,6 @@ def check(data: bytes) -> None:
     assert Filters(expression=text).predicate() is not None
     try:
         opposite = compile_expression(f"not ({text.strip()}\n)")
-    except UsageError:  # too long now, or text that is only whole without a bracket
+    except UsageError:  # too long now, or text that is only complete without a bracket
         return
     assert [not value for value in found] == [opposite(values) for values in _RECORDS]

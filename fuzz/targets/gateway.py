@@ -71,16 +71,16 @@ TOKENS = (
 
 
 def check(data: bytes) -> None:
-    """Send the bytes over a connection; where they are no request, as the body of one."""
+    """Send the bytes over a connection, or as the body of a request if they are not a request."""
     with own_environment():
         _Server.get().check(_as_request(data))
 
 
 def _as_request(data: bytes) -> bytes:
-    """Return the bytes as a request: those without a version of HTTP are a body for ``/mcp``.
+    """Return the bytes as a request: those without an HTTP version are a body for ``/mcp``.
 
-    One that begins with a line that names a method or a tool has its parameters in the others,
-    those of a tool also as lines of ``arguments.KEYS``.
+    If the first line is a method or a tool, the other lines are its parameters; those of a tool may
+    also be lines of ``arguments.KEYS``.
     """
     if b" HTTP/" in data:
         return data
@@ -95,7 +95,7 @@ def _as_request(data: bytes) -> bytes:
 
 
 def _name_in(params: bytes) -> str:
-    """Return the name or URI in parameters, which a header repeats, if it can be in one."""
+    """Return the name or URI in parameters, which a header repeats, if it is valid in a header."""
     with contextlib.suppress(ValueError, RecursionError, AttributeError):
         given = json.loads(params)
         name = str(given.get("name") or given.get("uri") or "")
@@ -104,7 +104,7 @@ def _name_in(params: bytes) -> str:
 
 
 def post(method: str, params: bytes, name: str = "") -> bytes:
-    """Return a request of the newest protocol with a good token."""
+    """Return a request of the newest protocol with a valid token."""
     given = params.strip()
     if given.startswith(b"{") and given.endswith(b"}"):
         rest = given[1:].lstrip()
@@ -124,7 +124,7 @@ def _request(body: bytes, more: bytes) -> bytes:
 
 
 class _NoProcesses:
-    """Reads in other processes, where none can be started."""
+    """A reader pool in which no process can be started."""
 
     is_failing = True
 
@@ -141,7 +141,7 @@ class _NoProcesses:
 
 
 class _Server:
-    """A gateway with a vault and a token that only reads, on an event loop of its own."""
+    """A gateway with a vault and a read-only token, on a separate event loop."""
 
     def __init__(self) -> None:
         door.vault()
@@ -171,12 +171,12 @@ class _Server:
     @staticmethod
     @cache
     def get() -> _Server:
-        """Return the server, which stays."""
+        """Return the cached server."""
         return _Server()
 
     def check(self, data: bytes) -> None:
-        """Send bytes, then a good request."""
-        before = files(folder())  # other targets of this process write into it
+        """Send bytes, then a valid request."""
+        before = files(folder())  # other targets in this process write to it
         for reply in self._sent(data):
             assert reply.status in _OK, reply
             assert str(folder()).encode() not in reply.body
@@ -197,14 +197,14 @@ class _Server:
 
 
 async def _task_group(entered: asyncio.Future[Any]) -> None:
-    """Hold a task group as long as the process lasts."""
+    """Keep a task group open as long as the process lasts."""
     async with anyio.create_task_group() as tasks:
         entered.set_result(tasks)
         await anyio.sleep_forever()
 
 
 def files(root: Path) -> dict[str, bytes]:
-    """Return the files of a vault by path, without what it keeps for itself."""
+    """Return the files of a vault by path, without internal ones."""
     return {
         path.relative_to(root).as_posix(): path.read_bytes()
         for path in root.rglob("*")
@@ -213,7 +213,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 def assert_message(message: Any, reply: object) -> None:
-    """Check that an answer is a message of JSON-RPC, or a refusal of the gateway."""
+    """Check that an answer is a JSON-RPC message, or a refusal of the gateway."""
     assert isinstance(message, dict), reply
     if "jsonrpc" not in message:
         assert message.keys() <= {"error", "hint", "status", "version"}, reply

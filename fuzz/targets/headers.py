@@ -1,4 +1,4 @@
-"""Any bytes are a memory: they are read without an error, and nothing of them is lost."""
+"""Any bytes are a memory: they are read without an error, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Any change of a source is imported or listed: nothing else is raised, lost or made of it.
+"""Any modified source is imported or listed: nothing else is raised, lost or invented.
 
-An input is a list of edits of a source that ``tests/import_sources`` makes: the first byte chooses
-its form, and each edit has a byte for the file, two for the place, one for how much is replaced,
-and one for the length of what is put there. In a database it replaces a value.
+An input is a list of edits of a source from ``tests/import_sources``: the first byte selects its
+form, and each edit has a byte for the file, two for the position, one for the replaced length, and
+one for the length of the new bytes. In a database it replaces a value.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _MAX_GROWTH, _MIN_GROWN = 100, 1_000_000
 
 
 class _Form(NamedTuple):
-    """A source as a fixture makes it: what it is named, and its files."""
+    """A source from a fixture: its name, and its files."""
 
     path: Path
     files: dict[str, bytes]
@@ -136,7 +136,7 @@ def _forms(kind: str) -> list[_Form]:
 
 
 def _edits(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
-    """Yield the file, the place from 0 to 65,535, the length and the new bytes of each edit."""
+    """Yield the file, the position from 0 to 65,535, the length and the new bytes of each edit."""
     while len(data) >= 5:
         file, place, length, new = data[0], int.from_bytes(data[1:3], "big"), data[3], data[4]
         yield file, place, length, data[5 : 5 + new]
@@ -157,7 +157,7 @@ def _edited(form: _Form, data: bytes) -> dict[str, bytes]:
 
 
 def _with_value(database: bytes, place: int, new: bytes) -> bytes:
-    """Return a database in which one value is another one."""
+    """Return a database with one value replaced."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.deserialize(database)
         tables = [
@@ -178,7 +178,7 @@ def _with_value(database: bytes, place: int, new: bytes) -> bytes:
                 f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?', [value, rowid]
             )
             connection.commit()
-        except sqlite3.Error:  # a key that is there twice
+        except sqlite3.Error:  # a duplicate key
             connection.rollback()
         return bytes(connection.serialize())
 
@@ -209,7 +209,7 @@ def check_kind(kind: str, data: bytes) -> None:
 
 
 def _check_written(kind: str, form: _Form, files: dict[str, bytes], items: list[Item]) -> None:
-    """Read the same source again, and make of it what would be written."""
+    """Read the same source again, and render what would be written."""
     module = formats.find_format(kind).module
     size = sum(map(len, files.values()))
     again = list(module.read(_MemorySource(form.path, files)))

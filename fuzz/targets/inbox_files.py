@@ -1,4 +1,4 @@
-"""Any file in an inbox is an event or is reported as none; a written message reads back."""
+"""Any file in an inbox is an event or is reported as invalid; a written message reads back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOKENS = (
 
 
 def check(data: bytes) -> None:
-    """Look at an inbox that holds the bytes."""
+    """Read an inbox that contains the bytes."""
     path = file_in("agents/main/inbox/hello.md")(data)
     inbox = Inbox(folder(), Address("main"))
     events, notes, *_ = inbox.peek()

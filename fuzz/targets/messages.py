@@ -40,7 +40,7 @@ TOKENS = (
 
 
 def check(data: bytes) -> None:
-    """Send the bytes as lines; those that name a method or a tool as its parameters."""
+    """Send the bytes as lines; those after a method or a tool are its parameters."""
     with own_environment():
         _Client.get().check(_as_lines(data))
 
@@ -62,7 +62,9 @@ class _Client:
     """A client of a server that runs in a thread, over two pipes."""
 
     def __init__(self) -> None:
-        root = own_folders() / "vault"  # calls that write must not change that of other targets
+        root = (
+            own_folders() / "vault"
+        )  # calls that write must not change the vault of other targets
         door.fill(root)
         (root / "memvault.toml").write_text(SETTINGS, "utf-8")
         self._count = 0
@@ -91,14 +93,14 @@ class _Client:
     @staticmethod
     @cache
     def get() -> _Client:
-        """Return the client, whose server stays."""
+        """Return the cached client and its server."""
         return _Client()
 
     def check(self, data: bytes) -> None:
-        """Send lines, and read what each is answered; then the server has to answer a ping."""
+        """Send lines, and read the answer to each; then the server must answer a ping."""
         lines = [line for line in data.split(b"\n") if line.strip()][:10]
         wanted = [_wanted(line) for line in lines]
-        # A message that ends or renames what is under way has no answer of its own.
+        # A message that ends or renames a running call has no answer of its own.
         certain = len(lines) == 1 and b"cancelled" not in data
         os.write(self._out, b"".join(line + b"\n" for line in lines))
         self._count += 1
@@ -111,7 +113,8 @@ class _Client:
         while not answers or answers[-1].get("id") != ping:
             answers.append(self._answer())
         assert answers[-1]["result"] == {}, answers[-1]
-        # Calls go on beside a ping: their answers must not be taken for those of the next input.
+        # Calls continue during a ping: their answers must not be mistaken for answers to the next
+        # input.
         expected = sum(request_id is not _NOTHING for request_id in wanted)
         while len(answers) <= expected and self._is_readable(_SETTLED):
             answers.append(self._answer())
@@ -149,7 +152,7 @@ _NOTHING = object()
 
 
 def _wanted(line: bytes) -> object:
-    """Return the id that the answer to a line has to have, or ``_NOTHING`` where none has to be."""
+    """Return the id that the answer to a line must have, or ``_NOTHING`` if none is expected."""
     try:
         message = json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):

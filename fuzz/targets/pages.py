@@ -32,7 +32,7 @@ TOKENS = (
 
 
 def check(data: bytes) -> None:
-    """Send the bytes over a connection; where they are no request, as its address."""
+    """Send the bytes over a connection, or as an address if they are not a request."""
     with own_environment():
         _Server.get().check(_as_request(data))
 
@@ -61,12 +61,12 @@ class _Server:
     @staticmethod
     @cache
     def get() -> _Server:
-        """Return the server, which stays."""
+        """Return the cached server."""
         return _Server()
 
     def check(self, data: bytes) -> None:
-        """Send bytes, then a good request."""
-        before = files(folder())  # other targets of this process write into it
+        """Send bytes, then a valid request."""
+        before = files(folder())  # other targets in this process write to it
         for reply in self._sent(data.replace(b"@cookie@", self._cookie)):
             assert reply.status in _OK, reply
             assert str(folder()).encode() not in reply.body

@@ -1,4 +1,4 @@
-"""Any file in a folder of plans is a plan or is named as none; a plan set over it is kept."""
+"""Any file in a folder of plans is a plan or is reported; a plan set over it is stored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAIN = Address("main")
 
 
 def check(data: bytes) -> None:
-    """Look at an agenda that holds the bytes, and set a line and the text of each entry."""
+    """Read an agenda that contains the bytes, and set a line and the text of each entry."""
     file_in("agents/main/plans/p.md")(data)
     agent = agent_plans.AgentPlans(store(), _MAIN, clock.zone("Europe/Berlin"))
     stands, notes = agent.statuses()

@@ -61,8 +61,8 @@ class Caller(NamedTuple):
     confirm: Confirm | None = None
     # Asks whether to apply a suggested correction, by default yes; None with --quiet.
     confirm_suggestion: Confirm | None = None
-    # Whether messages mention commands and options, or tools and arguments.
-    message_style: Literal["shell", "tools"] = "shell"
+    # Whether messages use commands and options, commands and JSON keys, or tools and JSON keys.
+    message_style: Literal["shell", "keys", "tools"] = "shell"
     # Whether to ignore unknown arguments, which its program adds.
     adds_arguments: bool = False
     # Whether to answer from the current index; the caller updates it afterwards.

@@ -148,8 +148,10 @@ def distrust(folder: str) -> list[str]:
 
     def without_root(vaults: VaultLists) -> VaultLists:
         if root not in vaults.trusted:
+            trusted = ", ".join(vaults.trusted)
             raise NotFound(
-                f"{root} is not a trusted vault", f"{user_settings.file()} lists the trusted vaults"
+                f"{root} is not a trusted vault",
+                f"the trusted vaults are {trusted}" if trusted else "no vaults are trusted",
             )
         return vaults.replace(trusted=_without(vaults.trusted, root))
 

@@ -1,7 +1,7 @@
-"""Sources to import, made in the format that each program documents.
+"""Sources to import, in the format that each program documents.
 
-Each module makes the source of one format: ``make(folder)`` writes it and returns the path to
-import. Its docstring gives the version of the format and its documentation.
+Each module creates the source of one format: ``make(folder)`` writes it and returns the path to
+import. Its docstring states the version of the format and its documentation.
 """
 
 from __future__ import annotations

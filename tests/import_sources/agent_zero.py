@@ -1,7 +1,7 @@
 """Agent Zero's memory, version 0.9 (python/helpers/memory.py): LangChain's FAISS store.
 
-The store pickles a docstore and a mapping from positions to ids. The classes here stand for
-LangChain's of the same names, of which ``Document`` is a model of pydantic.
+The store pickles a docstore and a mapping from positions to ids. The classes here replace
+LangChain's classes of the same names, of which ``Document`` is a pydantic model.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from conftest import write
 
 
 class Document:
-    """Stands for langchain_core.documents.base.Document."""
+    """A replacement for langchain_core.documents.base.Document."""
 
     def __init__(self, page_content: str, **metadata: Any) -> None:
         self.page_content = page_content
@@ -26,14 +26,14 @@ class Document:
 
 
 class InMemoryDocstore:
-    """Stands for langchain_community.docstore.in_memory.InMemoryDocstore."""
+    """A replacement for langchain_community.docstore.in_memory.InMemoryDocstore."""
 
     def __init__(self, documents: dict[str, Document]) -> None:
         self._dict = documents
 
 
 class _Trap:
-    """An object whose unpickling makes a file."""
+    """An object that creates a file when unpickled."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -1,6 +1,6 @@
 """Apple's copy of notes of November 2026, and notes exported as markdown by macOS 26.
 
-What the copy has is as people describe it; no real copy or export was available.
+The copy follows users' descriptions; no real copy or export was available.
 """
 
 from __future__ import annotations

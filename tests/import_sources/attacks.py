@@ -1,7 +1,7 @@
-"""Small files made to take gigabytes or minutes, each in the format of a program.
+"""Small files that would take gigabytes or minutes, each in the format of a program.
 
-``ATTACKS`` has for each the function that writes it, the kind it is imported as, and a note that
-the source has too, which has to be imported.
+``ATTACKS`` has, for each, the function that writes it, its import kind, and a note in the source
+that must still be imported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from import_sources import zotero as zotero_source
 
 
 class Attack(NamedTuple):
-    """How a source is made, what it is imported as, and a text that has to be imported."""
+    """How a source is created, its import kind, and a text that must be imported."""
 
     kind: str
     make: Callable[[Path], Path]
@@ -81,7 +81,7 @@ def _virtual(folder: Path) -> Path:
 
 
 def _product(folder: Path) -> Path:
-    """Every note has every item: ids that are not unique."""
+    """Notes that each have every item, since ids are not unique."""
     made = zotero_source.make(folder)
     with closing(sqlite3.connect(made if made.is_file() else made / "zotero.sqlite")) as database:
         for table in ("itemNotes", "items"):
@@ -115,7 +115,7 @@ def _many_objects(folder: Path) -> Path:
 
 
 def _shared_lists(folder: Path) -> Path:
-    """Lists in lists, whose text would double with each of them."""
+    """Nested lists whose text would double at each level."""
     levels = b"".join(b"(h%ch%cl\x94" % (n, n) for n in range(60))
     return _pickle(folder, b"\x80\x04]\x94" + levels + b"h\x3ch\x3c\x93.")
 
@@ -155,7 +155,7 @@ def _bookmarks(folder: Path) -> Path:
 
 
 def _chats(folder: Path) -> Path:
-    """Entries of kilobytes to megabytes, of which each is too much in another way."""
+    """Entries of kilobytes to megabytes, each excessive in a different way."""
     kept = {
         "uuid": "w", "name": "Wombats", "chat_messages": [{"sender": "human", "text": "They dig"}],
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Bookmarks as browsers of November 2026 export and keep them."""
+"""Bookmarks as exported and stored by browsers of November 2026."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def make(folder: Path) -> Path:
 def make_folder(folder: Path) -> Path:
     """Write a shard with a canvas, code, citations, a voice, instructions and memories.
 
-    No real export was available; the keys are those that public converters read.
+    No real export was available; the keys are taken from public converters.
     """
     create = {"name": "roses", "type": "document", "content": "Roses sleep."}
     update = {"updates": [{"pattern": "sleep", "replacement": "wake"}]}

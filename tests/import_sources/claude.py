@@ -55,7 +55,7 @@ _MEMORIES = {
 
 
 def make(folder: Path) -> Path:
-    """Write the zip, with two conversations of which one is empty."""
+    """Write the zip with two conversations, one of them empty."""
     with zipfile.ZipFile(folder / "data-2026-03-02.zip", "w") as made:
         made.writestr("conversations.json", json.dumps([_CONVERSATION, _EMPTY]))
         made.writestr("projects.json", json.dumps([_PROJECT]))
@@ -65,10 +65,10 @@ def make(folder: Path) -> Path:
 
 
 def make_folder(folder: Path) -> Path:
-    """Write the parts in folders of their own, as exports since 2026 have them.
+    """Write each part in its own folder, like exports since 2026.
 
-    The conversation has an artifact, a created file, citations, files and a branch. No
-    real export was available; the keys are those that public converters read.
+    The conversation has an artifact, a created file, citations, files and a branch. No real export
+    was available; the keys are taken from public converters.
     """
     made = folder / "export"
     tool = {"type": "tool_use", "name": "artifacts"}

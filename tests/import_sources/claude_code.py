@@ -1,4 +1,4 @@
-"""A session of Claude Code 2.1, as it is written to ~/.claude/projects; it is not documented."""
+"""A session of Claude Code 2.1, as written to ~/.claude/projects; the format is not documented."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _result(call: str, text: str, error: bool = False) -> dict[str, Any]:
 
 
 def lines(secret: str = "") -> list[dict[str, Any]]:
-    """Return the lines of a session; the user's first prompt ends with ``secret``."""
+    """Return the lines of a session whose first prompt ends with ``secret``."""
     asked = f"Orders are charged twice when the customer clicks fast. Fix it. {secret}".strip()
     edit = {"file_path": "/home/ana/shop/src/pay.py", "old_string": "a", "new_string": "b"}
     return [
@@ -70,7 +70,7 @@ def lines(secret: str = "") -> list[dict[str, Any]]:
 
 
 def more() -> list[dict[str, Any]]:
-    """Return the lines by which the session grows."""
+    """Return the lines that are added to the session later."""
     answer = "We decided to keep the key for a day. The migration is in migrations/7.sql."
     return [
         _line("user", 20, "How long do we keep the key?"),

@@ -59,7 +59,7 @@ def make(folder: Path) -> Path:
 
 
 def make_fork(folder: Path) -> Path:
-    """Write a session and its fork, which begins with the lines of the other."""
+    """Write a session and its fork, which begins with the lines of the original."""
     meta = {"id": "a", "cwd": "/home/ana/shop", "source": "cli"}
     asked = _line(1, "event_msg", type="user_message", message="Round prices")
     first = [_line(0, "session_meta", **meta), asked]

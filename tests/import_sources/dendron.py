@@ -1,6 +1,6 @@
-"""Workspaces of Dendron 0.124: notes in a hierarchy of dots, a link with its label first; vaults.
+"""Workspaces of Dendron 0.124: a hierarchy of dotted names, a link with its label first; vaults.
 
-They follow wiki.dendron.so; no workspace of a running program was at hand.
+They follow wiki.dendron.so; no real workspace was available.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ vaults:
 
 
 def make_workspace(folder: Path) -> Path:
-    """Write a workspace of two vaults with notes of one name and one id."""
+    """Write a workspace of two vaults with notes of the same name and id."""
     made = folder / "workspace"
     write(made, "dendron.yml", _VAULTS)
     text = (

@@ -48,7 +48,7 @@ def exported(*notes: str) -> str:
 
 
 def note(title: str, body: str, more: str = "", created: str = "20261103T091500Z") -> str:
-    """Return a note with ENML in its content, and other elements behind it."""
+    """Return a note with ENML in its content, and other elements after it."""
     enml = f'<?xml version="1.0" encoding="UTF-8"?><en-note>{body}</en-note>'
     return (
         f"<note><title>{title}</title><created>{created}</created>"

@@ -26,7 +26,7 @@ def item(title: str | None, text: str, kind: int, item_id: str, **more: object) 
 
 
 def files() -> dict[str, bytes]:
-    """Return the files of an export by their names."""
+    """Return the files of an export by name."""
     note = {"markup_language": 1, "is_todo": 0, "is_conflict": 0, "latitude": "0.00000000"}
     items = [
         item("Garden", "", 2, GARDEN, icon=""),

@@ -1,7 +1,6 @@
 """Graphs of Logseq 0.10: a page with properties, a journal, a block reference, an asset; and more.
 
-They follow docs.logseq.com and the graphs that Logseq's documentation and its users publish; no
-export of a running program was at hand.
+They follow docs.logseq.com and published graphs; no export was available.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ def make(folder: Path) -> Path:
 
 
 def make_settings(folder: Path) -> Path:
-    """Write a graph with its own formats of days, and all markup that is converted."""
+    """Write a graph with custom day formats and all markup that is converted."""
     made = folder / "beekeeping"
     write(made, "logseq/config.edn", CONFIG)
     write(made, "notes/bees.md", PAGE)

@@ -29,7 +29,7 @@ CREATE TABLE history (id TEXT PRIMARY KEY, memory_id TEXT, old_memory TEXT, new_
 
 
 class PointStruct:
-    """Stands for qdrant_client.models.PointStruct, whose instances a local Qdrant pickles."""
+    """A replacement for qdrant_client.models.PointStruct, which a local Qdrant pickles."""
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
@@ -42,7 +42,7 @@ def make(folder: Path) -> Path:
 
 
 def make_databases(folder: Path) -> Path:
-    """Write a history in which one memory was changed and one deleted, and a Qdrant with one."""
+    """Write a history with one changed and one deleted memory, and a Qdrant with one memory."""
     with closing(sqlite3.connect(write(folder, "mem0/history.db", b""))) as database:
         database.executescript(_SCHEMA)
         events = (

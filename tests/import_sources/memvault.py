@@ -1,4 +1,4 @@
-"""A vault, and what ``memvault export`` writes of it."""
+"""A vault, and its export by ``memvault export``."""
 
 from __future__ import annotations
 

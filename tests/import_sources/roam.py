@@ -1,6 +1,6 @@
 """Roam's export as JSON of November 2026: a page, a day, references, tasks, formats; and more.
 
-The fields are those that public exports have; no export of a running program was at hand.
+The fields follow public exports; no export was available.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The zip of Simplenote for desktops 2.23, by the source of its lib/utils/export.
+"""The zip of Simplenote for desktops 2.23, based on the source of its lib/utils/export.
 
 No real export was available.
 """
@@ -24,7 +24,7 @@ def _note(note_id: str, content: str, **more: Any) -> dict[str, Any]:
 
 
 def notes() -> dict[str, Any]:
-    """Return what is in notes.json."""
+    """Return the contents of notes.json."""
     plain = (
         "Shopping #1\n\n- [ ] oil *cold pressed*\n- [x] screws\nAsk Ana.\n# no heading\n"
         f"See [Tea_time](simplenote://note/{TEA}) or simplenote://note/gone\n    four spaces"

@@ -1,6 +1,6 @@
 """Bear 2's backup, a folder of TextBundles (textbundle.org, version 2) and a TextPack.
 
-The names and keys follow backups among the tests of obsidian-importer; no real one is used.
+The names and keys follow backups among the tests of obsidian-importer, not a real backup.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Documents of Word as OneNote exports them (ECMA-376): one alone, and a folder of pages.
+"""Word documents as exported by OneNote (ECMA-376): a single one, and a folder of pages.
 
-No real export of OneNote was available; the converter was tried with documents of Word.
+No real export of OneNote was available; the converter was tested with Word documents.
 """
 
 from __future__ import annotations

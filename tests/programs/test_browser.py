@@ -1,4 +1,4 @@
-"""The web pages in a real browser: keys, light and dark, a phone, nothing from elsewhere."""
+"""The web pages in a real browser: keys, light and dark, a phone, no external resources."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The protocol's own inspector gets on with the server, and finds nothing wrong with its tools.
+"""The protocol's own inspector works with the server and finds no problem in its tools.
 
-It is a program for Node that no test fetches: ``MEMVAULT_INSPECTOR`` names its command, as
-``npm install @modelcontextprotocol/inspector`` leaves it in ``node_modules/.bin/mcp-inspector``.
-``make programs`` runs this, and fails without it.
+It is a Node program that no test downloads: ``MEMVAULT_INSPECTOR`` is its command, as installed by
+``npm install @modelcontextprotocol/inspector`` in ``node_modules/.bin/mcp-inspector``. ``make
+programs`` runs this test, and fails without it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INSPECTOR = os.environ.get("MEMVAULT_INSPECTOR", "")
 
 
 def inspected(folder: Path, *options: str, tools: str = "core") -> subprocess.CompletedProcess[str]:
-    """Return what the inspector says of a server of a vault."""
+    """Return the inspector's output about a server of a vault."""
     assert INSPECTOR, "MEMVAULT_INSPECTOR does not name the MCP inspector's command"
     server = [sys.executable, "-m", "memvault", "mcp", "--vault", str(folder), "--tools", tools]
     given = [
@@ -34,7 +34,7 @@ def inspected(folder: Path, *options: str, tools: str = "core") -> subprocess.Co
 
 
 def answered(folder: Path, *options: str) -> Any:
-    """Return an answer that the inspector shows."""
+    """Return an answer that the inspector displays."""
     done = inspected(folder, *options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -1,8 +1,8 @@
-"""The programs themselves read what setup writes, and start memvault.
+"""Real agent programs read the files of setup and start memvault.
 
-They are programs that no test fetches: ``MEMVAULT_CLIENTS`` names the folders, as in ``PATH``, in
-which npm has put the commands ``claude``, ``codex``, ``gemini`` and ``opencode``. None needs an
-account for this, and none is told of yours. ``make programs`` runs this, and fails without them.
+No test downloads these programs: ``MEMVAULT_CLIENTS`` lists the folders, as in ``PATH``, with the
+commands ``claude``, ``codex``, ``gemini`` and ``opencode`` installed by npm. They run without an
+account, and yours is not used. ``make programs`` runs this test, and fails without them.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ PROGRAMS = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "open
 
 
 class Refusing(BaseHTTPRequestHandler):
-    """A provider of models that refuses every question."""
+    """A model provider that refuses every request."""
 
     def do_POST(self) -> None:
-        """Refuse in a way that is not tried again."""
+        """Refuse with an error that is not retried."""
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.send_error(400)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def provider() -> Iterator[list[str]]:
-    """Options that have Codex ask a provider on this machine, which refuses."""
+    """Options that make Codex use a local provider, which refuses."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/v1"
@@ -68,7 +68,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def said(name: str, *words: str, folder: Path) -> str:
-    """Return what a program says."""
+    """Return a program's output."""
     program = shutil.which(PROGRAMS[name], path=CLIENTS) if CLIENTS else None
     assert program, f"MEMVAULT_CLIENTS names no folder with {PROGRAMS[name]}"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Completion in the shells that few machines have all of; a shell that is missing is a failure."""
+"""Completion in shells that few machines have; a missing shell is a failure."""
 
 from __future__ import annotations
 

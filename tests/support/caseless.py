@@ -1,4 +1,4 @@
-"""Lets this process see a file system on which names that differ only in case are one name."""
+"""Emulates a case-insensitive file system in this process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def ignore_case(root: Path) -> None:  # noqa: C901  # what is wrapped is told in one place
-    """Have each function for files take any spelling of a name below a folder.
+    """Make the file functions accept any spelling of a name below a folder.
 
     A new file keeps the spelling with which it is created, and a rename can change it.
     """
@@ -24,7 +24,7 @@ def ignore_case(root: Path) -> None:  # noqa: C901  # what is wrapped is told in
         return True
 
     def spelled(path: Any) -> Any:
-        """Return a path with each part below the folder as it is spelled there."""
+        """Return a path with each part below the folder in its stored spelling."""
         if isinstance(path, int):
             return path
         text = os.path.abspath(os.fsdecode(path))

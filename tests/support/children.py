@@ -1,4 +1,4 @@
-"""Work in a copy of this process: as another user, or with mounts that nobody else sees."""
+"""Run work in a forked process: as another user, or with private mounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BIND, _PRIVATE = 4096, (1 << 18) | 16384
 
 
 def in_child(work: Callable[[], object]) -> Any:
-    """Run some work in a copy of this process, and return its value through JSON."""
+    """Run some work in a forked process, and return its value through JSON."""
     reads, writes = os.pipe()
     child = os.fork()
     if not child:
@@ -41,7 +41,7 @@ def in_child(work: Callable[[], object]) -> Any:
 
 
 def become(user: int, group: int, umask: int, home: Path) -> None:
-    """Continue this process as a user with their own folders."""
+    """Continue this process as another user with separate folders."""
     os.umask(umask)
     os.setgroups([])
     os.setgid(group)
@@ -57,12 +57,12 @@ def only_as_root() -> None:
 
 
 def bind(source: Path, target: Path) -> None:
-    """Mount a folder on another one; only this process, a child of the tests, sees it."""
+    """Mount a folder on another one, visible only in this forked process."""
     _mount(os.fsencode(source), target, None, _BIND)
 
 
 def mount_in_memory(target: Path, size: str) -> None:
-    """Mount a disk in memory on a folder; only this process, a child of the tests, sees it."""
+    """Mount a memory disk on a folder, visible only in this forked process."""
     _mount(b"none", target, b"tmpfs", 0, f"size={size}".encode())
 
 

@@ -1,4 +1,4 @@
-"""Copies of a folder that many tests share, each of which finds it as it was made."""
+"""Copies of a folder shared by many tests, restored for each of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Copy:
-    """A copy of a folder, in which ``put_back`` restores what has changed."""
+    """A copy of a folder; ``put_back`` restores whatever has changed."""
 
     def __init__(self, made: Path, root: Path) -> None:
         self.root = root
@@ -25,7 +25,7 @@ class Copy:
         return [path for path in paths if now.get(path) != self._state.get(path)]
 
     def put_back(self) -> None:
-        """Undo whatever was written."""
+        """Restore all files."""
         changed = self._differing(_state(self.root))
         for path in reversed(changed):
             if path not in self._state or not stat.S_ISDIR(self._state[path][0]):
@@ -58,7 +58,7 @@ def _state(root: Path) -> dict[Path, tuple[int, ...]]:
 
 
 def _signature(path: Path) -> tuple[int, ...]:
-    """Return what a write changes of a file, or the mode of a folder."""
+    """Return the file state that a write changes, or the mode of a folder."""
     status = path.lstat()
     times = (status.st_ino, status.st_size, status.st_mtime_ns)
     return (status.st_mode, *(() if stat.S_ISDIR(status.st_mode) else times))

@@ -1,8 +1,8 @@
-"""One of a crowd that works in a vault at once: it calls every tool that writes, by chance.
+"""A worker that calls random writing tools in a vault together with other workers.
 
-It prints a line for each call: the tool, how long it took; how long it waited
-for each lock, and how long it was asleep in all, which leaves out the time in
-which it worked or others had the processors; and of what is done the mark that its text carries.
+It prints a line per call: the tool, its duration, the waiting time for each lock, the total
+sleeping time (without time spent working or waiting for a processor), and the mark that the written
+text contains.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def marked(value: Any, mark: str, key: str = "") -> Any:
 
 
 def named(arguments: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """Return arguments that name some memory of those that are there."""
+    """Return arguments that refer to an existing memory."""
     paths = [*Path().glob("*.md"), *Path().glob("*/*.md")]
     memories = [path for path in paths if path.parts[0] not in ("agents", "spaces", "tools")]
     if not memories or chance.random() < 0.2:
@@ -59,12 +59,12 @@ def named(arguments: dict[str, Any], chance: random.Random) -> dict[str, Any]:
 
 
 def contested(files: list[Path], chance: random.Random) -> list[Path]:
-    """Return half of the time a few of some files, so that many are at the same ones."""
+    """Return one of a few files half of the time, so that workers often compete for it."""
     return sorted(files)[:3] if chance.random() < 0.5 else files
 
 
 def watched() -> Counter[str]:
-    """Return a count, kept from now on, of the seconds that this process waits for each lock."""
+    """Return counters of the seconds that this process waits for each lock from now on."""
     waits: Counter[str] = Counter()
     acquire = FileLock.acquire
 
@@ -80,7 +80,7 @@ def watched() -> Counter[str]:
 
 
 def awake() -> float:
-    """Return the seconds that this thread worked, or could have if a processor had been free."""
+    """Return the seconds that this thread worked, or could have with a free processor."""
     try:
         ran, queued, _ = Path("/proc/thread-self/schedstat").read_text("ascii").split()
     except OSError:  # only Linux counts them

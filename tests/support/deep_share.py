@@ -1,4 +1,4 @@
-"""Puts a vault's deep vectors where the process in the background would be at some moment."""
+"""Set a vault's deep vectors to a state that the background process would pass through."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEW = 10
 
 @contextmanager
 def stopped_at(root: Path, share: float) -> Iterator[None]:
-    """Give a share of a vault's memories deep vectors, those changed last first, and no more."""
+    """Compute deep vectors for exactly a share of a vault's memories, last changed first."""
     if not (root / "memvault.toml").exists():
         yield
         return

@@ -1,9 +1,8 @@
-"""Run memvault as on another system: without the modules and functions that only Linux has.
+"""Run memvault as on another system: without Linux-only modules and functions.
 
-``python emulated_platform.py win32|darwin|linux LINES`` runs the command lines of a JSON list. What
-is emulated is what Python lacks there, and the answer of ``sys.platform``; paths and the file
-system stay those of this machine. Libraries are imported before, since they choose their code by
-the platform themselves.
+``python emulated_platform.py win32|darwin|linux LINES`` runs the command lines in a JSON list. It
+emulates the parts that Python lacks there and ``sys.platform``; paths and the file system are this
+machine's. Libraries are imported first, since they select code by platform.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ MISSING = {
 
 
 def emulate(platform: str) -> None:
-    """Remove what a platform lacks, and add the locks of Windows."""
+    """Remove what a platform lacks, and add Windows's locks."""
     for name in MISSING_MODULES.get(platform, ()):
         sys.modules[name] = None  # type: ignore[assignment]  # an import raises an error then
     for module, names in MISSING.get(platform, {}).items():

@@ -1,11 +1,10 @@
-"""Milvus behind an address: milvus-lite as a process of its own that many machines ask.
+"""A Milvus server for tests: milvus-lite in a separate process that many machines can use.
 
     python engine_server.py FOLDER PORT [TOKEN]
 
-It takes one call after the other, since milvus-lite writes one thing at a time. With a token it
-refuses who has no such, in the words of Milvus 2.6's proxy. Calls that the file FOLDER.deaf names
-it does not answer; all others take as long as FOLDER.slow says. What it prints first is its
-address.
+It runs one call at a time, since milvus-lite cannot write concurrently. With a token it refuses
+other clients with the messages of Milvus 2.6's proxy. It does not answer calls listed in the file
+FOLDER.deaf; FOLDER.slow delays all others. It first prints its address.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ LOADED = (
 
 
 class Door:
-    """Lets in who has the token, where one is needed, and what the server is not deaf to."""
+    """An interceptor that checks the token and ignores the configured calls."""
 
     def __init__(self, token: str, folder: str) -> None:
         self._token = base64.b64encode(token.encode()).decode()
@@ -50,7 +49,7 @@ class Door:
     def intercept_service(
         self, continuation: Callable[[Any], Any], handler_call_details: Any
     ) -> Any:
-        """Go on with a call, or end it."""
+        """Continue a call, or end it."""
         import grpc  # where a server runs, and not in each process that collects tests
 
         told = dict(handler_call_details.invocation_metadata)
@@ -99,12 +98,12 @@ def serve(folder: str, port: str, token: str = "") -> None:
 
 
 def main() -> None:
-    """Serve what the command line says."""
+    """Serve as the command line requests."""
     serve(*sys.argv[1:])
 
 
 class Server:
-    """A server that a test starts, stops and starts again at the same address."""
+    """A server that a test can start, stop and restart at the same address."""
 
     def __init__(self, folder: Path, token: str = "") -> None:
         self._folder = folder
@@ -113,7 +112,7 @@ class Server:
         self.start()
 
     def start(self, fresh: bool = False) -> None:
-        """Start it; it answers when this returns."""
+        """Start it, and return once it answers."""
         port = self.uri.rpartition(":")[2] or "0"
         words = [str(self._folder), port, *([self._token] if self._token else [])]
         self.process = launcher.start(
@@ -124,22 +123,22 @@ class Server:
         assert self.uri
 
     def be_deaf_to(self, *calls: str) -> None:
-        """Answer all calls but those of some names from now on."""
+        """Answer all calls except those with the given names from now on."""
         Path(f"{self._folder}.deaf").write_text(" ".join(calls), "utf-8")
 
     def be_slow(self, seconds: float) -> None:
-        """Take some seconds more for each call from now on."""
+        """Delay each call by some seconds from now on."""
         Path(f"{self._folder}.slow").write_text(str(seconds), "utf-8")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it, in order or by a kill."""
+        """End it, gracefully or with a kill."""
         self.process.send_signal(how)
         self.process.communicate(timeout=60)
 
 
 @contextmanager
 def served(folder: Path, token: str = "") -> Iterator[Server]:
-    """Have a server."""
+    """Yield a server."""
     server = Server(folder, token)
     try:
         yield server

@@ -1,4 +1,4 @@
-"""An agent's made-up coding week, written as its episodes' files."""
+"""A fictional coding week of an agent, as episode files."""
 
 from __future__ import annotations
 

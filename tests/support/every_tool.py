@@ -1,4 +1,4 @@
-"""Calls every tool once in the vault that it is started in, and prints what each came to."""
+"""Calls every tool once in the vault in the current folder, and prints the results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tool_calls import soon
 
 
 def main() -> None:
-    """Print a line of JSON for each tool: its name, whether it only reads, and its result."""
+    """Print a line of JSON for each tool: its name, whether it is read-only, and its result."""
     with open_vault(".") as vault:
         for tool in all_tools():
             result = vault.call(tool.name, **soon(tool))

@@ -1,11 +1,10 @@
-"""Calls of tools that meet a fault at one change of a file: where, is known and counted.
+"""Inject a fault at one numbered file change of a command.
 
-A ``Faults`` is a process that has loaded the program. Each time it is asked, a
-copy of it runs one command line, and at the change with the given number it is
-killed, or the operating system refuses. Changes are links, renames, writes,
-syncs, removals, new folders, files opened for writing, cut or given other
-rights; a write is half done before it fails. What Python does to files goes
-through the functions that are wrapped here; only the database's own do not.
+A ``Faults`` is a process that has loaded the program. For each request, a copy of it runs one
+command line, and at the change with the given number it is killed, or the operating system refuses.
+Changes are links, renames, writes, syncs, removals, new folders, files opened for writing,
+truncations and permission changes; a write is half done before it fails. Python's file functions
+are wrapped here; the database's own file accesses are not.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ TESTED = {"mkdir": False, "unlink": True, "rmdir": True}
 
 
 class Ended(NamedTuple):
-    """How a command ended: its exit code, what it wrote, and all changes up to the fault.
+    """The result of a command: its exit code, its output, and all changes up to the fault.
 
-    ``seconds`` is how long it took.
+    ``seconds`` is its duration.
     """
 
     code: int
@@ -49,7 +48,7 @@ class Ended(NamedTuple):
 
     @property
     def json(self) -> dict[str, Any]:
-        """Standard output as JSON; empty where it is not whole."""
+        """Standard output as JSON; empty if it is incomplete."""
         try:
             found: dict[str, Any] = json.loads(self.out)
         except ValueError:
@@ -58,10 +57,10 @@ class Ended(NamedTuple):
 
 
 class Faults:
-    """A process whose copies run command lines, each with a fault where the test says."""
+    """A process whose copies run command lines, each with a fault at a given change."""
 
     def __init__(self, folders: Sequence[Path], scratch: Path, warm: Path) -> None:
-        """Load the program, by calls in the vault ``warm``; changes count within ``folders``."""
+        """Load the program by calls in the vault ``warm``; count changes only in ``folders``."""
         scratch.mkdir(parents=True)
         self._process = subprocess.Popen(
             [sys.executable, __file__, str(scratch), str(warm), *map(str, folders)],
@@ -71,9 +70,9 @@ class Faults:
         )
 
     def run(self, *lines: Sequence[str], number: int = 0, fault: str = KILL) -> Ended:
-        """Run command lines with a fault at their change of this number; 0 means none.
+        """Run command lines with a fault at the change with this number; 0 means none.
 
-        One that fails is the last.
+        A failing command line is the last one.
         """
         assert self._process.stdin
         assert self._process.stdout
@@ -189,7 +188,7 @@ def _only(given: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _serve(scratch: Path, warm: Path, folders: list[Path]) -> None:
-    """Answer each command line on standard input with how it ended."""
+    """Answer each command line on standard input with its result."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the work is done in forks
     from memvault.__main__ import main
     from tool_calls import warmed

@@ -1,4 +1,4 @@
-"""Two clones of one vault and the bare repository between them, as two people have them."""
+"""Two clones of one vault and the bare repository between them, used by two people."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ class Clone(NamedTuple):
         return self.call("memory_remember", title=title, content=content, memoryType="context")
 
     def sync(self) -> dict[str, Any]:
-        """Sync with the others, whose repository is a folder here and has hooks of its own."""
+        """Sync with the shared repository, which is a local folder with hooks."""
         return self.call("git_sync", confirm=True)
 
     def git(self, *words: str) -> str:
-        """Run git in the clone, as somebody; return what it prints."""
+        """Run git in the clone with a user name; return its output."""
         return git(self.root, *words)
 
     def texts(self) -> dict[str, str]:
-        """Return every file that travels with git, by path."""
+        """Return every file tracked by git, by path."""
         names = self.git("ls-files", "-z", "--cached", "--others", "--exclude-standard")
         paths = [name for name in names.split("\0") if name and (self.root / name).is_file()]
         return {path: (self.root / path).read_text("utf-8") for path in paths}
 
 
 def settle(*clones: Clone) -> dict[str, str]:
-    """Sync until all have everything; return the files, which are the same and without marks."""
+    """Sync until all clones are equal; return the files, which must have no conflict markers."""
     for clone in (*clones, *clones):
         clone.sync()
     first, *others = [clone.texts() for clone in clones]
@@ -74,7 +74,7 @@ def settle(*clones: Clone) -> dict[str, str]:
 
 
 def git(folder: Path, *words: str, good: bool = True) -> str:
-    """Run git as somebody; return what it prints, and what it says where it may fail."""
+    """Run git with a user name; return its output, including errors if it may fail."""
     who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
     command = ["git", "-C", str(folder), *who, *words]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -1,9 +1,8 @@
-"""Time that work takes of this process, and how it grows with what is worked on.
+"""Measure the CPU time of work, and how it grows with the size of the input.
 
-Seconds on a clock say more of a machine and its load than of the work: what takes
-0.1 s would have to become two hundred times slower to be noticed by a bound of 20 s.
-Here the same work is done at two sizes, and its time may grow with the size, not
-with its square.
+Wall times depend on a machine and its load more than on the work: with a limit of 20 s, a step of
+0.1 s would have to become two hundred times slower to be noticed. Here the same work is done at two
+sizes, and its time may grow linearly but not quadratically.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ _GIVE_UP = 20.0
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the CPU seconds of this process that some work takes.
+    """Return the CPU seconds of this process for some work.
 
     Raises:
-        TooSlow: it takes more than twenty.
+        TooSlow: if it takes more than twenty.
     """
     gc.disable()
     began = time.process_time()
@@ -50,7 +49,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def said(root: Path, *line: str) -> str:
-    """Run a command line that must succeed in this process; return what it prints."""
+    """Run a command line that must succeed in this process; return its output."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         assert main(["--vault", str(root), *line]) == 0, (line, out.getvalue())
@@ -58,7 +57,7 @@ def said(root: Path, *line: str) -> str:
 
 
 def check_growth(steps: Callable[[int], Steps], size: int) -> None:
-    """Check that no step of a work takes eight times as long for four times the size."""
+    """Check that no step takes eight times as long for four times the size."""
 
     def timed(size: int) -> list[float]:
         return [seconds(step) for step in steps(size)]

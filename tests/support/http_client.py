@@ -1,4 +1,4 @@
-"""How the tests of a served vault talk to it: by hand over HTTP, or with the SDK's own client."""
+"""HTTP clients for tests of a served vault: raw requests, or the SDK's client."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Answer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """Its body as JSON, or the last event of its stream, which a slow server answers with."""
+        """Its body as JSON, or the last event of its stream, which a slow server sends instead."""
         events = re.findall(rb"(?m)^data: (.*?)\r?$", self.body)
         return json.loads(events[-1] if events else self.body)
 
 
 class Served:
-    """A process that serves vaults, until the block ends."""
+    """A process that serves vaults until the block ends."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Served:
         method: str = "POST",
         **headers: str,
     ) -> Answer:
-        """Send one request by hand; ``_`` in a header's name stands for ``-``."""
+        """Send a raw request; ``_`` in a header's name means ``-``."""
         data = message if isinstance(message, bytes) else json.dumps(message).encode()
         sent = {
             "Content-Type": "application/json",
@@ -96,12 +96,12 @@ class Served:
             return Answer(answer.status, dict(answer.headers), answer.read())
 
     def call(self, token: str, tool: str, **arguments: Any) -> Answer:
-        """Call a tool by hand, as a client of the newest protocol does."""
+        """Call a tool with a raw request of the newest protocol."""
         data, headers = _tool_call(tool, arguments)
         return self.send(token, data, **headers)
 
     def begin(self, token: str, tool: str, **arguments: Any) -> socket.socket:
-        """Send a call of a tool, and leave its answer unread."""
+        """Send a tool call, and leave its answer unread."""
         data, headers = _tool_call(tool, arguments)
         lines = {
             "Host": "localhost",
@@ -124,7 +124,7 @@ class Served:
         mode: Any = "auto",
         **wishes: Any,
     ) -> None:
-        """Talk with the server through the SDK's client."""
+        """Connect to the server with the SDK's client."""
 
         async def talking() -> None:
             async with asyncio.timeout(LIMIT):
@@ -159,7 +159,7 @@ class Served:
         late.cancel()
 
     def opened(self) -> list[str]:
-        """Return what it has open, as Linux names it."""
+        """Return its open file descriptors, as named by Linux."""
         found = []
         for link in Path(f"/proc/{self.process.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
@@ -167,14 +167,14 @@ class Served:
         return found
 
     def waits(self, name: str = "anon_inode:inotify", is_open: bool = True) -> None:
-        """Wait until it has something open, or no more: what tells it of events, by default."""
+        """Wait until it opens, or closes, a descriptor: by default its event watcher."""
         if Path("/proc/self/fd").is_dir():
             until(lambda: (name in self.opened()) is is_open)
         else:
             time.sleep(1.5)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """Ask the server to end; return its exit code and all of its output."""
+        """End the server; return its exit code and all of its output."""
         self.process.send_signal(number)
         _, rest = self.process.communicate(timeout=LIMIT)
         self.said += rest
@@ -189,7 +189,7 @@ class Served:
 
 
 def _tool_call(tool: str, arguments: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
-    """Return the body and the headers of the request that calls a tool."""
+    """Return the body and the headers of a request that calls a tool."""
     params = {"name": tool, "arguments": arguments, "_meta": META}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     headers = {"MCP_Protocol_Version": LATEST, "Mcp_Method": "tools/call", "Mcp_Name": tool}
@@ -204,7 +204,7 @@ def token(run: Run, name: str, vaults: str, scope: str = "read", *more: str) -> 
 
 
 def named(run: Run, name: str, folder: Path) -> Path:
-    """Make a folder a vault with a name."""
+    """Create a named vault in a folder."""
     succeeded(run("init", str(folder), "--bare"))
     succeeded(run("vaults", "add", name, str(folder)))
     return folder

@@ -1,9 +1,8 @@
-"""A process of the inbox tests: it takes or delivers events until it is done or killed.
+"""A process of the inbox tests that takes or delivers events until it is done or killed.
 
-``take`` takes all there are. ``rounds`` lets a taker and a deliverer work at
-once, again and again, of which each kills itself in front of a change to a file
-chosen by chance. They say what they are about to do and what they have done,
-so that the test knows where each was killed.
+``take`` takes all existing events. ``rounds`` runs a taker and a deliverer at the same time,
+repeatedly, each of which kills itself before a random file change. They log each action before and
+after it, so that the test knows where each was killed.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def dying(place: str) -> None:
 
 
 def rounds(root: Path, number: int) -> None:
-    """Say of each round what both did, which were killed, and how many leases were left behind."""
+    """Report for each round both logs, which process was killed, and how many leases are left."""
     chance = random.Random(number)
     delivered = 0
     inbox = Inbox(root, Address("main"))

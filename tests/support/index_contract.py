@@ -1,4 +1,4 @@
-"""The contract that recall relies on for any index; subclass ``IndexContract`` to test another."""
+"""The contract that recall expects from any index; subclass ``IndexContract`` to test another."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ LONG = " ".join(f"Sentence {n} tells of thing{n} and of nothing else." for n in 
 
 
 def note(name: str, title: str, body: str, more: str = "") -> str:
-    """Write a memory as a file has it."""
+    """Write a memory file."""
     return f"---\nid: {name}-7k2m9q\ntitle: {title}\ntags: [t-{name}]\n{more}---\n\n{body}\n"
 
 
 class IndexContract:
-    """The promises of ``index.protocol``; ``opened`` says which index they are asked of."""
+    """The promises of ``index.protocol``; ``opened`` returns the index under test."""
 
     def opened(self, root: Path) -> AbstractContextManager[SearchIndex[Any]]:
         """Open the index of a vault."""
@@ -57,26 +57,26 @@ class IndexContract:
         return folder
 
     def seen(self, index: SearchIndex[Any], vectors: bool = True) -> View:
-        """Look at everything."""
+        """Refresh with all vectors."""
         view: View = index.refresh(vectors, COMPLETE)
         return view
 
     def found(self, view: View, query: str, **more: Any) -> list[str]:
-        """Return the memIds of what is found by a query's words, best first."""
+        """Return the memIds that a query's words find, best first."""
         words, wholes, _ = query_analyzer(view.languages()).query(query)
         answer = view.keyword(KeywordQuery(words, wholes, **more))
         return [self.name(view, hit.uid) for hit in answer.hits]
 
     @staticmethod
     def name(view: View, uid: int) -> str:
-        """Return a memory's memId without its random end."""
+        """Return a memory's memId without its random suffix."""
         record = view.record(uid)
         assert record is not None
         return record.mem_id.removesuffix("-7k2m9q")
 
     @staticmethod
     def uids(view: View) -> dict[str, int]:
-        """Return every memory's uid by its memId's beginning."""
+        """Return every memory's uid by the beginning of its memId."""
         return {record.mem_id.removesuffix("-7k2m9q"): record.uid for record in view.records()}
 
     def test_words_are_found_in_every_field(self, notes: Path) -> None:

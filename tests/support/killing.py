@@ -1,10 +1,9 @@
-"""Work that is killed in front of a change that it makes to a file: where, is known and counted.
+"""Kill a piece of work before a numbered file change.
 
-A ``Killing`` is a process that has loaded the program and a piece of work: a
-text that defines ``work(root)``. Each time it is asked, a copy of it does the
-work and kills itself in front of the change with the given number, whether that
-is a file that is written, linked, renamed or taken away, a folder, a
-statement of a database, or a run of git.
+A ``Killing`` is a process that has loaded the program and a piece of work: a text that defines
+``work(root)``. For each request, a copy of it does the work and kills itself before the change with
+the given number: a file that is written, linked, renamed or removed, a new folder, a database
+statement, or a run of git.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ MANY = 300
 
 
 class Killing:
-    """A process whose copies do the work in a vault and are killed where the test says."""
+    """A process whose copies do the work in a vault and are killed at a given change."""
 
     def __init__(self, root: Path, work: str, *others: Path) -> None:
-        """Load the work; ``others`` are folders beside the vault in which changes count too."""
+        """Load the work; changes in the folders ``others`` outside the vault also count."""
         self._process = subprocess.Popen(
             [sys.executable, __file__, work, str(root), *map(str, others)],
             stdin=subprocess.PIPE,
@@ -39,9 +38,9 @@ class Killing:
         )
 
     def at(self, number: int, kind: str = "") -> str:
-        """Do the work until its change of this number; return that, or nothing if all was done.
+        """Do the work until its change with this number; return it, or None if all was done.
 
-        Only changes of a kind are counted: those whose names begin with it.
+        Only changes whose names begin with the given kind are counted.
         """
         assert self._process.stdin
         assert self._process.stdout
@@ -52,7 +51,7 @@ class Killing:
         return str(place)
 
     def everywhere(self, kind: str = "", most: int = MANY) -> Iterator[str]:
-        """Do the work again and again, killed in front of one change more each time."""
+        """Repeat the work, killed one change later each time."""
         for number in range(1, most + 1):
             place = self.at(number, kind)
             if not place:
@@ -70,7 +69,7 @@ class Killing:
 def die_at(
     folders: Sequence[Path], number: int, told: Callable[[str], object], kind: str = ""
 ) -> None:
-    """Kill this process before its change of this number, after reporting the change."""
+    """Kill this process before its change with this number, after reporting the change."""
     left = number
     within = tuple(map(str, folders))
 
@@ -105,7 +104,7 @@ def die_at(
 
 
 def forked(work: Callable[[], None]) -> tuple[int, int]:
-    """Do some work in a copy of this process; return its id, and where its words can be read."""
+    """Do some work in a forked process; return its id, and the pipe with its output."""
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
@@ -126,7 +125,7 @@ def _tell(words: str) -> None:
 
 
 def _serve(work: str, folders: list[Path]) -> None:
-    """Answer each number on standard input with how the work ended there."""
+    """Answer each number on standard input with the result of the work."""
     defined: dict[str, Any] = {}
     exec(work, defined)
     for line in sys.stdin:

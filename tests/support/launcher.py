@@ -1,9 +1,10 @@
-"""Runs ``python -m memvault`` as a process that begins with memvault's modules loaded.
+"""Run ``python -m memvault`` in processes that start with memvault's modules loaded.
 
-Half of a short command is the loading of modules, and the tests run thousands. A launcher loads
-them once, and forks a process for each command: one with its own folder, environment, pipes and
-end. ``test_processes.py`` shows that a command cannot tell. Servers are started in the same way:
-``start`` returns a process to talk to, as ``subprocess.Popen`` does.
+Half of a short command's time is spent loading modules, and the tests run thousands of commands. A
+launcher loads the modules once, and forks a process for each command with its own folder,
+environment, pipes and exit code. ``test_processes.py`` shows that a command cannot tell the
+difference. Servers are started in the same way: ``start`` returns a running process, like
+``subprocess.Popen``.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ COMMAND = "memvault.__main__"
 
 
 class Launched:
-    """A process that a launcher forked, with the part of ``subprocess.Popen`` that tests use."""
+    """A process forked by a launcher, with the part of ``subprocess.Popen`` that tests use."""
 
     def __init__(self, pid: int, pipes: tuple[int, int, int | None] | None, status: int) -> None:
         self.pid = pid
@@ -76,10 +77,10 @@ class Launched:
         self._status = status
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end; return the exit code, or a signal's number with a minus.
+        """Wait for the end; return the exit code, or the negative number of a signal.
 
         Raises:
-            subprocess.TimeoutExpired: it did not end in time.
+            subprocess.TimeoutExpired: if it did not end in time.
         """
         if self.returncode is None:
             if not select.select([self._status], [], [], timeout)[0]:
@@ -88,7 +89,7 @@ class Launched:
         return self.returncode
 
     def poll(self) -> int | None:
-        """Return what ``wait`` does if it has ended, else None."""
+        """Return the result of ``wait`` if it has ended, else None."""
         with suppress(subprocess.TimeoutExpired):
             return self.wait(0)
         return None
@@ -103,10 +104,10 @@ class Launched:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
-        """Close its input, wait for the end, and return what is left of its output and errors.
+        """Close its input, wait for the end, and return the remaining output and errors.
 
         Raises:
-            subprocess.TimeoutExpired: it did not end in time.
+            subprocess.TimeoutExpired: if it did not end in time.
         """
         if self.stdin:
             with suppress(BrokenPipeError):
@@ -129,7 +130,7 @@ def _fill(said: list[bytes], number: int, stream: IO[bytes]) -> None:
 
 
 def _code(status: int) -> int:
-    """Return the exit code that a launcher writes; that of a kill, where it was killed itself."""
+    """Return the exit code that a launcher writes, or the code of a kill if it was killed."""
     told = os.read(status, 16)
     os.close(status)
     return int(told) if told else -signal.SIGKILL
@@ -138,7 +139,7 @@ def _code(status: int) -> int:
 class Launcher:
     """A process that forks others, started when first needed.
 
-    ``others`` are modules that it loads too: each makes a fork dearer.
+    ``others`` are additional modules to load; each makes a fork slower.
     """
 
     def __init__(self, others: Sequence[str] = ()) -> None:
@@ -167,7 +168,7 @@ class Launcher:
         module: str = COMMAND,
         errors: bool = True,
     ) -> Launched | None:
-        """Start a process; None where it could tell that it was forked."""
+        """Start a process; None if it could detect that it was forked."""
         where = cwd or Path.cwd()
         started = self._fork(arguments, where, environment or os.environ, module, errors)
         return Launched(*started) if started else None
@@ -180,13 +181,13 @@ class Launcher:
         seconds: float,
         merged: bool = False,
     ) -> tuple[int, bytes, bytes] | None:
-        """Run a command; return its exit code, output and errors, these with the output if merged.
+        """Run a command; return its exit code, output and errors, merged if requested.
 
-        Returns None, and runs nothing, where a command could tell that it was forked: other
-        limits or variables that count from a process's start, or a large input.
+        Returns None, and runs nothing, if a command could detect that it was forked: with other
+        limits, variables that only take effect at startup, or a large input.
 
         Raises:
-            subprocess.TimeoutExpired: it did not end in time.
+            subprocess.TimeoutExpired: if it did not end in time.
         """
         if len(stdin) > _PIPE:
             return None
@@ -229,7 +230,7 @@ class Launcher:
     def start_at_terminal(
         self, arguments: Sequence[str], cwd: Path, environment: Mapping[str, str], terminal: int
     ) -> Launched | None:
-        """Start a command that controls a terminal; None where it could tell that it was forked."""
+        """Start a command that controls a terminal; None if it could detect that it was forked."""
         with self._lock:
             if not self._can_fork(environment):
                 return None
@@ -245,7 +246,7 @@ class Launcher:
     def _ask(
         self, streams: list[int], words: list[str], cwd: str, variables: dict[str, str], module: str
     ) -> tuple[int, int]:
-        """Have a process forked; return its id, and the pipe that reports its end."""
+        """Request a fork; return its process id, and the pipe that reports its end."""
         status, status_end = os.pipe()
         umask = os.umask(0)
         os.umask(umask)
@@ -257,7 +258,7 @@ class Launcher:
         return int(self._socket.recv(16)), status
 
     def close(self) -> None:
-        """End the launcher, and what it runs."""
+        """End the launcher and its processes."""
         if self._at:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.communicate()
@@ -270,7 +271,7 @@ _LAUNCHERS: dict[tuple[str, ...], Launcher] = {}
 
 
 def launcher_with(others: tuple[str, ...] = ()) -> Launcher:
-    """Return the launcher that loads some modules too; it lives until ``close_all``."""
+    """Return the launcher with some modules preloaded; it lives until ``close_all``."""
     return _LAUNCHERS.setdefault(others, Launcher(others))
 
 
@@ -294,8 +295,8 @@ def start(
 ) -> Process:
     """Start a module as a process: forked with ``others`` loaded, or ``fresh`` by Python itself.
 
-    Without ``errors`` its standard error is this process's own. ``prefix`` is a program that
-    starts it, afresh.
+    Without ``errors`` it shares this process's standard error. ``prefix`` is a program that starts
+    it, which also requires a fresh process.
     """
     if not fresh and not prefix:
         launched = launcher_with(others).start(arguments, cwd, environment, module, errors)
@@ -320,7 +321,7 @@ def _surroundings(environment: Mapping[str, str]) -> tuple[object, ...]:
 
 
 def _read(pipes: tuple[int, int], until: float) -> tuple[bytes, bytes] | None:
-    """Read two pipes to their ends; None where that takes too long."""
+    """Read two pipes to their ends; None if that takes too long."""
     said = dict.fromkeys(pipes, b"")
     waiting = list(pipes)
     while waiting:
@@ -338,7 +339,7 @@ def _read(pipes: tuple[int, int], until: float) -> tuple[bytes, bytes] | None:
 
 
 def _become(words: Sequence[str], cwd: str, variables: Mapping[str, str], umask: int) -> None:
-    """Be a process that was just started with some words, in a folder."""
+    """Act as a process that was just started with some arguments in a folder."""
     os.chdir(cwd)
     os.umask(umask)
     os.environ.clear()
@@ -354,7 +355,7 @@ def _become(words: Sequence[str], cwd: str, variables: Mapping[str, str], umask:
 
 
 class _ForkedWorker:
-    """The process that reads a source of an import, forked by the command that needs it."""
+    """The process that reads an import source, forked by the command that needs it."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         (reads, feeds), (out, out_end) = os.pipe(), os.pipe()
@@ -379,7 +380,7 @@ class _ForkedWorker:
 
 
 def _read_source(reads: int, writes: int, environment: Mapping[str, str]) -> NoReturn:
-    """Be the process that reads a source, with these pipes as its input and output."""
+    """Act as the process that reads an import source, with these pipes as input and output."""
     from memvault.importers import reader_process
 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -397,7 +398,7 @@ def _read_source(reads: int, writes: int, environment: Mapping[str, str]) -> NoR
 def _start_worker(
     start: Callable[..., Any], command: Sequence[str], environment: Mapping[str, str]
 ) -> Any:
-    """Fork what reads a source of an import; start other workers as the program does."""
+    """Fork readers of import sources; start other workers as the program does."""
     if command[-1] == "memvault.importers.reader_process":
         return _ForkedWorker(environment)
     return start(command, environment)
@@ -405,7 +406,7 @@ def _start_worker(
 
 @contextmanager
 def _ends_told() -> Iterator[int]:
-    """Give a descriptor that can be read once a forked process has ended."""
+    """Return a descriptor that becomes readable once a forked process has ended."""
     waking, woken = socket.socketpair()
     waking.setblocking(False)
     woken.setblocking(False)
@@ -418,7 +419,7 @@ def _ends_told() -> Iterator[int]:
 
 
 def _reap(running: dict[int, int]) -> None:
-    """Tell the exit codes of all processes that have ended."""
+    """Report the exit codes of all processes that have ended."""
     while running:
         child, status = os.waitpid(-1, os.WNOHANG)
         if not child:
@@ -429,7 +430,7 @@ def _reap(running: dict[int, int]) -> None:
 
 
 def _control_terminal() -> None:
-    """Begin a session that the terminal on standard input controls."""
+    """Begin a session with standard input as its controlling terminal."""
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     for stream in (sys.stdout, sys.stderr):
@@ -437,7 +438,7 @@ def _control_terminal() -> None:
 
 
 def _forked(asking: socket.socket) -> str:
-    """Fork for each process that is asked for; return in the forked one what it is to run."""
+    """Fork for each requested process; in the forked process, return its task."""
     running: dict[int, int] = {}
     with _ends_told() as ended:
         while True:
@@ -472,7 +473,7 @@ def _forked(asking: socket.socket) -> str:
 
 
 def _warm_up() -> None:
-    """Run commands in a vault of one's own: what they compute once is shared by all that follow."""
+    """Run commands in a temporary vault, so that all later forks share their caches."""
     from memvault.cli import app
 
     kept = dict(os.environ)
@@ -511,10 +512,10 @@ def _load(others: Sequence[str]) -> None:
 
 
 def _end(code: int) -> NoReturn:
-    """End as Python does, but for taking each module apart.
+    """Exit like Python, without tearing down modules.
 
-    That touches all memory that is shared with the launcher, which copies it: 35 ms a process,
-    and 90 ms with pymilvus, of which a fork itself takes two.
+    Teardown touches all memory shared with the launcher, which copies it: 35 ms per process, and 90
+    ms with pymilvus, compared with two for the fork itself.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

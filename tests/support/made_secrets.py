@@ -1,4 +1,4 @@
-"""Secrets of every kind, made when the tests run, so that no file of the project holds one."""
+"""Secrets of every kind, generated at run time so that no file of the project contains one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MADE: dict[str, tuple[str, Callable[[], str]]] = {
 
 
 def made(kind: str) -> tuple[str, str]:
-    """Return a fresh secret, and a text in which it is to be found."""
+    """Return a fresh secret, and a text that contains it."""
     front, make = MADE[kind]
     value = make()
     while "xxxx" in value.lower():  # is taken for a placeholder

@@ -40,7 +40,7 @@ def _wikilink(state: StateInline, silent: bool) -> bool:
 
 
 class _Lenient(MarkdownIt):
-    """A parser that leaves addresses as they are written."""
+    """Return a parser that leaves URLs unchanged."""
 
     def validateLink(self, url: str) -> bool:  # noqa: N802, ARG002
         return True
@@ -60,7 +60,7 @@ PARSER = _parser()
 
 
 def expected(text: str) -> Features:
-    """Return what markdown-it-py finds, with the rules of GFM and Obsidian that apply."""
+    """Return the elements that markdown-it-py finds, with rules of GFM and Obsidian."""
     env: dict[str, object] = {}
     found = Features([], [], [], [], [])
     tokens = PARSER.parse(text, env)
@@ -125,7 +125,7 @@ def _texts(children: list[Token]) -> Iterator[str]:
 
 
 def found_in(text: str) -> Features:
-    """Return what the program finds."""
+    """Return the elements that memvault finds."""
     lines = [*markdown.lines_with_code(text)]
     parsed = markdown_inline.parsed(text)
     spans = [parsed.blocks.flat[slice(*span)] for span in parsed.inline.code]

@@ -1,4 +1,4 @@
-"""How the tests of the MCP server talk to it: with the SDK's own client, or by hand."""
+"""Clients for tests of the MCP server: the SDK's client, or raw messages."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def session(
     tools: str = "all",
     **wishes: Any,
 ) -> None:
-    """Start the server as a process, and talk with it through the SDK's client.
+    """Start the server as a process, and connect with the SDK's client.
 
-    With a ``prefix``, or ``fresh``, the SDK starts it. ``wishes`` are what else the client is
-    made with.
+    With a ``prefix``, or ``fresh``, the SDK starts it. ``wishes`` are further arguments of the
+    client.
     """
     words = ["mcp", "--vault", str(folder), *(["--tools", tools] if tools else []), *options]
     line = [*prefix, sys.executable, "-m", "memvault", *words]
@@ -76,7 +76,7 @@ def session(
 
 
 def in_session(**wishes: Any) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
-    """Let a test, whose first parameter is a client, talk with a server of the vault ``folder``."""
+    """Run a test, whose first parameter is a client, with a server of the vault ``folder``."""
 
     def decorate(talk: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         @functools.wraps(talk)
@@ -142,7 +142,7 @@ async def structured(client: Client, tool: str, **arguments: Any) -> dict[str, A
 
 
 class Raw:
-    """A server that is spoken to line by line."""
+    """A server that is used line by line."""
 
     def __init__(self, folder: Path, prefix: Sequence[str] = (), fresh: bool = False) -> None:
         words = ["mcp", "--tools", "all"]
@@ -152,7 +152,7 @@ class Raw:
         self.send("notifications/initialized", {})
 
     def send(self, method: str, params: dict[str, Any], number: int | None = None) -> None:
-        """Send a request, or without a number a notification."""
+        """Send a request, or a notification without a number."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
         if number is not None:
             message["id"] = number
@@ -170,7 +170,7 @@ class Raw:
         return json.loads(self.process.stdout.readline())
 
     def ended(self) -> tuple[int, bytes, bytes]:
-        """Close what is open, wait for the end, and return code, output and errors."""
+        """Close the pipes, wait for the end, and return exit code, output and errors."""
         out, err = self.process.communicate(timeout=LIMIT)
         return self.process.wait(), out, err
 

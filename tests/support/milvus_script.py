@@ -1,4 +1,4 @@
-"""Run lines of Python in a process with pymilvus, as another program that uses an engine."""
+"""Run Python code in a process with pymilvus, like another program that uses an engine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from engine_server import LOADED
 
 
 def elsewhere(file: Path, lines: str, *words: str) -> None:
-    """Run lines with ``client``, which has a file of milvus-lite's: it is one process's at a time.
+    """Run lines with ``client``, which opens a milvus-lite file exclusively.
 
-    ``words`` are what the lines find in ``sys.argv[1:]``.
+    ``words`` are passed as ``sys.argv[1:]``.
     """
     asked = json.dumps([str(file), lines])
     process = launcher.start([asked, *words], others=LOADED, module=__name__, errors=False)
@@ -22,7 +22,7 @@ def elsewhere(file: Path, lines: str, *words: str) -> None:
 
 
 def main() -> int:
-    """Do it, in the process."""
+    """Run the lines in the child process."""
     from pymilvus import MilvusClient
 
     file, lines = json.loads(sys.argv.pop(1))

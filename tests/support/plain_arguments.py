@@ -20,7 +20,7 @@ from memvault.tools.core.registry import Tool
 def plain_arguments(
     expected: Iterable[Parameter], sent: Mapping[str, Any], used: set[Leniency], more: bool = False
 ) -> dict[str, Any]:
-    """Return arguments as the schema has them, by the table; ``used`` gets its entries."""
+    """Return arguments in schema form, by the table; ``used`` collects the applied entries."""
     parameters = list(expected)
     known = {normal_key(parameter.key): parameter for parameter in parameters}
     if not more:
@@ -39,7 +39,7 @@ def plain_arguments(
 
 
 def _meant(parameter: Parameter, value: Any, used: set[Leniency]) -> Any:
-    """Return one argument as its schema has it, or as it is where the table knows nothing."""
+    """Return one argument in schema form, or unchanged if the table has no entry."""
     shallow = property_schema(parameter)
     if parameter.items:
         shallow = {**shallow, "items": {"type": "object"}}
@@ -60,7 +60,7 @@ def _meant(parameter: Parameter, value: Any, used: set[Leniency]) -> Any:
 
 
 def named(expected: Iterable[Parameter], plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a function gets of arguments as the schema has them."""
+    """Return the values that a function receives for arguments in schema form."""
     known = {parameter.key: parameter for parameter in expected}
     return {
         known[key].name if key in known else key: _got(known[key], value) if key in known else value
@@ -69,7 +69,7 @@ def named(expected: Iterable[Parameter], plain: Mapping[str, Any]) -> dict[str, 
 
 
 def _got(parameter: Parameter, value: Any) -> Any:
-    """Return one argument: a number is whole where it may be, a word is what it is a synonym of."""
+    """Return one argument, converting whole numbers and synonyms."""
     if parameter.items and isinstance(value, list):
         return [named(parameter.items, entry) for entry in value]
     if isinstance(value, str):
@@ -82,7 +82,7 @@ def _got(parameter: Parameter, value: Any) -> Any:
 
 
 def exactly(value: Any) -> Any:
-    """Return a value with the type of each part of it: to Python 3 is 3.0, and 1 is True."""
+    """Return a value with the type of each part, since in Python 3 equals 3.0 and 1 equals True."""
     if isinstance(value, Mapping):
         return {key: exactly(entry) for key, entry in value.items()}
     if isinstance(value, list):
@@ -91,7 +91,7 @@ def exactly(value: Any) -> Any:
 
 
 def shape(parameters: Iterable[Parameter]) -> tuple[Any, ...]:
-    """Return what binding arguments to parameters depends on, which is all but names and help."""
+    """Return everything that binding depends on, which is all but names and help."""
     return tuple(
         (
             *(entry.types, entry.choices, entry.required, entry.anything, shape(entry.items)),
@@ -112,7 +112,7 @@ def try_tools(
     number: int,
     check: Callable[[Tool, st.DataObject], None],
 ) -> None:
-    """Check a property of each tool with examples, with few where another has like parameters."""
+    """Check a property of each tool with examples, fewer if another tool has equal parameters."""
     known = set()
     for tool in tools:
         new = shape(tool.parameters) not in known

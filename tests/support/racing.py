@@ -1,7 +1,7 @@
-"""Processes that do a piece of work at the same moment, forked from one that loaded the program.
+"""Processes that do a piece of work at the same moment, forked from a loaded process.
 
-Started one by one, eight processes spend most of their time on loading modules, and the first
-may be done before the last begins. These are let go together.
+If eight processes are started one by one, they spend most of their time loading modules, and the
+first may finish before the last begins. These are released together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Ended", "Racing", "raced"]
 
 
 class Ended(NamedTuple):
-    """How a process ended: its exit code, what it printed and what it complained of."""
+    """The result of a process: its exit code, output and errors."""
 
     code: int
     out: str
@@ -37,7 +37,7 @@ class Racing:
         self._process: subprocess.Popen[str] | None = None
 
     def run(self, folder: Path, work: str, given: Sequence[Sequence[object]]) -> list[Ended]:
-        """Do some work in as many processes as there are arguments for it, all at once.
+        """Do some work in one process per argument tuple, all at the same time.
 
         ``work`` is a text that defines ``work(*arguments)``; it runs in ``folder``.
         """
@@ -58,7 +58,7 @@ class Racing:
 
 
 def raced(ended: Sequence[Ended]) -> list[list[str]]:
-    """Check that each process did its work without a complaint; return the lines of each."""
+    """Check that each process succeeded without errors; return the output lines of each."""
     assert [(each.code, each.err) for each in ended] == [(0, "")] * len(ended), ended
     return [each.out.splitlines() for each in ended]
 
@@ -111,7 +111,7 @@ def _race(folder: str, work: str, given: list[list[Any]], variables: dict[str, s
 
 
 def _serve() -> None:
-    """Answer each race that is asked for on standard input with how its processes ended."""
+    """Answer each requested race on standard input with the results of its processes."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the work is done in forks
     from memvault import open_vault
 

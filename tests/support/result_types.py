@@ -1,7 +1,7 @@
-"""Validates what built-in tools return against their declared types, in all tests.
+"""Validates results of built-in tools against their declared types, in all tests.
 
 A schema allows further keys, since later versions may add some; here an undeclared key is a
-failure. ``install`` is called in the tests' own processes and in those that a launcher forks.
+failure. ``install`` is called in the tests' own processes and in those forked by a launcher.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memvault.tools.core.registry import Tool
 
 
 def violations(tool: Tool, result: Mapping[str, Any]) -> list[str]:
-    """Return how a result differs from its tool's type: one sentence for each difference."""
+    """Return how a result differs from its tool's type, one sentence per difference."""
     validator = _validator(tool.result_type)
     return [
         f"{tool.name}: {error.json_path}: {error.message}"
@@ -45,7 +45,7 @@ def closed(schema: Any) -> Any:
 
 
 def install(report: Callable[[str], None]) -> None:
-    """Validate each result of a built-in tool from now on, and report what is wrong with it."""
+    """Validate each result of a built-in tool from now on, and report violations."""
     run = invoke._run
 
     def validated(call_context: Call, tool: Tool, *more: Any) -> ToolOutcome:

@@ -1,4 +1,4 @@
-"""Runs a command in a sandbox that the kernel provides; ``python sandboxes.py KIND COMMAND…``."""
+"""Run a command in a sandbox provided by the kernel: ``python sandboxes.py KIND COMMAND…``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = ("no_new_privs", "landlock", "landlock_of_root")
 
 
 def is_available(kind: str) -> bool:
-    """Return whether a kind of sandbox can be entered here."""
+    """Return whether a kind of sandbox is available."""
     if kind == "no_new_privs":
         return True
     has_landlock = _libc().syscall(_CREATE_RULESET, None, 0, _VERSION) > 0
@@ -23,7 +23,7 @@ def is_available(kind: str) -> bool:
 
 
 def enter(kind: str) -> None:
-    """Restrict this process; with Landlock it must not write or create files any more."""
+    """Restrict this process; with Landlock it can no longer write or create files."""
     libc = _libc()
     if kind != "landlock_of_root":
         assert libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0

@@ -1,4 +1,4 @@
-"""Shells that complete memvault's commands, as a person starts them and types into them."""
+"""Interactive shells that complete memvault's commands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def hostile_names(folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch) -
 
 
 def completing_shell(shell: str, place: Path) -> dict[str, str]:
-    """Install completion for a shell in a home of its own; return the shell's environment."""
+    """Install completion for a shell in a temporary home; return the shell's environment."""
     home = place / "home"
     write(home, f".{shell}rc", f"PS1='{_PROMPT}'\n")
     script = f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n'
@@ -55,7 +55,7 @@ def completing_shell(shell: str, place: Path) -> dict[str, str]:
 
 
 def typed_in_shell(command: list[str], environment: Mapping[str, str], text: str) -> str:
-    """Type a text that completes to a memId, and ``--json``; return what stands there then."""
+    """Type a text that completes to a memId, and ``--json``; return the resulting line."""
     steps = [(_PROMPT, text), ("-abc123", " --json\n"), (_PROMPT, "exit\n")]
     return _typed(command, environment, steps)
 
@@ -63,7 +63,7 @@ def typed_in_shell(command: list[str], environment: Mapping[str, str], text: str
 def _typed(
     command: list[str], environment: Mapping[str, str], steps: Iterable[tuple[str, str]]
 ) -> str:
-    """Type each text once what is awaited has come; return all that the terminal showed."""
+    """Type each text once the expected output has appeared; return all terminal output."""
     child, terminal = pty.fork()
     if child == 0:
         os.execvpe(command[0], command, environment)

@@ -1,4 +1,4 @@
-"""Commands on a terminal of their own, as a person runs them."""
+"""Commands on a separate terminal, as a person runs them."""
 
 from __future__ import annotations
 
@@ -57,11 +57,12 @@ def at_terminal(
     environment: Mapping[str, str] | None = None,
     program: Sequence[str] = (),
 ) -> tuple[int, str]:
-    """Run a command on a terminal of 20 lines; return its exit code and what stood there.
+    """Run a command on a terminal of 20 lines; return its exit code and the displayed text.
 
-    An ``answer`` is typed once the command has ``asked``, and after ``meanwhile`` was done; of
-    several answers, each once it has asked again. The terminal must be left as it was. ``program``
-    are arguments with which Python runs memvault, instead of a fork of the launcher.
+    An ``answer`` is typed once the command has ``asked``, and after ``meanwhile`` was called; each
+    of several answers is typed once it has asked again. The terminal settings must be restored at
+    the end. ``program`` are arguments with which Python runs memvault, instead of forking the
+    launcher.
     """
     answers = [answer] if isinstance(answer, str) else [*answer]
     variables = {"TERM": "xterm", "LINES": "20", "COLUMNS": "80", **(environment or {})}

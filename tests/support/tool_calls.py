@@ -1,9 +1,8 @@
 """A call of each tool that works in the vault ``filled``, and the ways to make it.
 
-A call is made from the tool's parameters: each that is required gets the value
-that its key has in ``VALUES``, or one that fits its kind. ``OWN`` holds what a
-tool needs beyond that, and optional arguments that are worth a try. A new tool
-whose call does not work that way fails in ``test_cli``.
+Calls are built from the tool's parameters: each required one gets the value of its key in
+``VALUES``, or one of its type. ``OWN`` has additional arguments for some tools. A new tool whose
+call does not work that way fails in ``test_cli``.
 """
 
 from __future__ import annotations
@@ -169,19 +168,19 @@ def writing_call(tool: Tool) -> dict[str, Any]:
 
 
 def soon(tool: Tool) -> dict[str, Any]:
-    """Return the same arguments, with which a tool that waits waits a moment only."""
+    """Return the same arguments with a short timeout for tools that wait."""
     arguments = writing_call(tool)
     return sayable(tool, arguments) if tool.name == "wait_for" else arguments
 
 
 def warmed(root: Path) -> None:
-    """Run every tool that writes in a throwaway vault, so that their modules are loaded."""
+    """Run every writing tool in a throwaway vault, so that their modules are loaded."""
     for tool in WRITING_BY_ITSELF:
         printed(root, "call", tool.name, json.dumps(soon(tool)))
 
 
 def _value(parameter: Parameter) -> Any:
-    """Return a value for a parameter: its key's, else one that fits its kind."""
+    """Return a value for a parameter: its key's, or one of its type."""
     if parameter.key in VALUES:
         return VALUES[parameter.key]
     if parameter.choices:
@@ -192,7 +191,7 @@ def _value(parameter: Parameter) -> Any:
 
 
 def sayable(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Keep to what a command line can say: keys without =, and waits that end soon."""
+    """Limit values to those that a command line can express, with short waits."""
     if tool.name == "set_memories":
         entry = arguments["memories"][0]
         return {"memories": [{**entry, "key": entry["key"].replace("=", "")}]}
@@ -211,7 +210,7 @@ def sayable(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def words(tool: Tool, arguments: dict[str, Any]) -> list[str]:
-    """Return the command line that means the same as JSON arguments."""
+    """Return the command line equivalent to JSON arguments."""
     given = _for_command(tool, arguments)
     options, positional = [], []
     for parameter in tool.shell_parameters:
@@ -236,7 +235,7 @@ def _word(value: Any) -> str:
 
 
 def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return what a command with a form of its own is given, by its own keys."""
+    """Return the arguments of a command with a special syntax, by its own keys."""
     match tool.name:
         case "set_memories":
             pairs = [f"{entry['key']}={entry['value']}" for entry in arguments["memories"]]
@@ -263,7 +262,7 @@ def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 def variants(
     value: Any, change: Callable[[Any], Any], kinds: tuple[type, ...] = (str,)
 ) -> Iterator[Any]:
-    """Yield a value once for each part of some kinds in it, with that part changed."""
+    """Yield a value once for each part of some types in it, with that part changed."""
     if isinstance(value, kinds):
         yield change(value)
     if isinstance(value, list):
@@ -284,7 +283,7 @@ def typed(*line: str) -> Ran:
 
 
 def printed(root: Path, *line: str) -> Any:
-    """Run a command line in this process; return what it prints as JSON."""
+    """Run a command line in this process; return its output parsed as JSON."""
     return typed("--vault", str(root), "--json", *line).json
 
 
@@ -293,7 +292,7 @@ TRUSTED = Caller()
 
 
 def over_mcp(root: Path, tool: str, arguments: dict[str, Any], halves: bool = False) -> Any:
-    """Return what a call over MCP gives, which its text tells but for halves of characters."""
+    """Return the result of a call over MCP, which its text contains except for lone surrogates."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     from memvault.mcp import sdk_types
     from memvault.mcp.calls import PendingCall
@@ -318,7 +317,7 @@ SHELL = re.compile(
 
 
 def shell_words(answer: Any) -> list[str]:
-    """Return the messages of an answer in which a command or an option is named."""
+    """Return the messages of an answer that mention a command or an option."""
     error = answer.get("error", {})
     texts = [*(error.values() if isinstance(error, dict) else [error]), answer.get("message", "")]
     for_people = re.compile(r"memvault (?:model use|tools trust|mcp|vaults|init|index)\b.*")
@@ -342,7 +341,7 @@ CHANGING = [
 
 
 def normal(root: Path, found: Any) -> str:
-    """Return a result as text without what differs from run to run."""
+    """Return a result as text without values that differ between runs."""
     text = json.dumps(found, sort_keys=True, ensure_ascii=False).replace(str(root), "ROOT")
     for pattern, name in CHANGING:
         text = pattern.sub(name, text)

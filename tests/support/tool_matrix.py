@@ -1,4 +1,4 @@
-"""Calls each tool once through each front end in a prepared vault, and records what happened.
+"""Calls each tool once through each front end in a prepared vault, and records the effects.
 
 ``test_all_tools.py`` asserts on the record what must hold for every tool.
 """
@@ -39,9 +39,9 @@ ODD = (*OUTSIDE, ".memvault", "nothing", "a\0b", "")
 
 
 class Outcome(NamedTuple):
-    """The result of one call, what the front end sent for it, and the files that it changed.
+    """The result of one call, what the front end sent for it, and the changed files.
 
-    ``changed`` are their texts by path; that of a removed file is empty.
+    ``changed`` has their texts by path, empty for a removed file.
     """
 
     result: dict[str, Any]
@@ -50,16 +50,17 @@ class Outcome(NamedTuple):
 
     @property
     def files(self) -> dict[str, str]:
-        """The changed files that are the user's."""
+        """The changed files that belong to the user."""
         own = (".memvault", ".git/")
         return {path: text for path, text in self.changed.items() if not path.startswith(own)}
 
 
 class Row(NamedTuple):
-    """What one tool did: by front end, with wrong arguments, and when it was undone.
+    """The effects of one tool: by front end, with wrong arguments, and when undone.
 
-    ``journal`` are the changes that the call in Python added to the log. ``undone`` and ``redone``
-    are the paths that differ from before the call after undo, and from after it after redo.
+    ``journal`` are the changes that the call in Python added to the log. ``undone`` are the paths
+    that differ from before the call after undo, and ``redone`` those that differ from after it
+    after redo.
     """
 
     outcomes: dict[str, Outcome]
@@ -78,7 +79,7 @@ class Matrix(NamedTuple):
 
 
 def aliased(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments with an alias in place of each key that has one."""
+    """Return arguments with keys replaced by aliases where available."""
     keys = {normal_key(entry.key) for entry in tool.parameters}
     aliases = {
         entry.key: [alias for alias in entry.arg.json_aliases if normal_key(alias) not in keys]
@@ -88,9 +89,9 @@ def aliased(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def wrong_arguments(tool: Tool, number: int) -> Iterator[dict[str, Any]]:
-    """Yield arguments that make no sense; all values that lead out of the vault are among them.
+    """Yield invalid arguments, including all values that lead out of the vault.
 
-    The other values take turns with the tools; ``make soak`` has all of them for each.
+    The other values are spread over the tools; ``make soak`` uses all of them for each.
     """
     if tool.name != "wait_for":
         yield {}
@@ -155,7 +156,7 @@ def put_secrets(root: Path) -> dict[str, str]:
 
 
 class _Recorder:
-    """A vault, and the servers of it that answer calls."""
+    """A vault, and the servers that answer calls for it."""
 
     def __init__(self, copy: Copy, mcp: Raw, http: Served, tokens: dict[str, str]) -> None:
         self._copy = copy
@@ -166,7 +167,7 @@ class _Recorder:
         self._calls = 0
 
     def row(self, tool: Tool, number: int) -> Row:
-        """Call a tool in all ways."""
+        """Call a tool through each front end."""
         arguments = {**soon(tool), **OWN.get(tool.name, {})}
         outcomes = {
             "shell": self._outcome(self._by_shell, words(tool, arguments)),
@@ -216,7 +217,7 @@ class _Recorder:
     def _in_python(
         self, tool: Tool, arguments: dict[str, Any]
     ) -> tuple[Outcome, list[dict[str, Any]], list[str] | None, list[str] | None]:
-        """Call a tool's method; undo and redo what it wrote."""
+        """Call a tool's method; undo and redo its changes."""
         self._copy.put_back()
         keys = {entry.key: entry.name for entry in tool.parameters}
         named = {keys[key]: value for key, value in arguments.items()}
@@ -303,7 +304,7 @@ def record(filled: Path, base: Path) -> Matrix:
 
 
 def shared_record(filled: Path, base: Path, shared: Path) -> Matrix:
-    """Return the record of another worker if there is one in the folder ``shared``, or make it."""
+    """Return another worker's record from the folder ``shared``, or create it."""
     file = shared / "tool-matrix.pickle"
     with (shared / "tool-matrix.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -10,7 +10,7 @@ import sys
 
 
 def main() -> None:
-    """Have each lock refused with an error, then run the program."""
+    """Make each lock fail with an error, then run the program."""
     number = getattr(errno, sys.argv[1])
 
     def refused(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Faults that a vault can have, as real files, and how the tests look at them."""
+"""Faults in vaults, as real files, and helpers to inspect them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MARKS = "<<<<<<< HEAD\nThey dig.\n=======\nThey sleep.\n>>>>>>> theirs\n"
 
 
 class Fault(NamedTuple):
-    """A fault made of files with given contents, the file it is reported for, and its fix.
+    """A fault: files with given contents, the file it is reported for, and its fix.
 
-    ``fixed`` says whether ``--fix`` does, ``undone`` whether undo reverts that,
-    ``for_good`` whether it has to be asked for by its code.
+    ``fixed`` is whether ``--fix`` repairs it, ``undone`` whether undo reverts the fix, ``for_good``
+    whether the fix requires ``--only``.
     """
 
     code: str
@@ -35,12 +35,12 @@ class Fault(NamedTuple):
 
 
 def old(path: str) -> Callable[[Path], None]:
-    """Return what makes a file look as if it had been written days ago."""
+    """Return a function that sets a file's times to days ago."""
     return lambda root: os.utime(root / path, (OLD, OLD))
 
 
 def linked(path: str, other: str) -> Callable[[Path], None]:
-    """Return what makes two paths one file, as a killed change does."""
+    """Return a function that hard-links two paths, as a killed change does."""
 
     def link(root: Path) -> None:
         (root / other).parent.mkdir(parents=True)
@@ -50,18 +50,18 @@ def linked(path: str, other: str) -> Callable[[Path], None]:
 
 
 def large(path: str) -> Callable[[Path], None]:
-    """Return what makes a file larger than any memory may be, without taking the room."""
+    """Return a function that makes a file larger than the limit without using disk space."""
     return lambda root: os.truncate(root / path, (64 << 20) + 1)
 
 
 def with_repository(root: Path) -> None:
-    """Make a vault look as if it were in git, and a folder in it too."""
+    """Make a vault, and a folder in it, look like git repositories."""
     (root / ".git").mkdir()
     write(root, "sub/.git", "gitdir: elsewhere\n")
 
 
 def copy(name: str, text: str = "Same.") -> Fault:
-    """Return a copy that a sync kept under a name, of a memory that says something."""
+    """Return a memory's copy that a sync program saved under another name."""
     same = text == "Same."
     files: dict[str, str | bytes] = {
         "fact/bee.md": HEADER.format("bee", "Same."),
@@ -298,14 +298,14 @@ FAULTS = [
 
 
 def put_folder(root: Path, name: str) -> None:
-    """Make a folder in ``.memvault``, and for one with a name the file that git looks for."""
+    """Create a folder in ``.memvault``, and for a named one the file that git looks for."""
     (root / ".memvault" / name).mkdir(parents=True)
     if name:
         write(root, ".memvault/.gitignore", "*\n")
 
 
 def files(root: Path) -> dict[str, bytes]:
-    """Return the bytes of every file that travels with the vault."""
+    """Return the bytes of every file tracked with the vault."""
     found = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     return {
         path.relative_to(root).as_posix(): path.read_bytes()
@@ -315,7 +315,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 def examined(vault: Vault, **given: Any) -> dict[str, Any]:
-    """Return what doctor says of a vault."""
+    """Return doctor's report on a vault."""
     found = vault.call("vault_doctor", **given)
     assert found["success"], found
     return dict(found)
@@ -327,5 +327,5 @@ def told(found: dict[str, Any]) -> set[tuple[str, str]]:
 
 
 def named(fault: Fault) -> str:
-    """Return what a fault is called in a test's name."""
+    """Return a fault's name for test ids."""
     return f"{fault.code}-{fault.path}"

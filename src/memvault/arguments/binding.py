@@ -353,6 +353,10 @@ def _used_key(parameter: Parameter, arguments: Mapping[str, Any]) -> str:
 def _nearest(key: str, parameters_by_key: Mapping[str, Parameter]) -> str:
     """Return the most similar argument for an unknown key, by option, prefix or spelling."""
     key = key[:_MAX_COMPARED_KEY]
+    if key == "memory":  # its type is not what was meant
+        parameters_by_key = {
+            name: entry for name, entry in parameters_by_key.items() if name != "memorytype"
+        }
     options = {normal_key(entry.flag.strip("-")): entry.key for entry in parameters_by_key.values()}
     is_long = len(key) >= _MIN_PREFIX
     by_prefix = [

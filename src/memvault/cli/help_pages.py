@@ -10,7 +10,7 @@ from memvault.cli.options import GLOBAL_OPTIONS
 from memvault.command_table import HELP_GROUPS, visible_commands
 
 _NARROW = 80
-_HEADING = re.compile(r"^(?:Usage|[A-Z][\w ,&'-]*):", re.MULTILINE)
+_HEADING = re.compile(r"^(?:Usage:|[A-Z][\w ,:&'-]*:$)", re.MULTILINE)
 _OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
 _COMMAND = re.compile(r"^(  )(memvault [a-z].*)$", re.MULTILINE)
 _BOLD, _CYAN, _PLAIN = "\x1b[1m", "\x1b[36m", "\x1b[0m"
@@ -113,5 +113,20 @@ def _options() -> list[tuple[str, str]]:
 
 
 def _rows(entries: list[tuple[str, str]]) -> list[str]:
-    width = max(len(name) for name, _ in entries) + 2
-    return [f"  {name:<{width}}{text}" for name, text in entries]
+    """Return the lines of a table with two columns, of which the second is wrapped."""
+    from textwrap import wrap
+
+    column = max(len(name) for name, _ in entries) + 4
+    gap = " " * column
+    return [
+        line
+        for name, text in entries
+        for line in wrap(
+            text,
+            max(width(), column + 20),
+            initial_indent=f"  {name}".ljust(column),
+            subsequent_indent=gap,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]

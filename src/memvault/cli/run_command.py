@@ -38,6 +38,8 @@ def run_command(
                 value = _text_from_editor(parameter, values, options, drafts)
             if value is None:
                 value = _argument(parameter, values[parameter.name], options)
+            if value is None and parameter.arg.cli_optional and _only_changes_type(values):
+                value = ""
             if value is not None:
                 shell_values[parameter.name] = value
         command_name = entry.command if isinstance(entry, Tool) else entry.words
@@ -162,13 +164,18 @@ def _text_from_editor(
         return None
     memory, kind = values.get("query"), values.get("memory_type") or ""
     title = options.unescape(values.get("title") or values.get("name") or memory or "")
-    if not title or (memory and kind) or not options.may_ask:
+    if not title or _only_changes_type(values) or not options.may_ask:
         return None
     from memvault.cli import run_editor
 
     if memory:
         return drafts.enter_context(run_editor.addition(options, _title_of(options, title)))
     return drafts.enter_context(run_editor.text_from_editor(options, title, kind))
+
+
+def _only_changes_type(values: Mapping[str, Any]) -> bool:
+    """Return whether a command changes the type of a memory, so that it needs no text."""
+    return bool(values.get("query") and values.get("memory_type"))
 
 
 def _title_of(options: GlobalOptions, name: str) -> str:
@@ -211,14 +218,14 @@ def run_tool(
     """Run a tool on the vault selected by the options, and write its result.
 
     ``tool`` is its declaration, or None for a vault's own tool, whose result is printed by its
-    values' types. With ``by_tool_name``, the arguments have JSON keys, and messages mention tools
-    and arguments, not commands.
+    values' types. With ``by_tool_name``, the arguments have JSON keys, which messages use instead
+    of options.
     """
     from memvault.tools.core import invoke
 
     print_result.check(options)
     workspace = options.workspace()
-    caller = options.caller()._replace(message_style="tools" if by_tool_name else "shell")
+    caller = options.caller()._replace(message_style="keys" if by_tool_name else "shell")
     if name == "memory_recall" and options.may_ask and not options.quiet:
         caller = caller._replace(reads_early=True)
     call = invoke.call_json if by_tool_name else invoke.call
@@ -295,7 +302,7 @@ def long_text(value: str) -> str:
 def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
     """Convert an option's value to the value of the tool's argument; None if not given."""
     if value is None or value == []:
-        return "" if parameter.arg.cli_optional and parameter.required else None
+        return None
     if isinstance(value, str):
         value = options.unescape(value)
     if isinstance(value, str) and parameter.types == (dict,):

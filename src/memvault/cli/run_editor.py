@@ -45,16 +45,23 @@ def open_entry(
     """Run a tool, and open one of its results in the editor, at its line.
 
     Raises:
+        UsageError: the number is larger than the limit.
         NotFound: there is no result with that number.
         Refused: the editor could not be started, or failed.
     """
     from memvault.tools.core import invoke
 
     print_result.check(options)
+    limit = int(arguments.get("limit") or 0)
+    if 0 < limit < number:
+        raise UsageError(
+            f"`--open {number}` is beyond `--limit {limit}`",
+            f"open a result from 1 to {limit}, or omit `--limit`",
+        )
     output.require_terminal()
     workspace = options.workspace()
     shown = {key: value for key, value in arguments.items() if key not in ("brief", "budget")}
-    shown["limit"] = max(number, int(shown.get("limit") or 0))
+    shown["limit"] = max(number, limit)
     try:
         # Masked file names could not be opened.
         caller = options.caller()._replace(secrets="shown")

@@ -120,6 +120,13 @@ class CommandGroup(typer.core.TyperGroup):
             args = [*args[1:], "--help"]
         return super().resolve_command(ctx, args)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the group's commands with their whole summaries."""
+        names = self.list_commands(ctx)
+        summaries = {entry.words: entry.summary for entry in COMMANDS}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summaries.get(self.prefix + name, "")) for name in names])
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the overview page, which is also printed without loading Typer."""
         if self.prefix:

@@ -1,8 +1,8 @@
 """Read the input of consolidation, and write accepted proposals.
 
-Each proposal creates or changes one file. The locks are acquired in this order: that of
-consolidation, that of the procedures, that of the vault. An interrupted run has written some
-proposals completely; the next run proposes the others.
+Each proposal creates or changes one file. Locks are acquired in this order: consolidation,
+procedures, vault. An interrupted run has written some proposals completely; the next run proposes
+the rest.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SOURCE = "consolidation"
 
 
 class ApplyResult(NamedTuple):
-    """The memories written, by proposal id, and the messages for proposals that were skipped."""
+    """The written memories by proposal id, and messages about skipped proposals."""
 
     written: dict[str, Memory]
     skipped: list[str]
@@ -55,7 +55,7 @@ def locked(store: MemoryStore, engine: RecallEngine) -> AbstractContextManager[N
 def load_input(
     store: MemoryStore, engine: RecallEngine, days: int, now: datetime
 ) -> ConsolidationInput:
-    """Read the input of the rules, with the episodes of the ``days`` before ``now``."""
+    """Read the input of the rules, with the episodes of the last ``days``."""
     counts = recall_counts.counts(store.root)
     kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
     found_episodes, found_facts, found_procedures = (
@@ -79,7 +79,7 @@ def load_input(
 
 
 def _read(store: MemoryStore, engine: RecallEngine, kind: str) -> Iterator[Memory]:
-    """Yield the memories of a type in the order of their paths; unreadable ones are left out."""
+    """Yield the memories of a type, ordered by path; skip unreadable ones."""
     records = engine.list_records(Filters(memory_type=kind))
     for memory in readable(store, sorted(records, key=lambda record: record.path)):
         if memory.memory_type == kind and not memory.problem:
@@ -92,9 +92,9 @@ def propose(
     inputs: ConsolidationInput,
     extra: tuple[list[NewFact], list[NewProcedure]] | None = None,
 ) -> tuple[Proposals, str]:
-    """Return the proposals of the rules, and why no transformer compared statements, if so.
+    """Return the proposals, and the reason if no transformer could compare statements.
 
-    ``extra`` are the proposals of an extractor, which replace those by meaning.
+    ``extra`` are the proposals of an extractor, which replace proposals by meaning.
     """
     from memvault.consolidation import rules
     from memvault.index.embedding.text_clustering import open_meaning
@@ -108,13 +108,13 @@ def propose(
 def apply_proposals(
     store: MemoryStore, engine: RecallEngine, proposals: Proposals, all_episodes: Sequence[Episode]
 ) -> ApplyResult:
-    """Write proposals one by one; those whose memories were changed in the meantime are skipped.
+    """Write proposals one by one, skipping proposals whose memories have changed since.
 
     ``all_episodes`` are the episodes that written memories may link to.
 
     Raises:
-        MemvaultError: the vault cannot be written; ``written`` in its details lists the paths that
-            were written.
+        MemvaultError: if the vault is not writable; ``written`` in its details lists the written
+        paths.
     """
     written: dict[str, Memory] = {}
     skipped: list[str] = []
@@ -151,13 +151,13 @@ def apply_proposals(
 
 
 def prune_counts(store: MemoryStore, engine: RecallEngine) -> None:
-    """Delete the recall counts of memories that no longer exist; errors are ignored."""
+    """Delete the recall counts of deleted memories; errors are ignored."""
     with contextlib.suppress(MemvaultError, OSError, MemoryError):
         mem_ids = {record.mem_id for record in engine.list_records(Filters())}
         recall_counts.prune(store.root, mem_ids)
 
 
 def _archive(store: MemoryStore, memory: Memory, header: Mapping[str, Any]) -> Memory:
-    """Mark a memory as archived; its file is not moved, and its earlier bytes are kept."""
+    """Mark a memory as archived, keeping its file in place and its earlier bytes as a revision."""
     changes = {"status": ARCHIVED, **header, **edit.modified_now(memory)}
     return store.change(memory, changes, None).memory

@@ -1,8 +1,8 @@
-"""Differences between two statements: in numbers, weekdays, negation, or what they are about.
+"""Find differences between two statements: in numbers, weekdays, negation, or subject.
 
-Vectors barely distinguish "the left oven" from "the right oven", or a statement from its negation.
-So similar statements are compared word by word. The words for numbers, weekdays, negation and
-change are those of English, German, French and Spanish.
+Vectors barely distinguish "the left oven" from "the right oven", or a statement from its negation,
+so similar statements are compared word by word. The words for numbers, weekdays, negation and
+change cover English, German, French and Spanish.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ _OBSERVED = re.compile(
 _MIN_SHARED = 2
 _MIN_DICE = 0.5
 _SYNONYM = 0.5
-"""The similarity from which on two single words may mean the same: large and big have 0.62."""
+"""The minimum similarity of single words with the same meaning: large and big have 0.62."""
 
 
 class Number(NamedTuple):
-    """A number with the words directly before and after it, which name its unit.
+    """A number with the adjacent words, which name its unit.
 
-    Content words are stems, a function word after it is followed by the next content word, and
-    words of change such as "now" are left out. ``half`` is the half of the day of a time.
+    Content words are stems; a function word after the number is followed by the next content word.
+    Words of change such as "now" are omitted. ``half`` is AM or PM for a time.
     """
 
     value: str
@@ -92,10 +92,10 @@ class Number(NamedTuple):
 
 
 class Wording(NamedTuple):
-    """A statement as it is compared: its content words in order, and what sets it apart.
+    """A parsed statement: its content words in order, and its distinguishing features.
 
-    ``content`` are stems; ``spelled`` has the word of each. ``neighbors`` are pairs of adjacent
-    content words, of which the first describes the second.
+    ``content`` are stems; ``spelled`` has the original word of each. ``neighbors`` are pairs of
+    adjacent content words, of which the first describes the second.
     """
 
     content: tuple[str, ...]
@@ -137,7 +137,7 @@ def wording(text: str, analyzer: Analyzer) -> Wording:
 
 
 def _content(token: str, analyzer: Analyzer) -> str:
-    """Return a content word's stem; empty for function words and for what is compared apart."""
+    """Return a content word's stem; empty for function words and words compared separately."""
     low = token.casefold()
     special = low in WEEKDAYS or low in _UNITS or low in _TENS or low in _HALVES
     if special or token[0].isdigit() or low in _NEGATIONS or low in _CHANGE_WORDS:
@@ -153,7 +153,7 @@ def _is_name(token: str, index: int, language: str) -> bool:
 
 
 def _numbers(tokens: list[str], stems: list[str]) -> Iterable[Number]:
-    """Yield the numbers in digits or words; "twenty-five" is one."""
+    """Yield numbers in digits or words; "twenty-five" is one number."""
     kept_indexes = [
         index for index, token in enumerate(tokens) if token.casefold() not in _CHANGE_WORDS
     ]
@@ -182,7 +182,7 @@ def _numbers(tokens: list[str], stems: list[str]) -> Iterable[Number]:
 
 
 def different_numbers(one: Wording, other: Wording) -> bool:
-    """Return whether a number differs that has the same unit, or names the same kind of thing."""
+    """Return whether a number with the same unit, or for the same kind of thing, differs."""
     mine, theirs = dict.fromkeys(one.numbers), dict.fromkeys(other.numbers)  # each once
     return any(
         not any(_is_equal(number, candidate) for candidate in same)
@@ -227,7 +227,7 @@ def share(one: Wording, other: Wording) -> float:
 
 
 def other_object(one: Wording, other: Wording) -> bool:
-    """Return whether the same word is described by different ones: "left oven", "right oven"."""
+    """Return whether different words describe the same word: "left oven", "right oven"."""
     mine, theirs = {*one.content} - {*other.content}, {*other.content} - {*one.content}
     shared = {*one.content} & {*other.content}
     return any(
@@ -240,12 +240,12 @@ def other_object(one: Wording, other: Wording) -> bool:
 
 
 def other_name(one: Wording, other: Wording) -> bool:
-    """Return whether both statements have a name that the other one lacks."""
+    """Return whether each statement has a name that the other one lacks."""
     return bool(one.names - {*other.content} and other.names - {*one.content})
 
 
 def are_incompatible(one: Wording, other: Wording) -> bool:
-    """Return whether statements, however similar, do not say the same."""
+    """Return whether statements differ in meaning, however similar they are."""
     days = one.weekdays and other.weekdays and one.weekdays != other.weekdays
     nearly = share(one, other) >= _MIN_DICE  # fewer words in common have no fixed roles
     return bool(
@@ -257,10 +257,10 @@ def are_incompatible(one: Wording, other: Wording) -> bool:
 
 
 def contradiction(earlier: Wording, later: Wording) -> str:
-    """Return in what a later statement contradicts an earlier one; empty if it does not.
+    """Return the kind of contradiction between two statements; empty if there is none.
 
-    This is ``weekday``, ``number``, ``negation``, or ``value`` for a changed subject or object,
-    which the later one must call a change with a word such as "now".
+    The kinds are ``weekday``, ``number``, ``negation``, and ``value`` for a changed subject or
+    object, which requires a word such as "now" in the later statement.
     """
     shared = {*earlier.content} & {*later.content}
     common = share(earlier, later)

@@ -1,4 +1,4 @@
-"""Extraction of facts and procedures by a user's command, with JSON lines as input and output."""
+"""Extract facts and procedures with a user's command, using JSON lines as input and output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KEYS = {
 
 
 class RejectedLine(NamedTuple):
-    """A line of output that is not a valid proposal: its number, its beginning, and the reason."""
+    """A rejected line of output: its number, its beginning, and the reason."""
 
     line: int
     text: str
@@ -38,7 +38,7 @@ class RejectedLine(NamedTuple):
 
 
 class ExtractorOutput(NamedTuple):
-    """The proposals of a command, and the lines that were rejected."""
+    """The proposals of a command, and the rejected lines."""
 
     facts: list[NewFact]
     procedures: list[NewProcedure]
@@ -54,9 +54,9 @@ def extract(
     """Run a command without a shell, pass it the episodes, and read its proposals.
 
     Raises:
-        UsageError: the command is empty or cannot be parsed.
-        TimedOut: it took too long and was killed.
-        Refused: it failed or printed too much.
+        UsageError: if the command is empty or cannot be parsed.
+        TimedOut: if it took too long and was killed.
+        Refused: if it failed or printed too much.
     """
     try:
         parts = shlex.split(command)
@@ -88,7 +88,7 @@ def extract(
 
 
 def _line_of(episode: Episode) -> str:
-    """Return an episode as the line of JSON that an extractor reads."""
+    """Return an episode as a line of JSON for the extractor."""
     values = {
         re.sub(r"_(\w)", lambda match: match[1].upper(), name): value
         for name, value in episode._asdict().items()
@@ -98,7 +98,7 @@ def _line_of(episode: Episode) -> str:
 
 
 def read_lines(output: str, episodes: Sequence[Episode]) -> ExtractorOutput:
-    """Parse lines of JSON; blank lines are skipped, and invalid proposals are rejected."""
+    """Parse lines of JSON, skipping blank lines and rejecting invalid proposals."""
     episodes_by_id = {episode.episode_id: episode for episode in episodes}
     result = ExtractorOutput([], [], [])
     for number, line in enumerate(output.split("\n"), start=1):
@@ -121,8 +121,7 @@ def read_lines(output: str, episodes: Sequence[Episode]) -> ExtractorOutput:
 def _proposal(line: str, episodes_by_id: Mapping[str, Episode]) -> NewFact | NewProcedure:
     """Parse one line.
 
-    Raises:
-        ValueError, UsageError: it is not a valid proposal; the message gives the reason.
+    Raises: ValueError, UsageError: if it is not a valid proposal; the message gives the reason.
     """
     try:
         value = json.loads(line)
@@ -171,7 +170,7 @@ def _text(value: Mapping[str, Any], key: str) -> str:
 
 
 def _line(value: Mapping[str, Any], key: str) -> str:
-    """Return a text of one line, for a header or a title."""
+    """Return a single-line text for a header or a title."""
     return one_line(_text(value, key), key)
 
 

@@ -1,7 +1,7 @@
-"""Statements that say the same in other words, and later statements that contradict earlier ones.
+"""Find paraphrased statements, and later statements that contradict earlier ones.
 
-Vectors propose which statements to compare, and ``differences`` decides. Groups are formed by
-average linkage: the mean similarity of two groups must reach ``meaning.SAME``.
+Vectors propose the statements to compare, and ``differences`` decides. Groups are formed by average
+linkage: the mean similarity of two groups must reach ``meaning.SAME``.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from memvault.index.embedding.text_clustering import (
 from memvault.index.text.analyzer import Analyzer
 
 REPEATED_IN_OTHER_WORDS = 3
-"""The minimum number of different episodes behind what is joined by meaning only."""
+"""The minimum number of different episodes behind a group joined by meaning only."""
 _NEARLY = 0.05
 
 
 class StatedText(NamedTuple):
-    """A statement to compare: its text, the memories that make it, and when it was made last.
+    """A statement to compare: its text, its memories, and its latest time.
 
     ``cluster`` is None for a fact of the vault. ``supports`` marks a statement of outcomes only,
-    which makes no fact by itself.
+    which is not a fact by itself.
     """
 
     text: str
@@ -44,24 +44,24 @@ class StatedText(NamedTuple):
 
 
 class Paraphrases(NamedTuple):
-    """Statements that say the same; the text is that of the most central one."""
+    """Statements with the same meaning; the text is that of the most central one."""
 
     text: str
     clusters: tuple[StatementCluster, ...]
 
     @property
     def episodes(self) -> tuple[str, ...]:
-        """The ids of the episodes that make one of the statements."""
+        """Return the ids of the episodes that contain one of the statements."""
         return tuple(sorted({name for cluster in self.clusters for name in cluster.episodes}))
 
     @property
     def quotes(self) -> tuple[Quote, ...]:
-        """The sentences of the episodes."""
+        """Return the sentences of the episodes."""
         return tuple(sorted({quote for cluster in self.clusters for quote in cluster.quotes}))
 
 
 class Comparison(NamedTuple):
-    """Statements, their vectors, and the pairs that may say the same or contradict each other."""
+    """Statements, their vectors, and the pairs that may agree or contradict each other."""
 
     sources: list[StatedText]
     space: EmbeddedTexts
@@ -84,7 +84,7 @@ def compare(sources: Iterable[StatedText], meaning: Meaning, analyzer: Analyzer)
 
 
 def paraphrases(comparison: Comparison) -> list[Paraphrases]:
-    """Return the groups of statements that at least three episodes make in other words."""
+    """Return groups of paraphrased statements from at least three episodes."""
     wording_of = comparison.wording
 
     def joined(some: Sequence[int], others: Sequence[int]) -> bool:
@@ -113,9 +113,9 @@ def paraphrases(comparison: Comparison) -> list[Paraphrases]:
 
 
 def _central(comparison: Comparison, indexes: Sequence[int], stated: Sequence[int]) -> str:
-    """Return the statement most similar to all; of nearly equal ones that with the most words.
+    """Return the statement most similar to the others; nearly equal ones by number of words.
 
-    Statements that several episodes make in the same words come first.
+    Statements that several episodes share word for word come first.
     """
     most = max(len(comparison.sources[index].ids) for index in stated)
     mean = {index: comparison.space.mean([index], indexes) for index in stated}
@@ -128,10 +128,10 @@ def _central(comparison: Comparison, indexes: Sequence[int], stated: Sequence[in
 
 
 def changes(comparison: Comparison) -> list[tuple[Contradiction, list[StatedText]]]:
-    """Return the statements that contradict each other, oldest first.
+    """Return chains of statements that contradict each other, oldest first.
 
-    With each come the sources that its latest statement contradicts itself, and at the end that
-    of the latest: an older one may say the same as the latest, if another was made in between.
+    Each comes with the sources that its latest statement directly contradicts, and the source of
+    the latest one. An older statement may agree with the latest if another was made in between.
     """
     linked: dict[int, int] = {}
     kinds: dict[int, set[str]] = defaultdict(set)
@@ -144,7 +144,7 @@ def changes(comparison: Comparison) -> list[tuple[Contradiction, list[StatedText
     contradicted = []
     denied: dict[int, list[int]] = defaultdict(list)
     for one, other, _ in comparison.pairs:
-        earlier, later = sorted((one, other))  # sources are in the order of their times
+        earlier, later = sorted((one, other))  # sources are ordered by time
         if set(comparison.sources[earlier].ids) & set(comparison.sources[later].ids):
             continue
         kind = contradiction(comparison.wording(earlier), comparison.wording(later))

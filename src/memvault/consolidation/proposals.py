@@ -1,4 +1,4 @@
-"""The input and the proposals of consolidation as immutable values, independent of files."""
+"""The input and the proposals of consolidation, as immutable values independent of files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _STEP = re.compile(r"\d+[.)]\s+(.+)")
 class ConsolidationInput(NamedTuple):
     """The input of the rules.
 
-    ``episodes`` are those of the requested days. ``unused`` are facts and episodes of any age that
-    are not archived and were never recalled here. ``shared`` are the memIds that several files
-    have.
+    ``episodes`` are the episodes of the requested days. ``unused`` are facts and episodes of any
+    age that are not archived and were never recalled on this machine. ``shared`` are memIds of more
+    than one file.
     """
 
     episodes: Sequence[Episode]
@@ -29,16 +29,16 @@ class ConsolidationInput(NamedTuple):
 
 
 class Quote(NamedTuple):
-    """A sentence or an action as an episode has it."""
+    """A sentence or an action as worded in an episode."""
 
     text: str
     episode: str
 
 
 class NewFact(NamedTuple):
-    """A statement that several episodes make; ``wordings`` are its variants in other words.
+    """A statement in several episodes; ``wordings`` are its paraphrases.
 
-    ``supersedes`` are the memIds of facts that later episodes contradict with it.
+    ``supersedes`` are the memIds of facts that it contradicts in later episodes.
     """
 
     proposal: str
@@ -52,10 +52,10 @@ class NewFact(NamedTuple):
 
 
 class NewProcedure(NamedTuple):
-    """A sequence of actions that several episodes share and that mostly succeeded.
+    """A mostly successful sequence of actions that several episodes share.
 
-    ``quotes`` are its steps in the words of each episode, ``varies`` the actions between them that
-    fewer episodes have, and ``reordered`` the episodes that have another order.
+    ``quotes`` are its steps as worded in each episode, ``varies`` the actions in between that fewer
+    episodes have, and ``reordered`` the episodes with another order.
     """
 
     proposal: str
@@ -70,7 +70,7 @@ class NewProcedure(NamedTuple):
 
 
 class FactMerge(NamedTuple):
-    """Two facts that say the same: ``other`` is archived and superseded by ``kept``."""
+    """Two equivalent facts: ``other`` is archived and superseded by ``kept``."""
 
     proposal: str
     kept: Memory
@@ -88,7 +88,7 @@ class ArchiveProposal(NamedTuple):
 class Contradiction(NamedTuple):
     """Contradictory statements, the memories that contain them, and the difference.
 
-    ``current`` is the statement made last, if the times are known.
+    ``current`` is the latest statement, if the times are known.
     """
 
     texts: tuple[str, ...]
@@ -98,7 +98,7 @@ class Contradiction(NamedTuple):
 
 
 class Proposals(NamedTuple):
-    """The changes that consolidation proposes, and contradictions, which it only reports."""
+    """The proposed changes, and contradictions, which are only reported."""
 
     facts: list[NewFact]
     procedures: list[NewProcedure]
@@ -107,7 +107,7 @@ class Proposals(NamedTuple):
     forgotten: list[ArchiveProposal]
 
     def ids(self) -> list[str]:
-        """Return the ids of the proposals, without contradictions, which have none."""
+        """Return the ids of the proposals; contradictions have none."""
         groups = (self.facts, self.procedures, self.merged, self.forgotten)
         return [entry.proposal for group in groups for entry in group]
 
@@ -122,7 +122,7 @@ class Proposals(NamedTuple):
 
 
 def origin(memory: Memory) -> list[str]:
-    """Return the episodes that a memory is based on: those that it names, or an episode itself."""
+    """Return a memory's source episodes: those in its header, or the episode itself."""
     if memory.memory_type == EPISODE:
         return [memory.mem_id]
     return texts(memory.metadata.get("episodes"))

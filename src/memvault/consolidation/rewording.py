@@ -1,4 +1,4 @@
-"""Facts, procedures and contradictions from statements and actions in other words."""
+"""Find facts, procedures and contradictions in paraphrased statements and actions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MAX_FACT = 300
 
 
 class Rewording(NamedTuple):
-    """The facts of the exact rules with those in other words, and contradictions by meaning."""
+    """Facts by exact and paraphrased wording, and contradictions by meaning."""
 
     facts: list[NewFact]
     contradictions: list[Contradiction]
@@ -50,11 +50,10 @@ def by_meaning(
     analyzer: Analyzer,
     meaning: Meaning,
 ) -> Rewording:
-    """Join statements that say the same and find those that later ones contradict.
+    """Join paraphrased statements, and find statements that later ones contradict.
 
-    ``facts`` are those of the exact rules; one that is part of a group is replaced by it. Of a
-    contradiction whose older side is a fact of the vault, the later statement becomes a fact that
-    supersedes it.
+    ``facts`` come from the exact rules; a fact that is part of a group is replaced by the group. If
+    a stored fact is contradicted, the later statement becomes a fact that supersedes it.
     """
     comparison = compare(_sources(inputs, statement_clusters, analyzer), meaning, analyzer)
     groups = paraphrases(comparison)
@@ -75,7 +74,7 @@ def by_meaning(
 def _sources(
     inputs: ConsolidationInput, statement_clusters: Sequence[StatementCluster], analyzer: Analyzer
 ) -> list[StatedText]:
-    """Return the statements of episodes, and the current facts of one sentence."""
+    """Return the statements of episodes, and the current single-sentence facts."""
     created = {episode.episode_id: episode.created for episode in inputs.episodes}
     keys = {cluster.statement.key for cluster in statement_clusters}
     outcomes = [
@@ -130,9 +129,9 @@ def _not_stated(
     analyzer: Analyzer,
     meaning: Meaning,
 ) -> list[NewFact]:
-    """Return the facts without those groups that a fact of the vault, or an earlier one, states.
+    """Return the facts except groups that a stored fact or an earlier one already states.
 
-    Archived facts count too: a proposal that was put aside does not return in other words.
+    Archived facts count too, so that a dismissed proposal does not return in other words.
     """
     known_texts = [
         text for memory in held for text in (memory.title, *sentences(text_of(memory))) if text
@@ -161,7 +160,7 @@ def _with_superseding(
     sources: Sequence[StatedText],
     shared: frozenset[str],
 ) -> list[NewFact]:
-    """Let the fact of a later statement supersede the facts of the vault that it contradicts."""
+    """Make the fact of a later statement supersede the stored facts that it contradicts."""
     *denied, latest = sources
     outdated = tuple(
         sorted(

@@ -1,7 +1,7 @@
 """The rules of consolidation: find repetitions in episodes, and episodes to archive.
 
 The rules are pure functions from immutable values to proposals, and do not depend on the order of
-the episodes. A proposal is based only on the given episodes, and is not made again once a fact or a
+the episodes. A proposal is based only on the given episodes, and is not repeated once a fact or a
 procedure contains it.
 """
 
@@ -53,7 +53,7 @@ from memvault.model import IMPORTANCE, Memory
 from memvault.vault.names import normalize
 
 _MAX_ACTIONS = 100
-"""The maximum number of actions of one episode that are compared: the first ones."""
+"""The maximum number of actions per episode to compare; later ones are ignored."""
 
 Step = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -76,9 +76,9 @@ def frequent_sequences(
 ) -> list[ActionSequence]:
     """Return the sequences of two or more actions that at least ``least`` episodes contain.
 
-    A repetition of one action is left out, as is a part of a longer sequence that the same episodes
-    contain. Longer sequences are built from shorter ones, because a part of a repeated sequence is
-    itself repeated.
+    Repetitions of a single action are omitted, and so are parts of longer sequences in the same
+    episodes. Longer sequences are built from shorter ones, because a part of a repeated sequence is
+    also repeated.
     """
     rows, keys, wordings = _number_steps(episodes, analyzer)
     sequences: list[ActionSequence] = []
@@ -131,7 +131,7 @@ def _number_steps(
 
 
 def parts(whole: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
-    """Yield the contiguous parts of a sequence; of a very long one, only of its first 100 steps."""
+    """Yield the contiguous parts of a sequence, limited to its first 100 steps."""
     steps = tuple(whole[:_MAX_ACTIONS])
     for start in range(len(steps)):
         for end in range(start + 1, len(steps) + 1):
@@ -153,7 +153,7 @@ _VERB = re.compile(r"\b(?:is|are|was|were|be|equals)\b|=")
 _TWO_WORDS = re.compile(r"\W*\w+\W+\S+\s*")
 
 OpposingGroups = tuple[tuple[int, ...], ...]
-"""The statements of each side, two sides or more, as positions in the given sequence."""
+"""The statements of each of two or more sides, as positions in the given sequence."""
 
 
 def contradictions(
@@ -161,7 +161,7 @@ def contradictions(
 ) -> list[tuple[OpposingGroups, str]]:
     """Return the groups of statements that contradict each other, with the kind of difference.
 
-    A difference in value is left out if a number or a negation already covers all statements that
+    A difference in value is omitted if a number or a negation already covers all statements that
     give a value.
     """
     frames = [_frame(entry.text, analyzer) for entry in statements]
@@ -197,7 +197,7 @@ def _groups(parts: Iterable[tuple[Hashable, Hashable] | None]) -> Iterator[Oppos
 def _frame(text: str, analyzer: Analyzer) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
     """Return a statement's stems, whether its meaning is negated, and its numbers.
 
-    The stems exclude numbers and negations, but a number in the name of the subject is kept.
+    The stems exclude numbers and negations, except a number in the name of the subject.
     """
     sides = _opposites(analyzer)
     subject = _VERB.search(text) or _TWO_WORDS.match(text)
@@ -217,7 +217,7 @@ def _frame(text: str, analyzer: Analyzer) -> tuple[tuple[str, ...], bool, tuple[
 
 @cache
 def _opposites(analyzer: Analyzer) -> dict[str, tuple[str, bool]]:
-    """Return for each word that has an opposite its pair, and which of the two it is."""
+    """Return for each word with an opposite its pair, and which of the two it is."""
     if analyzer.language != "english":
         return {}
     return {
@@ -245,7 +245,7 @@ MAX_ARCHIVED_IMPORTANCE = 0.3
 """The importance below which a memory may be archived."""
 FORGOTTEN_AFTER_DAYS = 90
 _MIN_FACT_WORDS = 2
-"""The minimum number of content words of a fact, which is known to be a statement."""
+"""The minimum number of content words of a fact, which is always a statement."""
 
 
 def propose(
@@ -255,10 +255,10 @@ def propose(
     extracted: tuple[Iterable[NewFact], Iterable[NewProcedure]] | None = None,
     meaning: Meaning | None = None,
 ) -> Proposals:
-    """Return the proposals of the rules, or of an extractor in their place, for a vault.
+    """Return the proposals for a vault, from the rules or an extractor.
 
-    Facts and procedures that the vault already contains are left out; merges, contradictions and
-    archiving are added. With ``meaning``, what repeats in other words is proposed too.
+    Facts and procedures that the vault already contains are omitted; merges, contradictions and
+    archiving are added. With ``meaning``, paraphrased repetitions are proposed too.
     """
     statement_clusters = [] if extracted else clusters(inputs.episodes, analyzer)
     facts, procedures = extracted or (
@@ -290,7 +290,7 @@ def propose(
 
 
 def _facts(statement_clusters: Iterable[StatementCluster]) -> list[NewFact]:
-    """Return the statements that several episodes make, those with most episodes first."""
+    """Return the statements that several episodes contain, most episodes first."""
     facts = [
         NewFact(
             proposal_id("fact", made.key),
@@ -308,7 +308,7 @@ def _facts(statement_clusters: Iterable[StatementCluster]) -> list[NewFact]:
 def _new_facts(
     held: Iterable[Memory], facts: Iterable[NewFact], analyzer: Analyzer
 ) -> list[NewFact]:
-    """Return new facts that no fact of the vault, archived or not, and no earlier one states."""
+    """Return facts that no stored fact, archived or not, and no earlier one states."""
     known_keys: set[Key] = set()
     verbatim: set[str] = set()
     proposals: set[str] = set()
@@ -343,7 +343,7 @@ def _normalized(text: str) -> str:
 
 
 def _procedures(episodes: Sequence[Episode], analyzer: Analyzer) -> list[NewProcedure]:
-    """Return the repeated sequences that mostly succeeded and are not part of a longer one."""
+    """Return the mostly successful repeated sequences that are not part of a longer one."""
     candidates = []
     for steps in frequent_sequences(
         [episode.actions for episode in episodes], analyzer, MIN_EPISODES
@@ -376,7 +376,7 @@ def _procedures(episodes: Sequence[Episode], analyzer: Analyzer) -> list[NewProc
 
 
 def _reworded_procedures(episodes: Sequence[Episode], meaning: Meaning) -> list[NewProcedure]:
-    """Return the sequences that episodes share in other words and that mostly succeeded."""
+    """Return the mostly successful sequences that episodes share in other words."""
     procedures = []
     for shared in shared_sequences(episodes, meaning):
         rate = sum(episode.success for episode in shared.episodes) / len(shared.episodes)
@@ -403,9 +403,9 @@ def _numbered(texts: Iterable[str]) -> str:
 
 
 def _common_skill(episodes: Sequence[Episode]) -> str:
-    """Return the one skill that all these episodes used, if there is exactly one.
+    """Return the skill that all these episodes used, if there is exactly one.
 
-    Names that cannot be a skill's id are left out.
+    Names that are not valid skill ids are omitted.
     """
     spelled = [list(filter(None, map(found_id, each.skills_used))) for each in episodes]
     common = set.intersection(*({key(name) for name in names} for names in spelled))
@@ -478,7 +478,7 @@ def _unused_name(name: str, texts: Sequence[str], taken: set[str]) -> str:
 def _merges(inputs: ConsolidationInput, analyzer: Analyzer) -> list[FactMerge]:
     """Return the facts that repeat a more certain fact, or an equally certain but newer one.
 
-    A fact whose memId other files share is skipped, because it cannot be named unambiguously.
+    A fact whose memId other files share is skipped, because its name is ambiguous.
     """
     ranked = [
         memory
@@ -505,7 +505,7 @@ def _contradictions(
     statement_clusters: Iterable[StatementCluster],
     analyzer: Analyzer,
 ) -> list[Contradiction]:
-    """Return contradictions among facts, including new ones, and of these with single episodes.
+    """Return contradictions among stored and new facts, and between facts and single episodes.
 
     A fact and the one that it supersedes do not contradict each other.
     """
@@ -532,7 +532,7 @@ def _contradictions(
 
 
 def _archivable(unused: Iterable[Memory], now: datetime) -> list[ArchiveProposal]:
-    """Return proposals to archive what is unimportant, old and was never recalled."""
+    """Return proposals to archive unimportant, old memories that were never recalled."""
     oldest = now - timedelta(days=FORGOTTEN_AFTER_DAYS)
     proposals = []
     for memory in unused:

@@ -1,8 +1,8 @@
-"""Sequences of actions that episodes share in other words, another order, or with other actions.
+"""Find action sequences that episodes share in other words, another order, or with insertions.
 
-Two episodes are compared step by step: each step with the most similar one of the other episode,
-used once. Episodes with three similar steps or more are grouped by average linkage. The steps of a
-group are aligned with those of its most central episode, and those that most episodes have are its
+Two episodes are compared step by step: each step with the most similar unused one of the other
+episode. Episodes with three or more similar steps are grouped by average linkage. The steps of a
+group are aligned with its most central episode, and the steps that most episodes have are its
 procedure.
 """
 
@@ -31,7 +31,7 @@ from memvault.index.embedding.text_clustering import (
 MIN_STEPS = 3
 MIN_EPISODES = 3
 _MAX_ACTIONS = 20
-"""The maximum number of actions of one episode that are compared: the first ones."""
+"""The maximum number of actions per episode to compare; later ones are ignored."""
 _MAX_PAIRS = 20_000
 _MIN_SHARE = 0.6
 """The minimum share of the shorter episode's actions that the other one has."""
@@ -51,7 +51,7 @@ class SharedSequence(NamedTuple):
 
 
 class _Steps(NamedTuple):
-    """The actions of episodes with one vector for each, shape (actions, dimension)."""
+    """The actions of episodes with one vector each, shape (actions, dimension)."""
 
     episodes: list[Episode]
     actions: list[list[str]]
@@ -62,7 +62,7 @@ class _Steps(NamedTuple):
 def shared_sequences(episodes: Sequence[Episode], meaning: Meaning) -> list[SharedSequence]:
     """Return the sequences that at least three episodes share by meaning.
 
-    With very many actions, those of the latest episodes are compared.
+    If there are too many actions, only the latest episodes are compared.
     """
     steps = _embed(episodes, meaning)
     if steps is None:
@@ -85,7 +85,7 @@ def shared_sequences(episodes: Sequence[Episode], meaning: Meaning) -> list[Shar
 
 
 def _embed(episodes: Sequence[Episode], meaning: Meaning) -> _Steps | None:
-    """Embed the actions of the latest episodes that have enough, each episode once."""
+    """Embed the actions of the latest episodes with enough actions, each episode once."""
     chosen: dict[str, Episode] = {}
     texts: dict[str, int] = {}
     latest = sorted(episodes, key=lambda each: (each.created, each.episode_id, each.path))
@@ -114,7 +114,7 @@ def _actions(episode: Episode) -> list[str]:
 
 
 def _scores(steps: _Steps) -> dict[tuple[int, int], float]:
-    """Return the mean cosine of the similar steps of each two episodes that share enough."""
+    """Return the mean cosine of the similar steps of each pair of episodes that share enough."""
     limit = steps.space.cosine(STEP)
     counted = similar_counts(steps.vectors, limit)
     candidates = [pair for count, *pair in counted if count >= MIN_STEPS]
@@ -172,7 +172,7 @@ def _mean(steps: _Steps, column: _Column) -> Matrix:
 
 
 def _usual_order(columns: Sequence[_Column]) -> list[int]:
-    """Return the steps in the order of most episodes: by how many others each usually precedes."""
+    """Return the steps in their usual order: by how many others each usually precedes."""
     taken = [dict(column) for column in columns]
 
     def precedes(first: int, second: int) -> bool:

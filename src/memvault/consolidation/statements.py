@@ -1,4 +1,4 @@
-"""Statements in episodes: sentences that state something, and their stems without filler words.
+"""Extract statements from episodes: assertive sentences, and their stems without filler words.
 
 Two statements have the same wording if their stems and signs are equal.
 """
@@ -20,7 +20,7 @@ from memvault.vault.markdown import lines_with_code
 Key = tuple[tuple[str, ...], tuple[str, ...]]
 
 LEAST_WORDS = 3
-"""The minimum number of content words of a statement; fewer are a heading or a remark."""
+"""The minimum number of content words of a statement; shorter sentences are headings or remarks."""
 _MAX_LENGTH = 300
 WEEKDAYS = {
     name + ending: day
@@ -77,7 +77,7 @@ class Statement(NamedTuple):
 
     @property
     def stems(self) -> tuple[str, ...]:
-        """Its stems without filler words."""
+        """Return its stems without filler words."""
         return self.key[0]
 
 
@@ -107,10 +107,10 @@ def unmarked(sentence: str) -> str:
 
 
 def statement(sentence: str, analyzer: Analyzer, least: int = LEAST_WORDS) -> Statement | None:
-    """Parse a sentence; None if it is too short or too long for a statement, or is a task.
+    """Parse a sentence; None if it is a task, or too short or too long for a statement.
 
-    ``least`` is the minimum number of content words; a negation counts as one, and so does a form
-    of "be" that gives a weekday or a number, as "falls on" or "costs" would.
+    ``least`` is the minimum number of content words. A negation counts as one, and so does a form
+    of "be" with a weekday or a number, which acts like "falls on" or "costs".
     """
     if len(sentence) > _MAX_LENGTH or _TASK.match(sentence):
         return None
@@ -137,7 +137,7 @@ def signs(text: str) -> tuple[str, ...]:
 def words(text: str, analyzer: Analyzer) -> tuple[str, ...]:
     """Return a text's stems in order.
 
-    In English, filler words are left out, and negations are replaced by ``not``.
+    In English, filler words are omitted, and negations are replaced by ``not``.
     """
     stems = analyzer.sequence(text)
     if analyzer.language != "english":
@@ -148,7 +148,7 @@ def words(text: str, analyzer: Analyzer) -> tuple[str, ...]:
 
 @cache
 def _replacements(analyzer: Analyzer) -> dict[str, tuple[str, ...]]:
-    """Return the replacement for each stem that has one; filler words are replaced by nothing."""
+    """Return the replacement for each stem that has one; filler words become empty."""
     spelled = {
         **{word: (meant,) for word, meant in _SYNONYMS.items()},
         **_NEGATIONS,
@@ -165,7 +165,7 @@ _CLAIM = re.compile(r"(?i)\b(?:is|are|must|should|needs?|uses?|never|always|not)
 
 
 class StatementCluster(NamedTuple):
-    """A statement, the ids of the episodes that make it, and its wordings with their episodes."""
+    """A statement, the ids of its episodes, and its wordings with their episodes."""
 
     statement: Statement
     episodes: tuple[str, ...]
@@ -187,7 +187,7 @@ def text_similarity(first: str, second: str) -> float:
 
 
 def claims(episode: Episode) -> Iterator[str]:
-    """Yield the texts of an episode that state something: its reflection, and some of its context.
+    """Yield the texts of an episode that make a statement: its reflection, and some of its context.
 
     Most entries of a context only name a situation.
     """
@@ -196,7 +196,7 @@ def claims(episode: Episode) -> Iterator[str]:
 
 
 def outcome_claims(episode: Episode) -> Iterator[str]:
-    """Yield the texts of an episode's outcomes that state something; most name a result."""
+    """Yield the texts of an episode's outcomes that make a statement; most name a result."""
     texts = (outcome.get("text") for outcome in episode.outcomes)
     yield from (text for text in texts if isinstance(text, str) and _is_claim(text))
 
@@ -206,9 +206,9 @@ def clusters(
     analyzer: Analyzer,
     texts_of: Callable[[Episode], Iterable[str]] = claims,
 ) -> list[StatementCluster]:
-    """Return the statements of episodes, one cluster for each stems and signs.
+    """Return the statements of episodes, clustered by stems and signs.
 
-    Of several spellings, the one in most episodes represents the cluster.
+    The wording that most episodes use represents a cluster.
     """
     episodes_by_statement: dict[Statement, set[str]] = defaultdict(set)
     statements_by_key: dict[Key, set[Statement]] = defaultdict(set)
@@ -234,5 +234,5 @@ def clusters(
 
 
 def _is_claim(context: str) -> bool:
-    """Return whether an entry of the context is a claim; most only name a situation."""
+    """Return whether a context entry is a claim; most only name a situation."""
     return context.rstrip().endswith((".", "!", "。", "！")) or bool(_CLAIM.search(context))

@@ -11,30 +11,31 @@ from memvault.exporters.files import ExportedFiles
 
 
 class ExportFormat(NamedTuple):
-    """A format: its name, its file extensions (none for a folder), and its module."""
+    """A format: its name, its file extensions (none for a folder), and its function."""
 
     name: str
     endings: tuple[str, ...]
     module: str
+    function: str
 
     def write(self, files: ExportedFiles, target: Path, replaces: bool) -> int:
         """Write the files and return their number; ``replaces`` allows an existing target.
 
         Raises:
-            Refused: the target exists.
-            StorageError: it cannot be written.
+            Refused: if the target exists.
+            StorageError: if it cannot be written.
         """
         module = import_module(f"memvault.exporters.{self.module}")
-        written: int = module.write(files, target, replaces)
+        written: int = getattr(module, self.function)(files, target, replaces)
         return written
 
 
 FORMATS = (
-    ExportFormat("jsonl", (".jsonl", ".ndjson"), "jsonl"),
-    ExportFormat("markdown", (".md", ".markdown"), "single_markdown"),
-    ExportFormat("zip", (".zip",), "archive"),
-    ExportFormat("site", (), "static_site"),
-    ExportFormat("folder", (), "folder"),
+    ExportFormat("jsonl", (".jsonl", ".ndjson"), "writers", "write_jsonl"),
+    ExportFormat("markdown", (".md", ".markdown"), "writers", "write_markdown"),
+    ExportFormat("zip", (".zip",), "writers", "write_zip"),
+    ExportFormat("site", (), "static_site", "write_site"),
+    ExportFormat("folder", (), "writers", "write_folder"),
 )
 NAMES = tuple(entry.name for entry in FORMATS)
 
@@ -43,7 +44,7 @@ def chosen(target: str, name: str) -> ExportFormat:
     """Return the format with a name, or the format of a target's extension.
 
     Raises:
-        UsageError: there is none.
+        UsageError: if there is none.
     """
     for entry in FORMATS:
         if entry.name == name if name else target.lower().endswith(entry.endings):

@@ -1,8 +1,8 @@
 """Export a static site: a page for each memory, lists, a search and a map.
 
-The pages work from a disk or below any URL, since all links are relative. They are rendered as by
-``memvault web``: no code in a memory runs, and secrets are masked. A file in the folder lists the
-written files, so that the next export can delete outdated ones.
+The pages work from a disk or below any URL, since all links are relative. They are rendered like
+``memvault web``: code in a memory never runs, and secrets are masked. A file in the folder lists
+the written files, so that the next export can delete outdated ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MAX_TEXT = 20_000
 """Maximum number of characters of a memory that the site's search covers."""
 
 
-def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
+def write_site(files: ExportedFiles, target: Path, replaces: bool) -> int:
     """Write a site to a folder, as ``ExportFormat.write``; its other files remain."""
     with target_files(target, replaces, LIST) as folder:
         session = WebSession(files.root)
@@ -51,7 +51,7 @@ def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
 
 
 class _StaticSite:
-    """Writes the pages and attachments of a site."""
+    """The writer of a site's pages and attachments."""
 
     def __init__(self, session: WebSession, files: ExportedFiles, target: TargetFiles) -> None:
         self._session = session
@@ -90,10 +90,8 @@ class _StaticSite:
             name = public_id(record, self._detector)
             page = self._by_id.setdefault(name, self._pages[record.path])
             if page != self._pages[record.path]:
-                reason = (
-                    f"has the same memory id {name} as another memory, so links open the other one"
-                )
-                self._report(f"{record.path} {reason}")
+                problem = f"has the same memory id {name} as another memory"
+                self._report(f"{record.path} {problem}, so links open the other one")
         self._write_memories(call, view, records)
         self._write_lists(records)
         self._write_map(call, view, records)
@@ -104,7 +102,7 @@ class _StaticSite:
 
     @cached_property
     def _attachments(self) -> dict[str, str]:
-        """The targets of files that pages may link to, unless their names contain secrets.
+        """Return the targets of files that pages may link to, unless their names contain secrets.
 
         SVG pictures are excluded, since they can run scripts.
         """

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 from memvault.git.conflict_pairs import conflict_pairs
 from memvault.git.setup import is_registered
 
+_SET_UP = "memvault git init"
+"""The command that sets git up. A result has commands without backticks, for programs."""
+
 
 def repository_status(call: Call) -> RepositoryStatus:
     """Return the state of the vault's repository, pending changes, and the next commands.
@@ -40,9 +43,7 @@ def repository_status(call: Call) -> RepositoryStatus:
         "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],
     }
     if location is None:
-        return cast(
-            "RepositoryStatus", {"repository": False, "todo": ["`memvault git init`"], **shown}
-        )
+        return cast("RepositoryStatus", {"repository": False, "todo": [_SET_UP], **shown})
     if location.prefix_of(call.root):
         call.notes.append(LARGER)
     try:
@@ -67,7 +68,7 @@ def _without_git(call: Call, location: RepositoryLocation) -> Mapping[str, Any]:
         about["url"] = replace_surrogates(without_credentials(urls[remote]))
     if location.operation_in_progress:
         about["underWay"] = location.operation_in_progress
-    return {**about, "driver": False, "todo": ["`memvault git init`"]}
+    return {**about, "driver": False, "todo": [_SET_UP]}
 
 
 def _about(call: Call, repository: Repository) -> Mapping[str, Any]:
@@ -93,12 +94,12 @@ def _about(call: Call, repository: Repository) -> Mapping[str, Any]:
     if apart:
         about["notSynced"] = list(map(replace_surrogates, apart))
     about["driver"] = is_registered(repository)
-    todo = [] if about["driver"] else ["`memvault git init`"]
+    todo = [] if about["driver"] else [_SET_UP]
     if repository.operation_in_progress:
         about["underWay"] = repository.operation_in_progress
-        todo.insert(0, resume_hint(repository))
+        todo.insert(0, resume_hint(repository, mark=""))
     elif not branch:
-        todo.append("`git switch BRANCH`")
+        todo.append("git switch BRANCH")
     if not remote:
-        todo.append("`git remote add origin URL`")
+        todo.append("git remote add origin URL")
     return {**about, **({"todo": todo} if todo else {})}

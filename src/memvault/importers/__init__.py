@@ -11,12 +11,13 @@ How to add a format:
 
 1. Add a row to ``formats.FORMATS``, and a module with its name here, with two or three functions.
    ``claims(source)`` returns the names of the files that ``read`` reads, and of the program's files
-   without notes. It is empty for the sources of other programs. Other files that a user would miss
-   are listed by ``claims``. A format that claims less than half of the notes is imported only
-   if the user chooses it. If other files of the source may be imported as ``folder``, use a note's
-   file name as its key, and add the format to ``formats._KEYED_BY_NAME``.
+   without notes; it is empty for other programs' sources. Without it, all visible files are
+   claimed. The module ``claims`` lists the remaining files that a user would miss. A format that
+   claims less than half of the notes is imported only if the user chooses it. If other files of
+   the source may be imported as ``folder``, use a note's file name as its key, and add the format
+   to ``formats._KEYED_BY_NAME``.
    ``recognize(source)`` returns a ``Confidence``; without it, a claimed file means ``SURE``. It
-   reads names and at most the beginning of a file, by ``Source.head``.
+   reads names and at most the beginning of a file, with ``Source.head``.
    ``read(source)`` yields ``ImportedNote``, ``Attachment`` and ``SkippedItem``. It runs twice, for
    the plan and for writing, and must yield the same items in the same order.
 2. Import heavy libraries inside functions: recognition loads the modules of all formats.
@@ -26,7 +27,7 @@ How to add a format:
 4. Count each record, block and property type in ``source.counts``, converted or not. Escape plain
    text with ``plain_text.escaped``; leave code unchanged.
 5. ``ImportedNote.key`` is the program's id of the item, else its path: a second import finds the
-   note by it. ``path`` is the wanted path in the target folder; use ``note_path(title)`` if the
+   note by it. ``path`` is the desired path in the target folder; use ``note_path(title)`` if the
    program has titles instead of files. It is made safe and unique later.
 6. ``text`` is markdown that may start with front matter, whose keys take precedence over
    ``header``. Keep links to paths of the source; they are rewritten if a file gets another name.

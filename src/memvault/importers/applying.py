@@ -44,11 +44,11 @@ def apply(
 ) -> list[SkippedItem]:
     """Write the new and changed items of a plan; return those that could not be written.
 
-    ``items`` are read a second time; items that were not planned are skipped. If the process is
+    ``items`` are the second reading of the source; unplanned items are skipped. If the process is
     killed, complete files remain, and a second import continues.
 
     Raises:
-        StorageError: the vault or its journal cannot be written; the import stops.
+        StorageError: if the vault or its journal cannot be written; the import stops.
     """
     failed: list[SkippedItem] = []
     done, total = 0, len(plan.notes) + len(plan.attachments)
@@ -85,7 +85,7 @@ def _why_not_written(error: Exception) -> str:
 
 
 def _is_name(error: StorageError) -> bool:
-    """Return whether a file could not be written only because of its name."""
+    """Return whether a write failed only because of the file's name."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.ENAMETOOLONG, errno.EILSEQ)
 

@@ -46,17 +46,18 @@ class _Entry(NamedTuple):
 
 
 class _ArchiveSource(Source):
-    """Zips or a tar; a single top folder is not part of the names."""
+    """Zips or a tar."""
 
     form = "archive"
     """The archive format, for messages."""
+    strips_top = True
+    """Whether a single top folder is omitted from the names."""
 
-    def __init__(self, path: Path, archives: Sequence[Path]) -> None:
+    def __init__(self, path: Path, packed_size: int) -> None:
         super().__init__(path)
         self._stack = contextlib.ExitStack()
-        packed = sum(archive.stat().st_size for archive in archives)
-        self._room = max(_MIN_EXPANDED, _MAX_RATIO * packed)
-        """Number of bytes to which further files may expand."""
+        self._room = max(_MIN_EXPANDED, _MAX_RATIO * packed_size)
+        """The remaining number of bytes to which files may expand."""
 
     def close(self) -> None:
         self._stack.close()
@@ -67,8 +68,8 @@ class _ArchiveSource(Source):
 
     @cached_property
     def _top(self) -> str:
-        """The name of the single top folder; empty if there is none."""
-        tops = {name.partition("/")[0] for name in self._all}
+        """The name of the omitted top folder; empty if there is none."""
+        tops = {name.partition("/")[0] for name in self._all} if self.strips_top else set()
         return tops.pop() if len(tops) == 1 and all("/" in name for name in self._all) else ""
 
     @cached_property
@@ -159,19 +160,20 @@ class _PackedFile(io.RawIOBase):
 class _ZipSource(_ArchiveSource):
     """The files of one or more zips.
 
-    A zip that contains only zips, such as Notion's, stands for their files.
+    A zip that contains only zips, as Notion's do, represents the files in them.
     """
 
     form = "zip"
 
-    def __init__(self, path: Path, zips: Sequence[Path]) -> None:
-        super().__init__(path, zips)
+    def __init__(self, path: Path, zips: Sequence[Path | BinaryIO], packed_size: int) -> None:
+        super().__init__(path, packed_size)
         with self._stack as stack:
-            self._zips = [(file.stem, stack.enter_context(zipfile.ZipFile(file))) for file in zips]
+            self._zips = [stack.enter_context(zipfile.ZipFile(file)) for file in zips]
             self._stack = stack.pop_all()
 
     def _listed(self) -> Iterator[_Entry]:
-        for label, archive in self._zips:
+        for archive in self._zips:
+            label = Path(archive.filename or "").stem
             yield from self._listed_in(label, archive, 0)
 
     def _listed_in(self, label: str, archive: zipfile.ZipFile, depth: int) -> Iterator[_Entry]:
@@ -287,12 +289,30 @@ def _is_junk(name: str) -> bool:
     return not parts or bool(JUNK.intersection(parts)) or ".git" in parts
 
 
+def open_packed(source: Source, name: str, strips_top: bool) -> Source:
+    """Open a zip in a source, such as a Word document, in memory.
+
+    ``strips_top`` omits a single top folder from the names.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is not a zip.
+    """
+    data = source.read(name)
+    try:
+        packed = _ZipSource(Path(name), [io.BytesIO(data)], len(data))
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        raise ValueError(f"damaged: {error}") from error
+    packed.strips_top = strips_top
+    return packed
+
+
 def open_source(argument: str) -> Source:
     """Open a folder, a file, a zip, a tar, or a folder of zips.
 
     Raises:
-        NotFound: there is no such file or folder.
-        UsageError: it is neither, or a damaged archive.
+        NotFound: if there is no such file or folder.
+        UsageError: if it is neither, or a damaged archive.
     """
     path = Path(argument).expanduser()
     try:
@@ -304,13 +324,14 @@ def open_source(argument: str) -> Source:
     try:
         path = path.resolve()
         if stat.S_ISREG(mode) and zipfile.is_zipfile(path):
-            return _ZipSource(path, [path])
+            return _ZipSource(path, [path], path.stat().st_size)
         if stat.S_ISREG(mode) and _is_tar(path):
-            return _TarSource(path, [path])
+            return _TarSource(path, path.stat().st_size)
         source = PlainSource(path)
         names = source.names if stat.S_ISDIR(mode) and len(os.listdir(path)) <= _MAX_ZIPS else []
         if names and all(name.lower().endswith(".zip") for name in names):
-            return _ZipSource(path, [source.file(name) for name in names])
+            zips = [source.file(name) for name in names]
+            return _ZipSource(path, zips, sum(map(source.size, names)))
         return source
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         raise UsageError(f"{argument} cannot be read: {error}", "export it again") from error

@@ -37,22 +37,21 @@ _MAX_DEPTH = 200
 _MAX_DIGITS = 20
 _MAX_NAME = 200
 """Maximum length of a folder name, which becomes a tag of its bookmarks."""
-_CHROME = (
-    "type url name id guid date_added date_last_used date_modified children meta_info "
-    "source visit_count show_icon"
-).split()
-_FIREFOX = (
-    "guid title index dateAdded lastModified id typeCode type uri tags keyword iconuri iconUri "
-    "charset root children postData"
-).split()
-_NETSCAPE = (
-    "href add_date last_modified last_visit last_charset tags icon icon_uri shortcuturl private "
-    "toread time_added post_data id guid data-cover data-important"
-).split()
-_SAFARI = (
-    "WebBookmarkType WebBookmarkUUID URLString URIDictionary ReadingList ReadingListNonSync "
-    "Sync imageURL previewText previewTextIsUserDefined Children Title"
-).split()
+_USED = frozenset(
+    # Chrome
+    "type url name id guid date_added date_last_used date_modified children meta_info source "
+    "visit_count show_icon "
+    # Firefox
+    "title index dateAdded lastModified typeCode uri tags keyword iconuri iconUri charset root "
+    "postData "
+    # HTML
+    "href add_date last_modified last_visit last_charset icon icon_uri shortcuturl private toread "
+    "time_added post_data data-cover data-important "
+    # Safari
+    "WebBookmarkType WebBookmarkUUID URLString URIDictionary ReadingList ReadingListNonSync Sync "
+    "imageURL previewText previewTextIsUserDefined Children Title".split()
+)
+"""Properties that are converted, or matter only in the browser."""
 
 
 class Bookmark(NamedTuple):
@@ -155,7 +154,7 @@ def _note(bookmark: Bookmark) -> ImportedNote:
 
 def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | SkippedItem]:
     if name.endswith(".plist"):
-        yield from _walk(_property_list(source.read(name)), (), _safari, source.counts, set())
+        yield from _walk(_property_list(source.read(name)), _safari, source.counts, set())
     elif name.lower().endswith((".html", ".htm")):
         netscape = _Netscape(source.counts)
         html_markdown.parse(source.read(name).decode("utf-8", "replace"), netscape)
@@ -165,9 +164,9 @@ def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | SkippedItem]:
         if isinstance(roots := tree.get("roots"), dict):
             for root in roots.values():
                 if isinstance(root, dict):  # there are other values, too
-                    yield from _walk(root, (), _chrome, source.counts, set())
+                    yield from _walk(root, _chrome, source.counts, set())
         else:
-            yield from _walk(tree, (), _firefox, source.counts, set())
+            yield from _walk(tree, _firefox, source.counts, set())
 
 
 def _property_list(data: bytes) -> Any:
@@ -182,23 +181,24 @@ def _property_list(data: bytes) -> Any:
         raise ValueError("not a property list") from error
 
 
-class _Folder(NamedTuple):
-    """A node that is not a bookmark: the folders of its children."""
-
-    folders: tuple[str, ...]
+_Folders = tuple[str, ...]
+_Visit = Callable[[dict[str, Any], _Folders, int, ContentCounts], "Bookmark | _Folders"]
+"""Returns the bookmark of a node, or the folders of its children."""
 
 
 def _walk(
     node: Any,
-    folders: tuple[str, ...],
-    visit: Callable[[dict[str, Any], tuple[str, ...], int, ContentCounts], Bookmark | _Folder],
+    visit: _Visit,
     counts: ContentCounts,
     seen: set[int],
+    folders: _Folders = (),
     depth: int = 0,
 ) -> Iterator[Bookmark | SkippedItem]:
     """Yield the bookmarks below a node; a node that a property list repeats is visited once."""
     if not isinstance(node, dict) or depth > _MAX_DEPTH:
-        yield _unreadable(node, folders)
+        location = f"an entry of the folder {folders[-1]}" if folders else "an entry"
+        is_deep = isinstance(node, dict)
+        yield SkippedItem(location, "nested too deeply" if is_deep else json_source.NO_OBJECT)
     elif id(node) not in seen:
         seen.add(id(node))
         visited = visit(node, folders, depth, counts)
@@ -206,14 +206,14 @@ def _walk(
             yield visited
             return
         for child in convert.list_at(node, "Children" if visit is _safari else "children"):
-            yield from _walk(child, visited.folders, visit, counts, seen, depth + 1)
+            yield from _walk(child, visit, counts, seen, visited, depth + 1)
 
 
 def _safari(
-    node: dict[str, Any], folders: tuple[str, ...], depth: int, counts: ContentCounts
-) -> Bookmark | _Folder:
+    node: dict[str, Any], folders: _Folders, depth: int, counts: ContentCounts
+) -> Bookmark | _Folders:
     if node.get("WebBookmarkType") == "WebBookmarkTypeLeaf":
-        counts.unused_properties("bookmark", node, _SAFARI)
+        counts.unused_properties("bookmark", node, _USED)
         title = convert.text(convert.object_at(node, "URIDictionary").get("title"))
         reading = convert.object_at(node, "ReadingList")
         added = reading.get("DateAdded")
@@ -221,47 +221,38 @@ def _safari(
         text = convert.text(reading.get("PreviewText"))
         return Bookmark(convert.text(node.get("URLString")), title, folders, when, text)
     title = convert.text(node.get("Title"))[:_MAX_NAME]
-    return _Folder((*folders, _SAFARI_ROOTS.get(title, title) if depth < 2 else title))
+    return (*folders, _SAFARI_ROOTS.get(title, title) if depth < 2 else title)
 
 
 def _chrome(
-    node: dict[str, Any], folders: tuple[str, ...], _depth: int, counts: ContentCounts
-) -> Bookmark | _Folder:
+    node: dict[str, Any], folders: _Folders, _depth: int, counts: ContentCounts
+) -> Bookmark | _Folders:
     name = str(node.get("name", ""))
     if node.get("type") == "url":
-        counts.unused_properties("bookmark", node, _CHROME)
+        counts.unused_properties("bookmark", node, _USED)
         micro = str(node.get("date_added") or "0")[:_MAX_DIGITS]
         is_number = micro.isascii() and micro.isdecimal()
         added = int(micro) / 1e6 - _CHROME_EPOCH if is_number else 0
-        return Bookmark(
-            convert.text(node.get("url")), name, folders, convert.time_of(max(0, added))
-        )
+        when = convert.time_of(max(0, added))
+        return Bookmark(convert.text(node.get("url")), name, folders, when)
     is_root = not folders and str(node.get("id")) in _CHROME_ROOTS
-    return _Folder(() if is_root else (*folders, name[:_MAX_NAME]))
+    return () if is_root else (*folders, name[:_MAX_NAME])
 
 
 def _firefox(
-    node: dict[str, Any], folders: tuple[str, ...], depth: int, counts: ContentCounts
-) -> Bookmark | _Folder:
+    node: dict[str, Any], folders: _Folders, depth: int, counts: ContentCounts
+) -> Bookmark | _Folders:
     title = str(node.get("title") or "")
     if node.get("typeCode") == _FIREFOX_BOOKMARK or node.get("uri"):
-        counts.unused_properties("bookmark", node, _FIREFOX)
+        counts.unused_properties("bookmark", node, _USED)
         tags = tuple(str(node["tags"]).split(",")) if node.get("tags") else ()
-        added, changed = (
-            convert.time_of(node.get(key), 1e-6) for key in ("dateAdded", "lastModified")
-        )
-        keyword = convert.text(node.get("keyword"))
-        address = convert.text(node.get("uri"))
+        added = convert.time_of(node.get("dateAdded"), 1e-6)
+        changed = convert.time_of(node.get("lastModified"), 1e-6)
+        address, keyword = convert.text(node.get("uri")), convert.text(node.get("keyword"))
         return Bookmark(address, title, folders, added, "", tags, changed, keyword)
     if node.get("typeCode") == _FIREFOX_SEPARATOR:
         counts.omitted("separator")
-    return _Folder((*folders, title[:_MAX_NAME]) if depth > 1 else ())
-
-
-def _unreadable(node: Any, folders: tuple[str, ...]) -> SkippedItem:
-    location = f"an entry of the folder {folders[-1]}" if folders else "an entry"
-    is_deep = isinstance(node, dict)
-    return SkippedItem(location, "nested too deeply" if is_deep else json_source.NO_OBJECT)
+    return (*folders, title[:_MAX_NAME]) if depth > 1 else ()
 
 
 class _Netscape:
@@ -310,24 +301,17 @@ class _Netscape:
             self._inside, self._is_of_folder = "", False
 
     def _add(self, attributes: dict[str, str]) -> None:
-        self._counts.unused_properties("bookmark", attributes, _NETSCAPE)
+        self._counts.unused_properties("bookmark", attributes, _USED)
         folders = tuple(name for name in self._folders[:_MAX_DEPTH] if name)
         tags = [word.strip() for word in attributes.get("tags", "").split(",")]
         if attributes.get("toread") == "1":
             tags.append("to-read")
         added = _netscape_time(attributes.get("add_date") or attributes.get("time_added"))
         changed = _netscape_time(attributes.get("last_modified"))
+        address, keyword = attributes.get("href", ""), attributes.get("shortcuturl", "")
+        listed = tuple(filter(None, tags))
         self.found.append(
-            Bookmark(
-                attributes.get("href", ""),
-                self._text,
-                folders,
-                added,
-                "",
-                tuple(filter(None, tags)),
-                changed,
-                attributes.get("shortcuturl", ""),
-            )
+            Bookmark(address, self._text, folders, added, "", listed, changed, keyword)
         )
 
     def data(self, data: str) -> None:

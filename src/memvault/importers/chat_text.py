@@ -1,4 +1,4 @@
-"""Make messages of chat programs safe markdown to put below a heading."""
+"""Convert messages of chat programs to markdown that is safe below a heading."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SIGNS_OF_ANY = (
 _SIGNS = lazy_pattern(  # of markdown: also HTML without an end
     _SIGNS_OF_ANY + r"<(?=!--|\?|![A-Za-z\[]|/?(?:script|pre|style|textarea)\b))", re.IGNORECASE
 )
-_PLAIN_SIGNS = lazy_pattern(  # of plain text: also any HTML, and backslashes before a sign
+_PLAIN_SIGNS = lazy_pattern(  # in plain text: also any HTML, and backslashes before punctuation
     _SIGNS_OF_ANY + r"<(?=[A-Za-z/!?])(?!(?:https?|mailto):)|(?<=\\)(?=<))"
 )
 _RESERVED = 2
-"""Number of heading levels above those of messages: the title and the speakers."""
+"""The number of heading levels above headings in messages: the title and the speakers."""
 _NEXT = "\n\n## Next"
 
 
@@ -40,7 +40,7 @@ def message(text: str, is_plain: bool = False) -> str:
     """Return a message as markdown that cannot affect the surrounding text.
 
     Headings are moved to lower levels, code blocks are closed, and tags, wikilinks and comments
-    outside of code are escaped. In plain text of a person only code is markup.
+    outside of code are escaped. In a person's plain text, only code is markup.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     scan = _Scan(is_plain)
@@ -70,11 +70,11 @@ class _Scan:
         """Number of lines of the current paragraph."""
         self.is_sure = True
         self.is_open = False
-        """Whether code must be found in the whole text to know which signs to escape."""
+        """Whether code must be located in the whole text to decide which characters to escape."""
         self.signs = _PLAIN_SIGNS if is_plain else _SIGNS
 
     def lines(self, lines: list[str]) -> list[str]:
-        """Return the escaped lines, with an end for an open code block."""
+        """Return the escaped lines, closing an open code block."""
         prefix = ""
         for line in lines:
             if self._fence:
@@ -151,7 +151,7 @@ class _Scan:
         return f"{slashes}\\{sign}" if sign else slashes
 
     def escaped_later(self, match: re.Match[str]) -> str:
-        """Return an escaped sign, unless the pass over the lines has escaped it."""
+        """Escape a character, unless the pass over the lines has escaped it."""
         begin = match.string.rfind("\n", 0, match.start()) + 1
         is_escaped = len(match["slashes"] or "") % 2 == 1 or match[0].endswith("\\")
         if is_escaped and not match.string.startswith(_INDENTED, begin):

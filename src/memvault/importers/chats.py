@@ -43,7 +43,7 @@ class ChatDocuments:
 
     @property
     def last(self) -> str:
-        """The id of the most recent document; empty if there is none."""
+        """Return the id of the most recent document; empty if there is none."""
         return next(reversed(self._documents), "")
 
     def write(self, key: str, title: str, language: str, text: str) -> str:
@@ -74,7 +74,7 @@ class ChatDocuments:
 
 
 def with_title(title: str, text: str, about: str = "") -> str:
-    """Return a text below the name of its file or document."""
+    """Return a text preceded by the name of its file or document."""
     name = plain_text.escaped(title, is_line=True)
     head = " ".join(filter(None, (f"**{name}**" if name else "", f"({about})" if about else "")))
     return f"{head}\n\n{text}" if head else text

@@ -1,4 +1,4 @@
-"""Find the files that a format does not read but a user would miss, and count the notes it reads.
+"""Find files that a format does not read but a user would miss, and count the notes it reads.
 
 These are non-empty visible files that are neither code nor settings: notes, documents, pictures,
 recordings and other programs' data; and notes in hidden folders of agents' memories.
@@ -12,16 +12,16 @@ from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
 TEXTS = (".md", ".markdown", ".txt", ".org")
-"""Endings of files that count as notes."""
+"""Extensions of files that count as notes."""
 MARKDOWN = TEXTS[:2]
 _CODE = frozenset(
     "bash bat c cc cfg class code-workspace conf cpp cs csl css exe faiss go h hpp ini jar java js "
     "jsx kt lock log lua map mjs o php pl ps1 py pyc pyi rb rs scss sh so sql swift tmp toml ts "
     "tsx wasm yaml yml".split()
 )
-"""Endings of code, settings and generated files."""
+"""Extensions of code, settings and generated files."""
 _JOURNALS = ("-wal", "-shm", "-journal")
-"""Endings of SQLite's journals."""
+"""Extensions of SQLite's journals."""
 _HIDDEN_MEMORIES = lazy_pattern(r"/\.(?:mnemonics|claude)/")
 _PROGRAM_FOLDERS = frozenset({"node_modules", "__pycache__"})
 _PROGRAM_FILES = frozenset({"package.json", "package-lock.json", "makefile", "dockerfile"})
@@ -61,9 +61,10 @@ def _is_of_program(name: str) -> bool:
 
 
 def coverage(source: Source, claimed: Collection[str]) -> tuple[int, int]:
-    """Return how many of a source's note files are claimed, and how many it has.
+    """Return how many of a source's notes are claimed, and how many there are.
 
-    Texts are notes. If none is claimed, all claimed files count as notes, except settings.
+    Text files count as notes. If none is claimed, all claimed files count as notes, except
+    settings.
     """
     claimed_notes = sum(map(is_text, claimed))
     claimed_notes = claimed_notes or sum(not _is_of_program(name) for name in claimed)

@@ -30,7 +30,7 @@ _LANGUAGES = {
     "application/vnd.ant.react": "jsx",
 }
 _MARKDOWN, _PLAIN = ("", "md", "markdown"), ("txt", "pdf", "doc", "docx", "rtf", "odt", "pptx")
-"""Endings of project documents in markdown and in plain text."""
+"""Extensions of project documents in markdown and in plain text."""
 _CONVERSATION = (
     "uuid name summary created_at updated_at account chat_messages project is_starred model "
     "settings current_leaf_message_uuid"

@@ -17,7 +17,6 @@ from memvault.importers.sessions import Session, episode, first_entries, is_erro
 from memvault.importers.source import Source
 
 _PROGRAM = "claude-code"
-_MAX_SNIFFED = 20
 _HEAD = 1 << 16
 """Bytes to inspect: a session may start with a long snapshot of files."""
 _TITLES = ("customTitle", "aiTitle", "summary")
@@ -157,7 +156,7 @@ class _Record:
         elif entry.get("isApiErrorMessage") or message.get("model") == _SYNTHETIC:
             self._counts.omitted("message of the program")
             if entry.get("isApiErrorMessage") or is_error(text_of(content)):
-                session.mark_interrupted()
+                session.is_interrupted = True
         else:
             session.add_answer(text_of(content))
         for part in convert.list_at(message, "content"):

@@ -116,12 +116,13 @@ def _is_subagent(payload: dict[str, Any]) -> bool:
 
 
 class _Rollout:
-    """Collects a session from one file; most versions store prompts and answers twice."""
+    """A collector of a session from one file; most versions store prompts and answers twice."""
 
     def __init__(self, key: str, counts: ContentCounts) -> None:
         self._session = Session(_PROGRAM, key)
         self._shown = Session(_PROGRAM, key)
-        """The messages shown to the user; those for the model contain additions of the program."""
+        """The messages shown to the user; messages for the model contain additions of the
+        program."""
         self._is_subagent = False
         self._has_metadata = False
         self._counts = counts
@@ -172,8 +173,8 @@ class _Rollout:
         elif kind == "thread_name_updated":
             self._session.title = str(payload.get("thread_name") or "")
         elif kind in ("error", "stream_error"):
-            self._session.mark_interrupted()
-            self._shown.mark_interrupted()
+            self._session.is_interrupted = True
+            self._shown.is_interrupted = True
         else:
             self._counts.omitted(f"event {kind}")
 

@@ -17,10 +17,10 @@ _EMPTY: tuple[object, ...] = (None, "", [], {}, False)
 
 
 class ContentCounts:
-    """Counts the records, blocks and properties of a source by type.
+    """Counts of a source's records, blocks and properties by type.
 
-    A type is a singular noun, with the program's term: ``page``, ``block callout``,
-    ``message property "attachments"``.
+    A type is a singular noun in the program's terms: ``page``, ``block callout``, ``message
+    property "attachments"``.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class ContentCounts:
     ) -> None:
         """Count the properties of a record that have a value but are not converted.
 
-        ``used`` are the converted keys, and those with a meaning only in the program.
+        ``used`` are the converted keys, and keys that matter only in the program.
         """
         for key, value in entry.items():
             if key not in used and value not in _EMPTY:

@@ -55,7 +55,7 @@ def parsed_time(text: object) -> str:
 
 
 def time_or_text(value: object, unit: float = 1.0) -> str:
-    """Convert a number as ``time_of`` does, a text as ``parsed_time`` does."""
+    """Convert a number with ``time_of``, or a text with ``parsed_time``."""
     if isinstance(value, int | float):
         return time_of(value, unit) if 0 < value < _LAST / unit else ""
     return parsed_time(value)

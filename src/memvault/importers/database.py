@@ -97,7 +97,7 @@ class SourceDatabase:
         """Yield the rows of a query.
 
         Raises:
-            UnreadableDatabase: a table or column is missing or computed, or a row takes too long.
+            UnreadableDatabase: if a table or column is missing or computed, or a row is slow.
         """
         try:
             yield from self._rows(query, arguments)
@@ -129,7 +129,7 @@ def open_database(source: Source, name: str) -> Iterator[SourceDatabase]:
     """Open a database of a source; its rows are ``sqlite3.Row``.
 
     Raises:
-        UnreadableDatabase: it cannot be read; also raised in the body of the ``with`` statement.
+        UnreadableDatabase: if it cannot be read; also raised in the body of the ``with`` statement.
     """
     try:
         with ExitStack() as opened:
@@ -166,7 +166,7 @@ def _opened(source: Source, name: str, opened: ExitStack) -> SourceDatabase:
 def _is_left_by_program(source: Source, name: str) -> bool:
     """Return whether a database has a write-ahead log, but is not open in a program.
 
-    SQLite would create a file beside it even for reading.
+    SQLite would create a file next to it even for reading.
     """
     has_log = f"{name}-wal" in source.name_set and f"{name}-shm" not in source.name_set
     return has_log and source.size(name) <= _MAX_BYTES

@@ -43,14 +43,9 @@ def recognize(source: Source) -> Confidence:
     return Confidence.sure_if(dendron_notes and dendron_notes * 2 > len(heads))
 
 
-def claims(source: Source) -> list[str]:
-    """Return all visible files."""
-    return folder.claims(source)
-
-
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes and their assets."""
-    names = [name for name in claims(source) if not _is_own(name)]
+    names = [name for name in source.visible if not _is_own(name)]
     yield from folder.items(source, names, _DendronWorkspace(source).note)
     assets = sum(not name.lower().endswith(".md") for name in names)
     if assets:

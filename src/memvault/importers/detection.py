@@ -1,4 +1,4 @@
-"""Recognition of a source's format, and the error if several formats fit."""
+"""Recognize a source's format, and report ambiguous sources."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Detection(NamedTuple):
 
     @property
     def is_partial(self) -> bool:
-        """Whether the format claims less than half of the notes."""
+        """Return whether the format claims less than half of the notes."""
         return self.covered * 2 < self.total
 
 
 def title_in_sentence(entry: ImportFormat) -> str:
-    """Return the title of a format as it is written within a sentence."""
+    """Return the title of a format for use within a sentence."""
     article, _, rest = entry.title.partition(" ")
     return f"{article.lower()} {rest}" if article in ("A", "The", "Another") else entry.title
 
 
 def import_command(path: Path, entry: ImportFormat | None = None) -> str:
-    """Return the command that imports a source, in backticks; as a given format, if any."""
+    """Return the command that imports a source, in backticks, with the format if given."""
     import shlex
 
     option = f" --from {entry.name}" if entry is not None else ""
@@ -57,7 +57,7 @@ def detect(source: Source) -> Detection:
     Everything counts as claimed unless the source could also be a folder of markdown.
 
     Raises:
-        UsageError: no format fits, or several do.
+        UsageError: if no format fits, or several do.
     """
     best = detect_format(source)
     claimed = best.claims(source)
@@ -77,7 +77,7 @@ def detect_format(source: Source) -> ImportFormat:
     """Return the format of a source.
 
     Raises:
-        UsageError: no format fits, or several do.
+        UsageError: if no format fits, or several do.
     """
     if not source.names and source.skipped:
         name, reason = source.skipped[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -18,6 +18,7 @@ from memvault.importers import marked_html
 from memvault.importers.content_counts import ContentCounts
 from memvault.importers.items import Attachment, GivenBytes, SkippedItem
 from memvault.importers.records import reason_for
+from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
 _MAX_ELEMENTS = 1_000_000
@@ -85,11 +86,11 @@ def _is_on(element: Any) -> bool:
 
 
 class Docx:
-    """Converts a document; ``read`` returns the bytes of one of its files, ``key`` is its id."""
+    """Converts a document; ``files`` are those of its zip, ``key`` is its id."""
 
-    def __init__(self, read: Callable[[str], bytes], names: frozenset[str], key: str) -> None:
-        self._read = read
-        self._names = names
+    def __init__(self, files: Source, key: str) -> None:
+        self._read = files.read
+        self._names = files.name_set
         self._key = key
         self._counts = ContentCounts()
         self._styles: dict[str, tuple[str, str]] = {}
@@ -113,8 +114,8 @@ class Docx:
         """Convert the document; afterwards ``files`` are its pictures.
 
         Raises:
-            OSError: it lacks its text, or is damaged.
-            ValueError: its XML is damaged or too large.
+            OSError: if it lacks its text, or is damaged.
+            ValueError: if its XML is damaged or too large.
         """
         self._counts = counts
         body = _child(self._parsed("word/document.xml"), "body")
@@ -185,9 +186,9 @@ class Docx:
                 self._numbered[_value(style, "styleId")] = numbered
 
     def _list(self, properties: Any, style: str) -> tuple[int, str] | None:
-        """Return the level and tag of the list of a paragraph or of its style; None without one.
+        """Return the level and tag of the list of a paragraph or of its style, or None.
 
-        A style may also be called like one of Word's list styles, without a list definition.
+        A style may have the name of one of Word's list styles without a list definition.
         """
         numbering = _child(properties, "numPr")
         number, level = _value(_child(numbering, "numId")), _value(_child(numbering, "ilvl"))
@@ -449,7 +450,7 @@ class Docx:
         yield ("table", number), f"<table>{''.join(table_rows)}</table>"
 
     def _cell(self, cell: Any) -> Iterator[str]:
-        """Yield the text of a cell, then an empty text for each further column that it spans."""
+        """Yield the text of a cell, then an empty text for each further column it spans."""
         lines = (
             _joined(list(self._runs(paragraph, frozenset()))) for paragraph in cell.iter("{*}p")
         )
@@ -470,7 +471,7 @@ def _list_tag(form: Any) -> str:
 
 
 def _joined(runs: list[tuple[frozenset[str], str]]) -> str:
-    """Join texts, each run of equal formatting within its tags."""
+    """Join texts, wrapping each run of equal formatting in its tags."""
     parts = []
     for formats, group in groupby(runs, key=lambda run: run[0]):
         text = "".join(part for _, part in group)

@@ -25,10 +25,9 @@ _KNOWN = frozenset(
     "clipped-content viewas imagealign naturalwidth naturalheight href title isheader "
     "font-family".split()
 )
-_TASK_KEYS = (
-    *("title", "taskStatus", "dueDate", "timeZone", "sortWeight", "taskGroupNoteLevelID"),
-    *("created", "updated", "statusUpdated", "noteLevelID", "dueDateUIOption", "inNote"),
-    *("creator", "lastEditor"),
+_TASK_KEYS = frozenset(
+    "title taskStatus dueDate timeZone sortWeight taskGroupNoteLevelID created updated "
+    "statusUpdated noteLevelID dueDateUIOption inNote creator lastEditor".split()
 )
 """Parts of a task that are converted, or matter only in Evernote."""
 
@@ -77,10 +76,10 @@ def title_ref(title: str) -> str:
 
 
 class NoteText:
-    """The text of a note as ``markdown``; ``problems`` lists the parts that are missing in it.
+    """The text of a note as ``markdown``; ``problems`` lists its missing parts.
 
-    ``files`` are the names of the note's files by digest. ``is_damaged`` is whether the text is not
-    valid XML, and was repaired.
+    ``files`` are the names of the note's files by digest. ``is_damaged`` is whether the text was
+    invalid XML and was repaired.
     """
 
     def __init__(

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-import codecs
 import hashlib
 import io
 import mimetypes
 import posixpath
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO, NamedTuple
@@ -45,25 +43,16 @@ _NOTE = lazy_pattern(r"<note(?=[\s>])|</note\s{0,9}>")
 _LONGEST = 20
 """Maximum length of a match of ``_NOTE`` with its lookahead."""
 _NOT_IN_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_DECLARED = lazy_pattern(
-    r"<\?xml[^>]{0,99}?encoding=[\"'](iso-8859-\d{1,2}|windows-125\d)", re.IGNORECASE
-)
-"""Matches the encoding of an export that another program has converted."""
 _KEYS = {
+    **{key: key for key in ("author", "latitude", "longitude", "altitude")},
     "source-url": "source",
-    "author": "author",
-    "latitude": "latitude",
-    "longitude": "longitude",
-    "altitude": "altitude",
     "place-name": "place",
 }
 """Header keys of note attributes."""
 _TIME_KEYS = {"reminder-time": "reminder", "reminder-done-time": "reminder_done"}
 _OF_EVERNOTE = ("source", "source-application", "reminder-order", "subject-date", "content-class")
 """Ignored attributes: the creating program and the sort order."""
-_NOTE_PARTS = (
-    "title", "content", "created", "updated", "tag", "note-attributes", "resource", "task"
-)  # fmt: skip
+_NOTE_PARTS = "title content created updated tag note-attributes resource task".split()
 
 
 def claims(source: Source) -> Collection[str]:
@@ -92,14 +81,14 @@ def read(source: Source) -> Iterator[Item]:
 
 
 class _ParsedNote(NamedTuple):
-    """The element of a note, None if nothing is readable, and what is wrong with it."""
+    """A note's element, None if nothing is readable, and its problem."""
 
     element: Any
     problem: str = ""
 
 
 def _parsed(data: bytes) -> _ParsedNote:
-    """Parse a note; a damaged one as far as possible."""
+    """Parse a note, recovering as much as possible of a damaged one."""
     if data.count(b"<") > _MAX_TAGS:
         return _ParsedNote(None, _TOO_LARGE)
     root, error = html_markdown.parse_xml(data)
@@ -117,7 +106,7 @@ def _notes(source: Source, file: BinaryIO) -> Iterator[_ParsedNote]:
     """Yield the notes of a file.
 
     Raises:
-        ValueError: it declares an entity.
+        ValueError: if it declares an entity.
     """
     parts: list[bytes] = []
     size = 0
@@ -170,18 +159,10 @@ def _check(text: str) -> None:
 
 def _text(source: Source, file: BinaryIO) -> Iterator[str]:
     """Yield the text of a file in chunks, without characters that XML does not allow."""
-    data = file.read(_PIECE)
-    declared = _DECLARED.match(data[:256].removeprefix(b"\xef\xbb\xbf").decode("latin-1"))
-    encoding = declared[1] if declared else "utf-8-sig"
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        encoding = "utf-16"
-    bytes_decoder = codecs.getincrementaldecoder(encoding)("replace")
-    decoder = io.IncrementalNewlineDecoder(bytes_decoder, translate=True)
-    while data:
-        source.tick()
-        yield _NOT_IN_XML.sub("", decoder.decode(data))
-        data = file.read(_PIECE)
-    yield _NOT_IN_XML.sub("", decoder.decode(b"", final=True))
+    with io.TextIOWrapper(file, "utf-8-sig", "replace") as reader:
+        while text := reader.read(_PIECE):
+            source.tick()
+            yield _NOT_IN_XML.sub("", text)
 
 
 class _EnexReader:
@@ -202,11 +183,7 @@ class _EnexReader:
         for number, resource in enumerate(element.iter("resource"), 1):
             yield from self._file(resource, f"{location}, file {number}", folders, refs)
         tasks = [enml.EvernoteTask.of(task, self._counts) for task in element.iter("task")]
-        content = "".join(
-            part
-            for content_element in element.findall("content")
-            for part in content_element.itertext()
-        )
+        content = "".join(text for part in element.findall("content") for text in part.itertext())
         try:
             text = enml.NoteText(content, refs, tasks, self._counts)
         except ValueError as error:  # the files are imported anyway
@@ -214,9 +191,8 @@ class _EnexReader:
             return
         self._counts.converted("note")
         if text.is_damaged:
-            self._warnings.append(
-                ItemWarning(location, "damaged text was repaired; check the note")
-            )
+            reason = "damaged text was repaired; check the note"
+            self._warnings.append(ItemWarning(location, reason))
         header = {
             "title": title,
             "tags": [convert.tag(tag.text) for tag in element.findall("tag") if tag.text],
@@ -224,9 +200,8 @@ class _EnexReader:
             "modified": convert.parsed_time(element.findtext("updated") or created),
             **self._attributes(element),
         }
-        yield ImportedNote(
-            key, note_path(title, *folders), text.markdown, header, (enml.title_ref(title),)
-        )
+        path, refs_of_note = note_path(title, *folders), (enml.title_ref(title),)
+        yield ImportedNote(key, path, text.markdown, header, refs_of_note)
         yield from (SkippedItem(location, problem) for problem in text.problems)
 
     def _attributes(self, element: Any) -> dict[str, str]:
@@ -266,8 +241,6 @@ class _EnexReader:
         base = convert.one_line(posixpath.basename(given_name)) or f"{digest[:12]}{suffix}"
         refs.setdefault(digest, base)
         path = "/".join([*folders, "files", base])
-        if (
-            self._files.setdefault(path.casefold(), digest) != digest
-        ):  # many files are called image.png
+        if self._files.setdefault(path.casefold(), digest) != digest:  # many are image.png
             path = "/".join([*folders, "files", f"{digest[:12]}-{base}"])
         yield Attachment(path, GivenBytes(data), (f"enex-{digest}",))

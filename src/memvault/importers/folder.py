@@ -26,21 +26,16 @@ def recognize(source: Source) -> Confidence:
     return Confidence.POSSIBLE if source.with_endings(*_NOTES) else Confidence.NO
 
 
-def claims(source: Source) -> list[str]:
-    """Return all visible files."""
-    return source.visible
-
-
 def read(source: Source) -> Iterator[Item]:
     """Yield each markdown file as a note, and each other file as an attachment."""
-    for name in claims(source):
+    for name in source.visible:
         yield read_file(source, name) if name.lower().endswith(_NOTES) else attachment(source, name)
 
 
 def items(
     source: Source, names: Iterable[str], convert: Callable[..., Item | None], *arguments: Any
 ) -> Iterator[Item]:
-    """Yield what ``convert`` makes of each markdown file, and other files as attachments."""
+    """Yield the results of ``convert`` for markdown files, and other files as attachments."""
     for name in names:
         if name.lower().endswith(_NOTES):
             yield from convert_note(source, name, convert, *arguments)
@@ -64,7 +59,7 @@ def attachment(
 def convert_note(
     source: Source, name: str, convert: Callable[..., Item | None], *arguments: Any
 ) -> list[Item]:
-    """Return what ``convert`` makes of a markdown file, or why the file cannot be read."""
+    """Return the result of ``convert`` for a markdown file, or why the file cannot be read."""
     item = read_file(source, name)
     if isinstance(item, ImportedNote):
         return records.convert_record(name, convert, item, *arguments)
@@ -87,7 +82,7 @@ def read_file(source: Source, name: str) -> Item:
 
 
 def guessed(decoded: decoding.DecodedText) -> str:
-    """Return how a text was decoded that is not UTF-8, as a message for users."""
+    """Return a message about the encoding of a text that is not UTF-8."""
     if decoded.damaged:
         return f"{decoded.problem}: \ufffd replaces the damaged characters"
     return f"read as {decoded.encoding.replace('cp125', 'windows-125')} (guessed)"

@@ -43,7 +43,7 @@ class Confidence(IntEnum):
 
 
 class SeenItems:
-    """Identifies the items already read, so that reading again after a failure repeats none."""
+    """Tracks the items already read, so that reading again after a failure repeats none."""
 
     def __init__(self) -> None:
         self._before: set[int] = set()
@@ -90,6 +90,8 @@ class ImportFormat(NamedTuple):
 
     def claims(self, source: Source) -> frozenset[str]:
         """Return the names of the files that are read, or known to contain no notes."""
+        if not hasattr(self.module, "claims"):
+            return frozenset(source.visible)
         return frozenset(self.module.claims(source))
 
     def read(self, source: Source) -> Iterator[Item]:
@@ -99,7 +101,7 @@ class ImportFormat(NamedTuple):
         again. An untrusted source is read in a process with limits (``reader_process``).
 
         Raises:
-            UsageError: the format claims none of the files.
+            UsageError: if the format claims none of the files.
         """
         claimed = self.claims(source)
         if source.names and not claimed and not source.left_out:
@@ -177,14 +179,14 @@ _KEYED_BY_NAME = frozenset(
     "folder mnemonics basic-memory mcp-memory claude-memory evernote keep apple-notes word logseq "
     "dendron".split()
 )
-"""Formats whose keys are names, such as paths, which another source may use too."""
+"""Formats whose keys are names, such as paths, which other sources may use too."""
 
 
 def find_format(name: str) -> ImportFormat:
     """Return the format with a name.
 
     Raises:
-        UsageError: there is none; the hint suggests a similar one.
+        UsageError: if there is none; the hint suggests a similar one.
     """
     by_name = {entry.name: entry for entry in FORMATS}
     if name.strip().lower() in by_name:

@@ -19,7 +19,6 @@ from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
 _PROGRAM = "gemini"
-_MAX_SNIFFED = 50
 _SESSION_ID = lazy_pattern(r'"sessionId"\s*:\s*"([\w.-]{1,100})"')
 
 
@@ -117,7 +116,7 @@ def _episode(
         else:
             counts.omitted(f"message {kind}")
             if kind == "error":
-                session.mark_interrupted()
+                session.is_interrupted = True
     return episode(session, counts)
 
 

@@ -1,14 +1,14 @@
 """Convert HTML to markdown, and parse HTML and XML, with lxml.
 
 Python's own HTML parser takes minutes for kilobytes of unclosed tags. Existing converters escape
-text by itself, but whether a character needs an escape depends on the whole line.
+each text separately, but whether a character needs an escape depends on the whole line.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from memvault.importers import plain_text
 from memvault.lazy_pattern import lazy_pattern
@@ -55,10 +55,10 @@ _STYLES = (
 )
 """Styles of a ``span`` or ``font`` that are equivalent to a tag."""
 _IN_HTML = {"**": "b", "*": "i", "~~": "s", "==": "mark"}
-"""HTML tags to use next to a word, where emphasis signs would stay text."""
+"""HTML tags to use next to a word, where emphasis characters would stay text."""
 _TASK = lazy_pattern(r"- \[[ x]\] ")
 _CLOSING = lazy_pattern(r"(?<= )#+\Z")
-"""Matches trailing signs that would not be part of a heading."""
+"""Matches trailing characters that would not be part of a heading."""
 _LANGUAGE = lazy_pattern(r"(?:^|\s)(?:lang|language)-([\w#+.-]{1,30})")
 _NOT_IN_TARGETS = lazy_pattern(r"[\x00-\x20\x7f<>\\|]")
 _ENTITY = lazy_pattern(r"&(?=#?\w{1,32};)")
@@ -70,7 +70,7 @@ def markdown(html: str, custom: Custom = lambda _: None) -> str:
     """Convert HTML to markdown, without scripts and styles; code stays unchanged.
 
     Raises:
-        ValueError: nested too deeply, or too long.
+        ValueError: if nested too deeply, or too long.
     """
     return tree_markdown(tree(html), len(html), custom)
 
@@ -79,7 +79,7 @@ def tree(html: str) -> Any:
     """Return the parsed HTML; None if it is empty.
 
     Raises:
-        ValueError: it is too long.
+        ValueError: if it is too long.
     """
     from lxml.etree import HTMLParser, fromstring
 
@@ -120,7 +120,7 @@ _CHECKBOXES = (_CHECKED, _UNCHECKED)
 
 
 class _Converter:
-    """Converts a tree; ``_marks`` are the emphasis marks of the current text."""
+    """A converter of a tree; ``_marks`` are the emphasis marks of the current text."""
 
     def __init__(self, root: Any, custom: Custom) -> None:
         self._custom = custom
@@ -323,9 +323,8 @@ class _Converter:
         self._cells += 1
         text = _join_blocks(self.flow(cell))
         self._cells -= 1
-        return "<br>".join(line.strip() for line in text.split("\n") if line.strip()).replace(
-            "|", "\\|"
-        )
+        lines = filter(None, map(str.strip, text.split("\n")))
+        return "<br>".join(lines).replace("|", "\\|")
 
 
 def _rows(table: Any) -> list[Any]:
@@ -640,24 +639,8 @@ def _character(entity: re.Match[bytes]) -> bytes:
     return (unescape(text) if unescape(text) != text else f"&amp;{text[1:]}").encode()
 
 
-class Target(Protocol):
-    """Receives the tags and texts of HTML from ``parse``."""
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Start an element."""
-
-    def end(self, tag: str) -> None:
-        """End an element."""
-
-    def data(self, data: str) -> None:
-        """Add text."""
-
-    def close(self) -> None:
-        """End the document."""
-
-
-def parse(html: str, target: Target) -> None:
-    """Parse HTML of any length for a target; all elements are closed."""
+def parse(html: str, target: Any) -> None:
+    """Parse HTML of any length for a target of lxml's parser; all elements are closed."""
     from lxml.etree import HTMLParser
 
     parser = HTMLParser(target=target, huge_tree=True)

@@ -1,4 +1,4 @@
-"""The values that the readers of formats yield."""
+"""The values that format readers yield."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ImportedNote(NamedTuple):
 
     ``key`` is its id in the source, ``path`` the wanted path in the target folder, ``text`` its
     markdown. ``header`` has the header keys to add if the text lacks them: ``title``,
-    ``memory_type``, ``tags``, ``aliases``, ``created``, ``modified``, ``source`` (an address), and
+    ``memory_type``, ``tags``, ``aliases``, ``created``, ``modified``, ``source`` (a URL), and
     others. ``refs`` are the ids that links use. ``masked`` masks secrets before writing.
     """
 
@@ -29,7 +29,7 @@ class ImportedNote(NamedTuple):
 
 
 class StoredBytes:
-    """Reads a file of the source on demand; raises ``OSError``."""
+    """A function that reads a file of the source on demand; raises ``OSError``."""
 
     def __init__(self, read: Callable[[str], bytes], name: str) -> None:
         self._read = read
@@ -78,7 +78,7 @@ UNCLAIMED = "this format does not read the file"
 
 
 class ItemWarning(NamedTuple):
-    """A part of the source that is imported in another form or with a guess, with the reason."""
+    """An imported part of the source that was changed or guessed, with the reason."""
 
     what: str
     reason: str

@@ -31,7 +31,7 @@ def parse(data: bytes | str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: it is not JSON, or exceeds the limits.
+        ValueError: if it is not JSON, or exceeds the limits.
     """
     text = data if isinstance(data, str) else data.decode("utf-8-sig")
     if text.count("{") + text.count("[") > _MAX_CONTAINERS:  # those in strings included
@@ -195,8 +195,8 @@ def read_object(source: Source, name: str) -> dict[str, Any]:
     """Return the object in a JSON file.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is not a JSON object.
+        OSError: if it cannot be read.
+        ValueError: if it is not a JSON object.
     """
     try:
         entry = parse(source.read(name))

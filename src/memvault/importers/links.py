@@ -101,7 +101,7 @@ def resolve_links(value: Any, targets: LinkTargets) -> Any:
 
 
 def _leads_to(link: Link, note: str, target_path: str, targets: LinkTargets) -> bool:
-    """Return whether a link in a note of the vault already leads to a path."""
+    """Return whether a link in a note of the vault already resolves to a path."""
     if link.is_wikilink:
         if not targets.is_unique(target_path):
             return _bare(target_path) == _bare(link.target)

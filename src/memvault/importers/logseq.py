@@ -107,7 +107,7 @@ def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]
 
 
 def _is_highlights(name: str) -> bool:
-    """Return whether a file has positions of highlights; their texts are in pages."""
+    """Return whether a file has only positions of highlights; their texts are in pages."""
     return name.startswith("assets/") and name.lower().endswith(".edn")
 
 
@@ -169,7 +169,7 @@ class _LogseqGraph:
                 self._blocks[key] = ReferredBlock(ref, text[:_MAX_QUOTED])
 
     def complete(self) -> None:
-        """Add titles and aliases, which are overridden by names of pages."""
+        """Add titles and aliases, which names of pages override."""
         for name, ref in self._others:
             self._refs.setdefault(name, ref)
         self._last_parts.update(name.rpartition("/")[2] for name in self._paths.values())

@@ -33,8 +33,7 @@ _REPEAT = lazy_pattern(r"(\.\+|\+\+|\+)(\d{1,4})([hdwmy])")
 _UNITS = {"h": "hour", "d": "day", "w": "week", "m": "month", "y": "year"}
 _HEADING = lazy_pattern(r"#{1,6} |```|~~~")
 _BEGIN = lazy_pattern(r"[ \t]*+#\+begin_(\w{1,30})[ \t]*+(.*)", re.IGNORECASE)
-_DRAWER = lazy_pattern(r"[ \t]*+:(LOGBOOK|PROPERTIES):[ \t]*+", re.IGNORECASE)
-_DRAWER_PROPERTY = lazy_pattern(r"[ \t]*+:([\w-]{1,60}):[ \t]*+(.*)")
+_LOGBOOK = lazy_pattern(r"[ \t]*+:LOGBOOK:[ \t]*+", re.IGNORECASE)
 _CELL_LINK = lazy_pattern(r"(\[\[(?:import:)?[^\[\]|\n]+)\|")
 _CODE = {"src": "", "example": "", "export": "", "query": "clojure"}
 _ID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
@@ -68,7 +67,7 @@ _TIMES = frozenset("todo doing now later done waiting created_at updated_at".spl
 _BEGINNINGS = ("```", "~~~", "#+")
 """Prefixes of a first line that does not describe its block."""
 _MAX_NUMBER = 99
-"""Longer numbers would need a deeper indentation than a tab."""
+"""The longest number of a list item whose text is indented by a tab."""
 
 
 class _LogseqBlock:
@@ -246,7 +245,8 @@ def _dedented(line: str, width: int) -> str:
 
 def _lines(block: _LogseqBlock, context: OutlineContext) -> tuple[bool, list[str]]:
     """Return whether a block is a numbered list item, and its lines as markdown."""
-    properties = _without_drawers(block, context)
+    _remove_logbooks(block, context)
+    properties: dict[str, str] = {}
     out: list[str] = []
     plain: list[str] = []
     due: list[re.Match[str]] = []
@@ -362,32 +362,19 @@ def _is_of_program(name: str, value: str, context: OutlineContext) -> bool:
     return is_own
 
 
-def _without_drawers(block: _LogseqBlock, context: OutlineContext) -> dict[str, str]:
-    """Remove the drawers of a block; return their properties."""
-    properties: dict[str, str] = {}
-    lines: list[str] = []
-    is_code: list[bool] = []
-    number = 0
-    while number < len(block.lines):
-        drawer = None if block.is_code[number] else _DRAWER.fullmatch(block.lines[number])
-        end = block.position(number, ":end:") if drawer else -1
-        if drawer is None or end < 0:
-            lines.append(block.lines[number])
-            is_code.append(block.is_code[number])
-            number += 1
-            continue
-        if drawer[1].upper() == "LOGBOOK":
-            context.counts.omitted("logbook")
-        else:
-            for line in block.lines[number + 1 : end]:
-                if (property_match := _DRAWER_PROPERTY.fullmatch(line)) is not None:
-                    properties[property_match[1].lower()] = property_match[2].strip()
-                    _is_of_program(
-                        property_match[1].lower(), properties[property_match[1].lower()], context
-                    )
-        number = end + 1
-    block.lines, block.is_code = lines or [""], is_code or [False]
-    return properties
+def _remove_logbooks(block: _LogseqBlock, context: OutlineContext) -> None:
+    """Remove the drawers of a block in which Logseq logs the time of a task."""
+    lines: list[tuple[str, bool]] = []
+    end = -1
+    for number, line in enumerate(block.lines):
+        if number > end and not block.is_code[number] and _LOGBOOK.fullmatch(line):
+            end = block.position(number, ":end:")
+            if end > 0:
+                context.counts.omitted("logbook")
+        if number > end:
+            lines.append((line, block.is_code[number]))
+    block.lines = [line for line, _ in lines] or [""]
+    block.is_code = [is_code for _, is_code in lines] or [False]
 
 
 def _special(

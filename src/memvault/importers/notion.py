@@ -3,8 +3,7 @@
 A page is ``Title ID.md``; its sub-pages and files are in a folder of the same name, and links are
 percent-encoded relative paths. A page of a database has ``Name: value`` lines below the title, and
 the database is a CSV file. IDs are 32 hexadecimal digits (as of November 2026). An export is a zip
-in a zip, or several, which ``Source`` reads as one. Names and dates in other languages are assumed
-to match Notion's user interface. HTML pages are listed as skipped.
+in a zip, or several, which ``Source`` reads as one. HTML pages are listed as skipped.
 """
 
 from __future__ import annotations
@@ -38,19 +37,11 @@ _ADDRESS = lazy_pattern(
 )
 """Matches the target of a link to a page in Notion, with its ID."""
 _ZONE = lazy_pattern(r" ?\([\w+:/ -]{1,20}\)\Z")
-_CREATED = frozenset(
-    "created|created time|date created|created at|erstellt|erstellt am|erstellungszeit|"
-    "date de création|créé le|créée|fecha de creación|hora de creación|creado|criado em|"
-    "data de criação|hora de criação|作成日時|创建时间|创建日期|建立時間|생성 일시|생성일시|생성일|"
-    "aangemaakt|tijd aangemaakt|ora di creazione|data di creazione".split("|")
-)
-"""Names of the property with the creation time, in the languages of Notion."""
-_MODIFIED = frozenset(
-    "last edited time|last edited|last updated|updated|modified|zuletzt bearbeitet|"
-    "zuletzt bearbeitet am|dernière modification|date de dernière modification|última edición|"
-    "hora de la última edición|última edição|última edição em|最終更新日時|上次编辑时间|"
-    "最后编辑时间|上次編輯時間|최종 편집 일시|laatst bewerkt|ultima modifica".split("|")
-)
+_TIMES = {
+    **dict.fromkeys(("created", "created time", "created at", "date created"), "created"),
+    **dict.fromkeys(("last edited time", "last edited", "last updated", "updated"), "modified"),
+}
+"""The header keys of the properties with times, by their names in English."""
 _MAX_ICON = 9
 """Maximum number of characters in an emoji."""
 _MAX_COLUMN = 200
@@ -61,18 +52,10 @@ _MAX_TIME = 40
 
 def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if most pages have an ID, or there are parts of an export."""
-    notes = [
-        *source.with_endings(".md", ".csv"),
-        *filter(_is_html_page, source.with_endings(".html")),
-    ]
+    notes = [*source.with_endings(".md", ".csv"), *filter(_is_html_page, source.names)]
     pages_with_id = sum(_ID.search(_stem(name)) is not None for name in notes)
     parts = any(_PART.search(name) for name in source.with_endings(".zip"))
     return Confidence.sure_if(parts or (pages_with_id and pages_with_id * 2 > len(notes)))
-
-
-def claims(source: Source) -> Collection[str]:
-    """Return all files: those that are not pages are attachments."""
-    return source.names
 
 
 def read(source: Source) -> Iterator[Item]:
@@ -93,7 +76,7 @@ def read(source: Source) -> Iterator[Item]:
                 yield from records.convert_record(name, _database, source, name, export)
         else:
             source.counts.converted("file")
-            yield folder.attachment(source, name, export.free_path(name))
+            yield folder.attachment(source, name, export.free(export.paths[_without_part(name)]))
 
 
 def _is_html_page(name: str) -> bool:
@@ -157,15 +140,8 @@ class _Export:
             self._columns[database] = frozenset(filter(None, (name.strip() for name in row)))
         return self._columns[database]
 
-    def free_path(self, name: str) -> str:
-        """Return a unique path for a file, as parts of an export may repeat paths."""
-        return self._free(self.paths[_without_part(name)])
-
-    def free_key(self, key: str) -> str:
-        """Return a unique key for a note, as parts of an export may repeat keys."""
-        return self._free(key)
-
-    def _free(self, wished: str) -> str:
+    def free(self, wished: str) -> str:
+        """Return a unique key or path, as parts of an export may repeat them."""
         stem, suffix = posixpath.splitext(wished)
         number, free = 1, wished
         while free in self._used:
@@ -199,7 +175,7 @@ class _Export:
 
 
 def _possible_names(name: str) -> Iterator[str]:
-    """Yield possible names for a file or folder, the last one with its full ID."""
+    """Yield possible names for a file or folder, ending with its full ID."""
     yield _ID.sub("", name)
     if page_id := _ID.search(name):
         yield _ID.sub(f" {page_id[1][-8:]}", name)  # IDs of the same day start alike
@@ -227,7 +203,7 @@ def _page(item: ImportedNote, name: str, export: _Export) -> ImportedNote:
     text = _with_callouts(export.linked(body.lstrip("\n"), name))
     path = export.paths[_without_part(name)]
     export.counts.converted("page")
-    key = export.free_key(page_id[1] if page_id else name)
+    key = export.free(page_id[1] if page_id else name)
     refs = (f"notion-{page_id[1]}",) if page_id else ()
     return ImportedNote(key, path, f"# {title}\n\n{text}", header, refs)
 
@@ -270,9 +246,8 @@ def _without_properties(
     A line that does not start with a column name continues the previous value.
     """
     block, _, rest = body.partition("\n\n")
-    lines = block.rstrip("\n").split("\n")
     properties_found: list[tuple[str, list[str]]] = []
-    for line in lines:
+    for line in block.rstrip("\n").split("\n"):
         colons = (colon for colon, sign in enumerate(line[:_MAX_COLUMN]) if sign == ":")
         named = [line[:colon] for colon in colons if line[:colon] in columns]
         if name := named[-1] if named else "":
@@ -281,11 +256,11 @@ def _without_properties(
             properties_found[-1][1].append(line)
         else:
             break
+    for name, texts in properties_found:
+        _add_property(header, name, "\n".join(texts).strip(), ids)
     if properties_found:
-        for name, texts in properties_found:
-            _add_property(header, name, "\n".join(texts).strip(), ids)
         return rest
-    properties = [_PROPERTY.fullmatch(line) for line in lines]
+    properties = [_PROPERTY.fullmatch(line) for line in block.rstrip("\n").split("\n")]
     if not all(properties):
         return body
     for match in filter(None, properties):
@@ -298,8 +273,8 @@ def _add_property(header: dict[str, object], name: str, value: str, ids: Collect
     lowered = name.lower()
     if lowered == "tags":
         header["tags"] = ["-".join(tag.split()) for tag in value.split(",") if tag.strip()]
-    elif lowered in _CREATED | _MODIFIED and (moment := _time(value)):
-        header["created" if lowered in _CREATED else "modified"] = moment
+    elif lowered in _TIMES and (moment := _time(value)):
+        header[_TIMES[lowered]] = moment
     elif value:
         header[convert.header_key(name, "notion")] = _related(value, ids)
 
@@ -332,7 +307,7 @@ def _time(value: str) -> str:
         if moment is None or ":" in value:
             return clock.iso(moment) if moment else ""
         return clock.iso(datetime.combine(moment, time.min, UTC))
-    except (ValueError, OverflowError, OSError):  # out of the calendar
+    except (ValueError, OverflowError, OSError):  # not a date in the calendar
         return ""
 
 
@@ -347,7 +322,7 @@ def _database(source: Source, name: str, export: _Export) -> Item:
         return SkippedItem(name, "the table is empty")
     page_id = _ID.search(_stem(name))
     source.counts.converted("database")
-    key = export.free_key(f"table-{page_id[1] if page_id else name}")
+    key = export.free(f"table-{page_id[1] if page_id else name}")
     refs = (f"notion-{page_id[1]}",) if page_id else ()
     header = {"title": _ID.sub("", _stem(name))}
     return ImportedNote(key, export.paths[_without_part(name)], table, header, refs)

@@ -96,7 +96,7 @@ def _add_message(
     add = session.add_prompt if message.get("role") == "user" else session.add_answer
     add("\n\n".join(texts))
     if isinstance(message.get("error"), dict):
-        session.mark_interrupted()
+        session.is_interrupted = True
     for part in parts:
         kind = part.get("type")
         if kind == "tool" and isinstance(state := part.get("state"), dict):

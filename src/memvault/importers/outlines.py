@@ -1,4 +1,4 @@
-"""Functions for outliners: day formats, code spans, and markup with nested brackets."""
+"""Functions shared by outliners: day formats, code spans, and markup with nested brackets."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def convert_markup(
 
 
 class OutlineContext(NamedTuple):
-    """The graph, as far as the conversion of a page needs it.
+    """The parts of a graph that the conversion of a page needs.
 
     ``ref`` is the id of the page, ``blocks`` are the referenced blocks by id. ``page_link`` returns
     a link to the page with a name, with a label unless it is empty. ``to_root`` is the relative

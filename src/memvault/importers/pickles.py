@@ -1,7 +1,6 @@
-"""Read the values in a pickle without running it: no import, and no function call.
+"""Read the values in a pickle without importing modules or calling functions.
 
-An object becomes an ``Opaque``, whatever its class is. The process that reads a source limits the
-memory.
+An object of any class becomes an ``Opaque``. The process that reads a source limits the memory.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Opaque:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds no other class than ``Opaque``."""
+    """An unpickler that resolves every class to ``Opaque``."""
 
     def find_class(self, _module: str, _name: str) -> type[Opaque]:
         return Opaque
@@ -57,7 +56,7 @@ def parse(data: bytes) -> Any:
     """Return the value in a pickle.
 
     Raises:
-        UnreadablePickle: it is damaged.
+        UnreadablePickle: if it is damaged.
     """
     try:
         return _Unpickler(io.BytesIO(data), encoding="utf-8", errors="replace").load()

@@ -33,7 +33,7 @@ _START = lazy_pattern(
     r"#{1,6}(?=\s|\Z)|[-+*](?=\s|\Z)|>|[0-9]{1,9}(?=[.)](?:\s|\Z))|=+\Z|-+\Z"
     r"|[*_](?=[*_\s]{2,}\Z)|(?=[|:\s]*-)[-|:](?=[-|:\s]*\Z)|\[(?=[^\]]\](?:\s|\Z))"
 )
-"""Matches signs that start a block, or turn the previous line into a heading or table."""
+"""Matches characters that start a block, or turn the previous line into a heading or table."""
 _SIGN = lazy_pattern(r"\A[ \t0-9+>:-]|[\\`*_~=%$|\[\]^<&#\x01]|:(?=//)|(?i:mailto:)|-\Z|\s\Z")
 """Matches if a line may need escapes, which is rare."""
 _INDENT = lazy_pattern(r"[ \t]*")
@@ -114,7 +114,7 @@ def _escaped(text: str, start: int, end: int, markup: re.Pattern[str]) -> str:
 
 
 def _written(match: re.Match[str]) -> str:
-    """Return escaped signs; runs that cannot start emphasis are unchanged."""
+    """Escape a run of characters, unless it cannot start emphasis."""
     signs, text = match[0], match.string
     if signs[0] in "*_=":
         before = text[match.start() - 1] if match.start() else ""
@@ -143,7 +143,7 @@ def table(rows: Iterable[list[str]]) -> str:
     """Return rows of cells as a table with the first row as its head; "" without rows.
 
     Raises:
-        ValueError: it has more than ``MAX_CELLS`` cells.
+        ValueError: if it has more than ``MAX_CELLS`` cells.
     """
     table_rows: list[list[str]] = []
     cells = 0

@@ -1,4 +1,4 @@
-"""The plan of an import: the path of each item, and what the vault already has."""
+"""Plan an import: the path and status of each item in the vault."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from memvault.vault.document import etag
 from memvault.vault.names import name_key, names_folded
 
 Status = Literal["new", "changed", "edited", "unchanged"]
-"""Of a note: not in the vault; changed in the source; edited in the vault, too; unchanged."""
+"""The status of a note: new, changed in the source, also edited in the vault, or unchanged."""
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
 _MAX_NAME = 120
 _MAX_NAME_OF_FILE = 255
@@ -51,7 +51,7 @@ class Included(NamedTuple):
     """Files that are imported only on request.
 
     ``instructions`` are files that programs read automatically as instructions or settings;
-    ``agents`` are those in ``agents/`` and ``spaces/``: messages, plans and other state.
+    ``agents`` are files in ``agents/`` and ``spaces/``: messages, plans and other state.
     """
 
     instructions: bool = False
@@ -96,7 +96,7 @@ class ImportPlan:
 
     @property
     def root_files(self) -> list[str]:
-        """The paths of the files to write that are at the root of the vault."""
+        """Return the paths of the files to write at the root of the vault."""
         written = [*self.paths("new"), *self.paths("changed"), *self.new_attachments]
         return [path for path in written if "/" not in path]
 
@@ -116,8 +116,8 @@ def plan(
 ) -> ImportPlan:
     """Plan an import into a folder of the vault; "" is its root.
 
-    ``progress`` is called with the number of items read so far. Memory holds the paths and ids, but
-    only one item at a time.
+    ``progress`` is called with the number of items read so far. All paths and ids are in memory,
+    but only one item at a time.
     """
     planner = _Planner(ImportPlan(kind, folder), state, included)
     for count, item in enumerate(items):
@@ -265,7 +265,7 @@ class _Planner:
         """Add a file of another vault, which is written only if its path is free.
 
         Raises:
-            ValueError: the name is not a valid file name.
+            ValueError: if the name is not a valid file name.
         """
         if "\0" in os.fsdecode(os.fsencode(path)):
             raise ValueError("not a valid file name")
@@ -325,7 +325,7 @@ def _join(folder: str, path: str) -> str:
 
 
 def _safe(path: str) -> str:
-    """Return a path of visible names that every file system and Obsidian accept."""
+    """Return a path with visible names that every file system and Obsidian accept."""
     *folders, name = [part for part in path.split("/") if part.strip(". ")] or ["memory.md"]
     stem, suffix = posixpath.splitext(name)
     return "/".join([*(_safe_name(part) for part in folders), _safe_name(stem, suffix)])

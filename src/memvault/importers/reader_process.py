@@ -130,16 +130,11 @@ class SourceReader:
         self._messages: queue.Queue[ReaderMessage | None] = queue.Queue(_QUEUED)
         self._receiver: threading.Thread | None = None
 
-    @property
-    def process_id(self) -> int:
-        """The id of the worker; 0 if none is running."""
-        return self._process.pid if self._process is not None else 0
-
     def detect(self) -> detection.Detection:
         """Detect the format of the source, and how much of it the format claims.
 
         Raises:
-            UsageError: no format fits, or several do.
+            UsageError: if no format fits, or several do.
         """
         for message in self._answers("recognize"):
             if message.name == "kind":
@@ -190,7 +185,7 @@ class SourceReader:
         """Yield the replies to a request, until the last one or the end of the worker.
 
         Raises:
-            UsageError: the worker reports a user error.
+            UsageError: if the worker reports a user error.
         """
         worker = self._start()
         assert worker.stdin is not None
@@ -284,7 +279,7 @@ class _Sender:
 
 
 def limit() -> None:
-    """Limit the memory, file size and time of this process, as far as the system allows."""
+    """Limit the memory, file size and time of this process, where the system supports it."""
     records.limit_time()
     if sys.platform == "win32":
         return

@@ -1,4 +1,4 @@
-"""Convert one record of a source at a time, so that a failure affects no other record.
+"""Convert records of a source one at a time, so that a failure affects no other record.
 
 Exports may be untrusted or damaged: a value may be missing, have the wrong type, be nested too
 deeply, or be built to take minutes. ``convert_record`` turns any exception into a ``SkippedItem``,
@@ -17,10 +17,6 @@ from memvault.importers.items import Item, SkippedItem
 
 SECONDS = 20
 """Maximum CPU time of the conversion of one record, in seconds."""
-_EXPECTED = (OSError, ValueError)
-"""Errors whose messages are written for users."""
-_FOREIGN = (UnicodeError,)
-"""Subclasses of ``_EXPECTED`` whose messages are not written for users."""
 
 
 class RecordTooSlow(Exception):
@@ -34,21 +30,15 @@ class _Timer:
     """Whether conversions have a time limit."""
     _is_running = False
 
-    def start(self) -> None:
-        self._is_running = True
-        self._set(SECONDS)
-
-    def stop(self) -> None:
-        self._is_running = False
-        self._set(0)
-
-    def _set(self, seconds: float) -> None:
+    def set(self, seconds: float) -> None:
+        """Start the timer; stop it with 0."""
+        self._is_running = seconds > 0
         if sys.platform != "win32":  # repeat, in case a library catches the exception
             signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1 if seconds else 0)
 
     def fire(self, _number: int, _frame: FrameType | None) -> None:
         if not self._is_running:  # the conversion ended just before
-            self.stop()
+            self.set(0)
             return
         raise RecordTooSlow(f"takes more than {SECONDS} seconds")
 
@@ -66,9 +56,9 @@ def limit_time() -> None:
 def convert_record(
     location: str, convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
 ) -> list[Item]:
-    """Return the items that ``convert`` makes of a record, or why it cannot be converted.
+    """Return the items of ``convert`` for a record, or why it cannot be converted.
 
-    ``location`` tells users where the record is.
+    ``location`` describes the record to users.
     """
     try:
         return _timed(convert, *arguments) if _timer.is_on else _listed(convert(*arguments))
@@ -81,7 +71,7 @@ def convert_each(
     convert: Callable[..., Item | Iterable[Item] | None],
     *arguments: Any,
 ) -> Iterator[Item]:
-    """Yield the items of each entry; ``convert`` gets its location, its value and ``arguments``."""
+    """Yield each entry's items; ``convert`` gets its location, its value and ``arguments``."""
     for entry in entries:
         if isinstance(entry, SkippedItem):
             yield entry
@@ -90,11 +80,11 @@ def convert_each(
 
 
 def _timed(convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any) -> list[Item]:
-    _timer.start()
+    _timer.set(SECONDS)
     try:
         return _listed(convert(*arguments))
     finally:
-        _timer.stop()
+        _timer.set(0)
 
 
 def _listed(converted: Item | Iterable[Item] | None) -> list[Item]:
@@ -111,7 +101,7 @@ def reason_for(error: BaseException) -> str:
         return "exceeds the memory limit"
     if isinstance(error, RecursionError):
         return "nested too deeply"
-    if isinstance(error, _EXPECTED) and not isinstance(error, _FOREIGN):
+    if isinstance(error, OSError | ValueError) and not isinstance(error, UnicodeError):
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         if reason:
             return str(reason)

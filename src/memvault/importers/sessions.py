@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memvault import clock
@@ -73,7 +73,7 @@ _DECISION = lazy_pattern(
 
 
 class ToolUse(NamedTuple):
-    """A use of a tool: its name, its main argument, and the files it changed."""
+    """A tool use: its name, its main argument, and the files it changed."""
 
     name: str
     argument: str
@@ -93,7 +93,7 @@ class Session:
         self.prompts: list[str] = []
         self.answers: list[str] = []
         self.tools: dict[str, ToolUse] = {}
-        """Tool uses by call id, or by number without one."""
+        """Tool uses by call id, or by number if they have none."""
         self.failed: set[str] = set()
         self.is_interrupted = False
         """Whether an error follows the last answer."""
@@ -115,17 +115,13 @@ class Session:
     def add_answer(self, text: str) -> None:
         """Add an answer, unless it is an error message of the program."""
         if is_error(text):
-            self.mark_interrupted()
+            self.is_interrupted = True
         elif text.strip():
             self.answers.append(_masked_and_cut(text))
             self.is_interrupted = False
 
-    def mark_interrupted(self) -> None:
-        """Record an error, after which the agent may continue."""
-        self.is_interrupted = True
-
     def join(self, other: Session) -> None:
-        """Add another part of the session, which may repeat the start of this one."""
+        """Append another part of the session, which may repeat the beginning of this one."""
         asked = _after_common_prefix(self.prompts, other.prompts)
         answered = _after_common_prefix(self.answers, other.answers)
         self.prompts += asked
@@ -140,11 +136,11 @@ class Session:
             self.extend_to(time)
 
     def add_tool_use(self, call_id: str, name: str, arguments: Any) -> None:
-        """Add a use of a tool; ``arguments`` is an object, JSON, or a patch."""
+        """Add a tool use; ``arguments`` is an object, JSON, or a patch."""
         self.tools[call_id or str(len(self.tools))] = tool_use(name, arguments)
 
     def mark_failed(self, call_id: str) -> None:
-        """Mark a use of a tool as failed."""
+        """Mark a tool use as failed."""
         if call_id in self.tools:
             self.failed.add(call_id)
 
@@ -192,7 +188,7 @@ def _masked_and_cut(text: str) -> str:
 
 
 def tool_use(name: str, arguments: Any) -> ToolUse:
-    """Return a use of a tool with the file, command or query in its arguments."""
+    """Return a tool use with the file, command or query in its arguments."""
     if isinstance(arguments, str):
         try:
             parsed = json_source.parse(arguments)
@@ -220,7 +216,7 @@ def tool_use(name: str, arguments: Any) -> ToolUse:
 
 
 def _as_text(value: Any) -> str:
-    """Return the value of an argument as text; of a shell's argv, only the script."""
+    """Return the value of an argument as text; for a shell's argv, only the script."""
     if isinstance(value, list):
         argv = [str(word) for word in value]
         return argv[-1] if len(argv) == 3 and argv[1] in ("-lc", "-c") else " ".join(argv)
@@ -269,7 +265,8 @@ def episode(session: Session, counts: ContentCounts) -> ImportedNote | None:
     ):
         if parts:
             counts.converted(name, len(parts))
-    files = list(dict.fromkeys(_relative(file, session.folder) for file in _changed(session)))
+    changed = (file for use in session.tools.values() for file in use.files)
+    files = list(dict.fromkeys(_relative(file, session.folder) for file in changed))
     context, reflection = _context(session), _reflection(session)
     outcomes = _outcomes(session, " ".join([*context, *reflection.split()]))
     lists = (context, _actions(session, files), outcomes)
@@ -372,10 +369,6 @@ def _reflection(session: Session) -> str:
     """Return the last answer, shortened if necessary."""
     text = session.answers[-1] if session.answers else ""
     return text if len(text) <= _MAX_ANSWER else f"{text[:_MAX_ANSWER].rpartition(' ')[0]} …"
-
-
-def _changed(session: Session) -> Iterable[str]:
-    return (file for use in session.tools.values() for file in use.files)
 
 
 def _relative(path: str, folder: str) -> str:

@@ -27,7 +27,7 @@ JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
 """Names of files and folders that operating systems add."""
 LINK = "a symbolic link, which is not followed"
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
-"""File names that all exports of a program share, so they cannot identify a source."""
+"""File names that all exports of a program share, so they do not identify a source."""
 
 
 class Source:

@@ -45,7 +45,7 @@ _USED = frozenset(
     "mobilePrefersPlainEditor".split()
 ).union(_FLAGS)
 _LATEST = "1970-01-02"
-"""Times before this day belong to items that were never synced."""
+"""Times before this day mean that an item was never synced."""
 
 
 def _files(source: Source) -> list[str]:

@@ -1,4 +1,4 @@
-"""The state of the vault that an import depends on, and the header keys of imported notes."""
+"""The vault's state that an import depends on, and the header keys of imported notes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Imported(NamedTuple):
 
 
 class VaultFiles:
-    """Answers questions of a plan about the files of a vault."""
+    """Lookups of the vault's files for a plan."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -68,7 +68,7 @@ class VaultState(NamedTuple):
     """The state of a vault that a plan depends on.
 
     ``imported`` are the notes of the format by their ids in the source, ``paths`` the paths of all
-    memories, ``ids`` these paths by folded memory id. ``imported_otherwise`` are the paths of notes
+    memories, ``ids`` these paths by folded memory id. ``imported_otherwise`` has the paths of notes
     that another format imported from the same files, by id.
     """
 
@@ -82,7 +82,7 @@ class VaultState(NamedTuple):
 def vault_state(
     store: MemoryStore, memories: Iterable[MemoryRecord], format_name: str
 ) -> VaultState:
-    """Return the state of a vault with some memories for an import of a format."""
+    """Return the vault state for an import of a format, given the vault's memories."""
     imported: dict[str, Imported] = {}
     otherwise: dict[str, str] = {}
     paths: list[str] = []

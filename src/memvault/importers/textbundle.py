@@ -11,10 +11,11 @@ import posixpath
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from memvault.importers import convert, folder, html_markdown, json_source, plain_text, records
+from memvault.importers.archives import open_packed
 from memvault.importers.formats import Confidence
 from memvault.importers.items import (
     Attachment,
@@ -24,7 +25,6 @@ from memvault.importers.items import (
     ItemWarning,
     SkippedItem,
 )
-from memvault.importers.packed_files import PackedFiles
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import decoding, document, markdown, markdown_inline
@@ -61,9 +61,10 @@ class _Bundle(NamedTuple):
     """
 
     name: str
-    files: Source | PackedFiles
+    files: Source
     folder: str
     names: dict[str, str]
+    is_packed: bool = False
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file; raises ``OSError``."""
@@ -87,10 +88,6 @@ class _Bundle(NamedTuple):
 
 def _composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
-
-
-def _by_composed(names: Iterable[str]) -> dict[str, str]:
-    return {_composed(name): name for name in names}
 
 
 def recognize(source: Source) -> Confidence:
@@ -132,7 +129,9 @@ def read(source: Source) -> Iterator[Item]:
     titles: dict[str, str] = {}
     seen: Counter[str] = Counter()
     bundles = [
-        _Bundle(_bare(folder or source.label), source, folder, _by_composed(names))
+        _Bundle(
+            _bare(folder or source.label), source, folder, {_composed(name): name for name in names}
+        )
         for folder, names in _folders(source).items()
     ]
     for bundle in sorted(bundles, key=lambda bundle: len(bundle.name)):  # "Note" before "Note 1"
@@ -158,15 +157,10 @@ def _title(text: bytes) -> str:
 def _packed(
     source: Source, name: str, titles: dict[str, str], seen: Counter[str]
 ) -> Iterator[Item]:
-    """Yield the items of a zipped bundle, possibly in a folder of the zip."""
-    files = PackedFiles(source, name)
-    infos = [file_name for file_name in files.names if posixpath.basename(file_name) == _INFO]
-    folder = posixpath.dirname(min(infos, key=len)) if infos else ""
-    prefix = f"{folder}/" if folder else ""
-    names = [
-        file_name.removeprefix(prefix) for file_name in files.names if file_name.startswith(prefix)
-    ]
-    bundle = _Bundle(name[: -len(_PACK)], files, folder, _by_composed(names))
+    """Yield the items of a zipped bundle."""
+    files = open_packed(source, name, strips_top=True)
+    names = {_composed(file): file for file in files.names}
+    bundle = _Bundle(name[: -len(_PACK)], files, "", names, is_packed=True)
     yield from _items(source, bundle, titles, seen)
 
 
@@ -202,7 +196,7 @@ def _items(
     text = _markdown(decoded.text, bundle, str(info.get("type")), is_bear, titles)
     title = _title(text.encode("utf-8", "replace"))
     modified = ""
-    if isinstance(bundle.files, Source):
+    if not bundle.is_packed:
         name = posixpath.join(bundle.folder, bundle.text_name)
         modified = convert.time_of(bundle.files.modified(name))
     header = {
@@ -228,7 +222,7 @@ def _info(bundle: _Bundle) -> dict[str, Any]:
 
 def _asset(bundle: _Bundle, name: str) -> Item:
     whole = posixpath.join(bundle.folder, name)
-    if isinstance(bundle.files, PackedFiles):
+    if bundle.is_packed:
         return Attachment(bundle.asset_path(name), GivenBytes(bundle.files.read(whole)))
     return folder.attachment(bundle.files, whole, bundle.asset_path(name))
 
@@ -263,9 +257,8 @@ def _convert_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:
         if name is None:
             return match[0]
         shown = match[2] or (title if not heading else "")
-        return convert.id_link(
-            convert.id_from_name(name) + (f"#{heading}" if heading else ""), shown, match
-        )
+        anchor = f"#{heading}" if heading else ""
+        return convert.id_link(convert.id_from_name(name) + anchor, shown, match)
 
     def file(match: re.Match[str]) -> str:
         path = bundle.actual_name(f"assets/{posixpath.basename(match[1])}")

@@ -7,13 +7,13 @@ PDF; only .docx is read.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from memvault.importers import convert, folder, records
+from memvault.importers.archives import open_packed
 from memvault.importers.docx import Docx
 from memvault.importers.formats import Confidence
 from memvault.importers.items import ImportedNote, Item, SkippedItem
-from memvault.importers.packed_files import PackedFiles
 from memvault.importers.source import Source
 
 _DOCX = ".docx"
@@ -49,17 +49,12 @@ def _documents(source: Source) -> list[str]:
     ]
 
 
-def claims(source: Source) -> Collection[str]:
-    """Return all files: other files are copied, or listed with a hint."""
-    return source.names
-
-
 def read(source: Source) -> Iterator[Item]:
     """Yield the documents with their pictures, and all other files."""
     if _TEXT in source.name_set:
         label = source.label
         name = label[: -len(_DOCX)] if label.lower().endswith(_DOCX) else label
-        document = Docx(source.read, source.name_set, convert.id_from_name(name))
+        document = Docx(source, convert.id_from_name(name))
         yield from records.convert_record(name, _note, source, f"{name}{_DOCX}", document, _TEXT)
         return
     documents = set(_documents(source))
@@ -77,8 +72,8 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _packed(source: Source, name: str) -> Iterator[Item]:
-    files = PackedFiles(source, name)
-    document = Docx(files.read, frozenset(files.names), convert.id_from_name(name[: -len(_DOCX)]))
+    files = open_packed(source, name, strips_top=False)
+    document = Docx(files, convert.id_from_name(name[: -len(_DOCX)]))
     yield from _note(source, name, document, name)
 
 

@@ -1,7 +1,7 @@
 """Import Zotero's notes and annotations from its database, ``zotero.sqlite``.
 
-Notes are HTML in ``itemNotes``, annotations of PDF files are in ``itemAnnotations``; data of their
-items is in ``itemData``, ``creators``, ``collections`` and ``tags`` (Zotero 7,
+Notes are HTML in ``itemNotes``, annotations of PDF files are in ``itemAnnotations``; their items'
+data is in ``itemData``, ``creators``, ``collections`` and ``tags`` (Zotero 7,
 github.com/zotero/zotero, resource/schema/userdata.sql). Items in the trash are skipped with their
 notes and annotations. Items without notes are only counted.
 """
@@ -166,7 +166,7 @@ class _ZoteroLibrary:
             self._pictures[key] = name
 
     def _is_in_use(self, item: Any, type_name: str) -> bool:
-        """Count an item; return whether neither it nor an item above it is in the trash."""
+        """Count an item; return whether neither it nor a parent is in the trash."""
         above, steps = item, 0
         while above is not None and steps < len(_TYPES):
             if above in self._deleted:

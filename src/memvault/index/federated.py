@@ -1,7 +1,7 @@
 """Combine the indexes of several vaults, so that one recall ranks their memories together.
 
-A memory's uid encodes its vault: it is the uid within the vault, multiplied by the number of
-vaults, plus the position of the vault. Names are unique only within a vault. Word rarity is
+A memory's uid is its uid within its vault, times the number of vaults, plus the position of
+the vault. Names are unique only within a vault. Word rarity is
 computed over all vaults, which makes scores comparable. Vaults whose transformer vectors come from
 different models of the package are compared by calibrated cosines.
 """

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from memvault.errors import Conflict, NotFound, Refused
+from memvault.errors import Conflict, Refused, UsageError, suggestion
 from memvault.files import atomic, plain_files
 from memvault.integrations import json_edit, marked_blocks
 from memvault.integrations.integration import (
@@ -54,11 +54,13 @@ def find_integration(name: str) -> Integration:
     """Return the integration with a program.
 
     Raises:
-        NotFound: there is no integration with the program.
+        UsageError: there is no integration with the program.
     """
     if name not in PROGRAMS:
-        names = ", ".join(PROGRAMS)
-        raise NotFound(f"memvault has no integration with {name!r}", f"choose {names}")
+        raise UsageError(
+            f"memvault has no integration with {name!r}",
+            suggestion(name, PROGRAMS, f"choose {', '.join(PROGRAMS)}"),
+        )
     return PROGRAMS[name]
 
 

@@ -460,7 +460,12 @@ class Vault(OpenVault):
         return cast("SpaceListing", self._run("list_spaces", locals()))
 
     def tools_list(
-        self, *, schemas: bool = True, limit: int | None = None, offset: int = 0
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        schemas: bool | None = None,
+        limit: int | None = None,
+        offset: int = 0,
     ) -> ToolListing:
         """List the tools of this vault: the built-in ones, and those registered in it."""
         return cast("ToolListing", self._run("get_available_tools", locals()))

@@ -37,7 +37,7 @@ def validate_engine(shared: EngineSettings) -> None:
     """Check that an engine's settings are valid, and that its client is installed.
 
     Raises:
-        UsageError: a setting is invalid or missing, or pymilvus is not installed.
+        UsageError: if a setting is invalid or missing, or pymilvus is not installed.
     """
     if find_spec("pymilvus") is None:
         raise UsageError("Milvus needs the extra milvus", f"{INSTALL} '.[milvus]'")
@@ -55,16 +55,15 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
     """Upload a vault, or its changes, to its engine; searches use the engine from then on.
 
     The first upload gives the vault an id, which is written to memvault.toml, and makes this
-    machine the one that publishes it. With ``take_over`` it becomes that even if another machine
-    was before. ``to`` is the engine's address as the user typed it, which permits sending the token
+    machine the publisher. With ``take_over`` it becomes the publisher even if another machine was
+    before. ``to`` is the engine's address as the user typed it, which permits sending the token
     there.
 
     Raises:
-        UsageError: the settings name no engine or another than ``to``, or pymilvus is not
-            installed.
-        Refused: the token was not allowed for this address.
-        EngineUnavailable: it does not answer.
-        EngineRefused: it denies access, or another machine publishes this vault.
+        UsageError: if no engine or a different one is configured, or pymilvus is not installed.
+        Refused: if the token was not allowed for this address.
+        EngineUnavailable: if the engine does not respond.
+        EngineRefused: if it denies access, or another machine publishes this vault.
     """
     shared = _configured_engine(workspace.settings)
     if to and to != shared.uri:
@@ -98,7 +97,7 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
 def status(workspace: Workspace) -> dict[str, Any]:
     """Compare what this machine has uploaded with the rows in the engine.
 
-    See ``push`` for the errors.
+    Raises the errors of ``push``.
     """
     shared = _configured_engine(workspace.settings)
     reason = access.why_unavailable(workspace.root, shared)
@@ -124,9 +123,9 @@ def status(workspace: Workspace) -> dict[str, Any]:
 
 
 def difference(workspace: Workspace) -> str:
-    """Return how the engine's rows differ from what was uploaded from here; empty if they agree.
+    """Return how the engine's rows differ from this machine's uploads; empty if they match.
 
-    It is also empty if nothing is uploaded from here, or the engine cannot be reached.
+    Also empty if this machine has uploaded nothing, or the engine cannot be reached.
     """
     shared = workspace.settings.index
     if shared.engine == "local" or shared.sent or access.why_unavailable(workspace.root, shared):
@@ -146,9 +145,9 @@ def _open_publisher(workspace: Workspace) -> Publisher:
 def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     """Delete a vault's rows from its engine, or the collections with the rows of every vault.
 
-    Searches use this machine's index again. Rows that another machine has uploaded are kept, unless
-    ``every`` vault is deleted. Without a grant the engine is not contacted. See ``push``
-    for the errors.
+    Searches use this machine's index again. Rows uploaded by another machine are kept, unless
+    ``every`` vault is deleted. Without a grant the engine is not contacted. Raises the errors of
+    ``push``.
     """
     shared = _configured_engine(workspace.settings)
     publisher_id = (
@@ -181,11 +180,11 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
 
 
 def _configured_engine(settings: Settings) -> EngineSettings:
-    """Return the engine that the settings name.
+    """Return the configured engine.
 
     Raises:
-        UsageError: there is none, or it cannot be used here.
-        Refused: another machine publishes the vault.
+        UsageError: if there is none, or it cannot be used here.
+        Refused: if another machine publishes the vault.
     """
     shared = settings.index
     if shared.engine == "local":

@@ -1,7 +1,7 @@
 """Registration of vaults that other machines have published to an engine.
 
-Each has a name and a folder in the user's state folder, which contains only settings: the address
-of the engine, and the id of the vault. Otherwise it is used like any vault.
+Each has a name and a folder in the user's state folder with only settings: the engine's address and
+the vault's id. Otherwise it is used like any vault.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ sent = {sent}
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is an engine's address or a file of milvus-lite."""
+    """Return whether a text is an engine's address or a milvus-lite file."""
     is_file = text.endswith(".db") and not (Path(text) / SETTINGS_FILE).exists()
     return "://" in text or is_file
 
@@ -48,18 +48,18 @@ def is_address(text: str) -> bool:
 def add(
     name: str, uri: str, collection: str, which: str, patience: float | None = None
 ) -> dict[str, Any]:
-    """Register a remote vault under a name; return which vault it is.
+    """Register a remote vault under a name; return its description.
 
     ``which`` is the vault's id, or the name of its folder on the publishing machine; it may be
-    empty if the engine has only one vault. ``patience`` is the engine's time limit for an answer
-    in seconds; None keeps the present one.
+    empty if the engine has only one vault. ``patience`` is the engine's response time limit in
+    seconds; None keeps the current one.
 
     Raises:
-        UsageError: the name or the address is invalid, or Milvus's client is not installed.
-        Conflict: another vault has the name, or several vaults match.
-        NotFound: the engine has no such vault.
-        EngineUnavailable: it does not answer.
-        EngineRefused: it denies access, or its collections are not memvault's.
+        UsageError: if the name or the address is invalid, or pymilvus is not installed.
+        Conflict: if another vault has the name, or several vaults match.
+        NotFound: if the engine has no such vault.
+        EngineUnavailable: if the engine does not respond.
+        EngineRefused: if it denies access, or its collections belong to another program.
     """
     named_vaults.check(name)
     options = {"collection": collection or None, "patience": patience}
@@ -96,7 +96,7 @@ def add(
 
 
 def forget(root: Path) -> bool:
-    """Delete the folder and index of a remote vault; return whether there was one to delete.
+    """Delete the folder and index of a remote vault; return whether it existed.
 
     A vault that still has a name is kept.
     """
@@ -147,7 +147,7 @@ def _folder() -> Path:
     """Return the folder that contains the folders of remote vaults.
 
     Raises:
-        StorageError: the user has no state folder.
+        StorageError: if the user has no state folder.
     """
     state = user_folder("state")
     if state is None:

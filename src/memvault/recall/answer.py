@@ -1,4 +1,4 @@
-"""Plain values passed between the stages of a recall."""
+"""Values passed between the stages of a recall."""
 
 from __future__ import annotations
 
@@ -15,26 +15,23 @@ if TYPE_CHECKING:
 
 Strength = Literal["strong", "fair", "weak"]
 STRONG, FAIR = 0.8, 0.25
-"""The minimum match probabilities of a strong and of a fair answer.
-
-A fair first result is more likely right than wrong: see "Strength" in
-docs/development/quality.md.
+"""Minimum match probabilities of a strong and of a fair answer. A fair first result is more likely
+right than wrong: see "Strength" in docs/development/quality.md.
 """
 RELEVANT = 0.08
-"""The minimum match probability of a result that may answer the query at all."""
+"""The minimum match probability of a relevant result."""
 
 
 class RecallRequest(NamedTuple):
     """The parameters of a recall. ``mode`` is hybrid, keyword, vector or tag.
 
-    With ``rerank`` a cross-encoder reorders the best results. Without ``diverse`` a memory that
-    repeats a better result, or was superseded, keeps its score and rank. ``threshold`` is the
-    minimum match probability, and ``strict`` leaves out results that are not relevant.
-    ``only_current`` leaves out memories that are superseded, expired or not yet valid; ``as_of``
-    searches the vault as of a moment; ``lines`` adds to each result a line that starts at its most
-    relevant sentence.
-    Quoted phrases that no memory contains are searched as plain words, unless ``exact`` is set.
-    ``patience`` overrides, for this request, how long to wait for another process that is indexing.
+    With ``rerank`` a cross-encoder reorders the best results. Without ``diverse``, memories that
+    repeat a better result or were superseded keep their score and rank. ``threshold`` is the
+    minimum match probability; ``strict`` omits irrelevant results. ``only_current`` omits memories
+    that are superseded, expired or not yet valid. ``as_of`` searches the vault as of a moment.
+    ``lines`` adds a line to each result that starts at its most relevant sentence. Quoted phrases
+    that no memory contains are searched as plain words, unless ``exact`` is set. ``patience``
+    overrides how long to wait for another process that is indexing.
     """
 
     query: str
@@ -54,7 +51,7 @@ class RecallRequest(NamedTuple):
 
     @property
     def uses_vectors(self) -> bool:
-        """Whether the search uses vectors."""
+        """Return whether the search uses vectors."""
         return self.mode in ("hybrid", "vector")
 
 
@@ -66,23 +63,23 @@ class ScoredMemory(NamedTuple):
     parts: dict[str, float]
 
     def scaled(self, factor: float) -> ScoredMemory:
-        """Return this memory with its score and every part multiplied by a factor."""
+        """Return this memory with its score and all parts multiplied by a factor."""
         parts = {name: factor * part for name, part in self.parts.items()}
         return self._replace(score=factor * self.score, parts=parts)
 
     def plus(self, part: str, amount: float) -> ScoredMemory:
-        """Return this memory with an amount added to its score, as a named part."""
+        """Return this memory with an amount added to its score as a named part."""
         parts = {**self.parts, part: self.parts.get(part, 0.0) + amount}
         return self._replace(score=self.score + amount, parts=parts)
 
 
 class Validity(NamedTuple):
-    """Why a memory is not current; every field is empty for a current memory.
+    """Why a memory is not current; all fields are empty for a current memory.
 
     ``replaced_by`` is the memory that supersedes it now, the last of the chain. ``expired_on`` and
-    ``starts_on`` are the values of its header for when it ended, or begins. ``newer`` is the memId
-    of a newer memory about the same subject: it may make this one obsolete, but no header states
-    that.
+    ``starts_on`` are the header values for the end or start of its validity. ``newer`` is the memId
+    of a newer memory about the same subject, which may make this one obsolete although no header
+    states that.
     """
 
     replaced_by: MemoryRecord | None = None
@@ -92,11 +89,11 @@ class Validity(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether the memory is valid and not superseded."""
+        """Return whether the memory is valid and not superseded."""
         return self.replaced_by is None and not self.expired_on and not self.starts_on
 
     def marks(self) -> ValidityMarks:
-        """Return the keys that a result shows for this validity, without empty ones."""
+        """Return the non-empty keys that a result shows for this validity."""
         values = {
             "supersededBy": self.replaced_by.mem_id if self.replaced_by else "",
             "expired": self.expired_on,
@@ -110,16 +107,16 @@ CURRENT = Validity()
 
 
 class RecallResult(NamedTuple):
-    """A memory that was found, as read from its file after the search.
+    """A result: a memory as read from its file after the search.
 
     ``score`` orders the results of one answer. ``probability`` (that the memory answers the query),
-    ``similarity`` (calibrated) and ``coverage`` (the share of the query's words that the memory
-    has) are comparable between answers. ``why`` holds the weighted ``parts`` that add up to
-    ``score``, and the raw values behind them. ``is_earlier`` is true if the memory is shown as of
-    the requested moment and its text has changed since. ``line`` is the snippet from its most
-    relevant sentence on, if requested, ``line_number`` the line of the file on which the snippet
-    begins. ``vault`` names the memory's vault if several were searched;
-    ``sent`` is when another machine sent the memory, if its file is on that machine.
+    ``similarity`` (calibrated) and ``coverage`` (the share of the query's words in the memory) are
+    comparable between answers. ``why`` contains the weighted ``parts`` that add up to ``score``,
+    and their raw values. ``is_earlier`` is true if the memory is shown as of a past moment and has
+    changed since. ``line`` is the snippet from its most relevant sentence on, if requested;
+    ``line_number`` is the line of the file on which the snippet begins. ``vault`` is the memory's
+    vault if several were searched. ``sent`` is when another machine published the memory, if its
+    file is on that machine.
     """
 
     memory: Memory
@@ -140,7 +137,7 @@ class RecallResult(NamedTuple):
 
     @property
     def parts(self) -> dict[str, float]:
-        """The named parts that add up to the score."""
+        """Return the named parts that add up to the score."""
         return cast("dict[str, float]", self.why["parts"])
 
     def demoted(self, part: str, factor: float) -> RecallResult:
@@ -151,17 +148,17 @@ class RecallResult(NamedTuple):
 
     @property
     def in_title(self) -> bool:
-        """Whether the title contains a word of the query."""
+        """Return whether the title contains a word of the query."""
         return self.title_coverage > 0
 
     @property
     def is_relevant(self) -> bool:
-        """Whether the memory may answer the query."""
+        """Return whether the memory may answer the query."""
         return self.probability >= RELEVANT
 
     @property
     def strength(self) -> Strength:
-        """The strength of the match as a category of its probability."""
+        """Return the category of the match probability."""
         if self.probability >= STRONG:
             return "strong"
         return "fair" if self.probability >= FAIR else "weak"
@@ -190,7 +187,7 @@ class RecallAnswer(NamedTuple):
 
     @property
     def best(self) -> Strength | Literal["none"]:
-        """The strength of the strongest result; none if no memory may answer the query."""
+        """Return the strength of the strongest result; none if no memory may answer the query."""
         if not any(entry.is_relevant for entry in self.found):
             return "none"
         order: tuple[Strength, ...] = ("strong", "fair", "weak")
@@ -199,10 +196,10 @@ class RecallAnswer(NamedTuple):
 
 
 def memory_reference(memory: Memory | MemoryRecord) -> MemoryReference:
-    """Return the keys by which a result identifies a memory."""
+    """Return the keys that identify a memory in a result."""
     return {"memId": memory.mem_id, "title": memory.title, "filePath": memory.path}
 
 
 def memory_candidate(memory: Memory | MemoryRecord) -> MemoryCandidate:
-    """Return the keys that distinguish the memories that match a name."""
+    """Return the keys that distinguish several memories that match a name."""
     return {**memory_reference(memory), "memoryType": memory.memory_type}

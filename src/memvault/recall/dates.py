@@ -1,7 +1,7 @@
-"""Parse dates in a question: "last week", "in May 2023", "on 7 July 2023" to a span of days.
+"""Parse dates in a question, such as "last week" or "on 7 July 2023", to spans of days.
 
-Reads English words, ISO dates and ISO weeks; days are in the user's time zone. Other
-languages are left to ``foreign_dates``, which uses a library that takes long to load.
+Supports English words, ISO dates and ISO weeks; days are in the user's time zone. Other languages
+are left to ``foreign_dates``, which uses a library that is slow to load.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _PARTS = (
     (r"mid|middle|mitte|mediados|mi|milieu|met[àa]|meados|midden", 10, 20),
     (r"late|end|ende|finales|fines|fin|fine|fim|eind", 21, 0),
 )
-"""Words before a month, with the first and last day that they mean, counted from 1.
-
-A negative first day counts back from the end of the month; a last day of 0 is its last day."""
+"""Words before a month, with the first and last day that they mean, counted from 1. A negative
+first day counts back from the end of the month; a last day of 0 is the month's last day.
+"""
 _SPAN_HINT = lazy_pattern("|".join(words for words, _, _ in _PARTS), re.IGNORECASE)
 
 
 def select_part(text: str, phrase: str, span: DateRange) -> DateRange:
-    """Return the part of a month or year that the words before it in a text select.
+    """Return the part of a month or year that the preceding words select.
 
     A span that is neither a month nor a year is returned unchanged.
     """
     before = text[: text.find(phrase)] if phrase in text else ""
-    inside = f"{phrase.rpartition(' ')[0]} "  # where a pattern matched the word itself
+    inside = f"{phrase.rpartition(' ')[0]} "  # if a pattern matched the word itself
     if not _SPAN_HINT.search(before + inside):
         return span
     for part, first, last in _PARTS:
@@ -86,7 +86,7 @@ def _part_of_year(year: DateRange, first: int, last: int) -> DateRange:
 
 
 def memory_days(entry: MemoryRecord | Memory) -> list[DateRange]:
-    """Return the days of a memory: the declared ones, its creation and its last change."""
+    """Return the days of a memory: declared days, creation, and last change."""
     return [
         *declared_dates(entry.path, entry.metadata),
         *(_single_day(text) for text in (entry.created, entry.modified)),
@@ -97,11 +97,11 @@ _DAY_LENGTH = len("2026-11-05")
 
 
 def effective_date(entry: MemoryRecord | Memory) -> str:
-    """Return the date by which a memory may be newer than another, as text for ``is_newer``.
+    """Return the date that is compared to find newer memories, as text for ``is_newer``.
 
-    This is the date in its name or header, or else the time of the last change in the header or in
-    git, or of the creation in the header. It is empty if only the file system provides a time:
-    copying, checking out and touching a file set it.
+    It is the date in the memory's name or header, or else the last change by header or git, or the
+    creation by header. It is empty if only the file system has a time, since copying, checking out
+    and touching a file set it.
     """
     days = declared_dates(entry.path, entry.metadata)
     if days:
@@ -112,7 +112,7 @@ def effective_date(entry: MemoryRecord | Memory) -> str:
 
 
 def is_newer(date: str, other: str) -> bool:
-    """Return whether an effective date is after another; one without a time is the whole day."""
+    """Return whether an effective date is after another; a date without a time is the whole day."""
     if not date or not other:
         return False
     if len(date) > _DAY_LENGTH < len(other):
@@ -121,19 +121,19 @@ def is_newer(date: str, other: str) -> bool:
 
 
 def date_proximity(entry: MemoryRecord | Memory, span: DateRange) -> float:
-    """Return how near a memory's days are to a span, in 0..1."""
+    """Return the proximity of a memory's days to a span, in 0..1."""
     return max(span_proximity(span, days) for days in memory_days(entry))
 
 
 def is_note_of(entry: MemoryRecord | Memory, span: DateRange) -> bool:
-    """Return whether a memory is the daily, weekly or monthly note of exactly these days."""
+    """Return whether a memory is the daily, weekly or monthly note for exactly these days."""
     return note_days(entry.path) == span
 
 
 def note_first(
     scored: Sequence[ScoredMemory], records: Mapping[int, MemoryRecord], span: DateRange
 ) -> list[ScoredMemory]:
-    """Move the note of the requested days before all other results."""
+    """Move the note for the requested days before all other results."""
     best = max((entry.score for entry in scored), default=0.0)
     notes, others = [], []
     for entry in scored:
@@ -147,9 +147,9 @@ def note_first(
 
 
 def span_proximity(span: DateRange, other: DateRange) -> float:
-    """Return how near two spans are: 1 if they overlap, 0.5 if they are adjacent.
+    """Return the proximity of two spans: 1 if they overlap, 0.5 if they are adjacent.
 
-    The value is halved for each further gap as long as ``span`` (at least 3 days).
+    The value is halved for each further gap of the length of ``span`` (at least 3 days).
     """
     gap = max((span.first - other.last).days, (other.first - span.last).days, 0)
     return float(0.5 ** (1 + (gap - 1) / _length(span))) if gap else 1.0
@@ -176,7 +176,7 @@ def _single_day(text: str) -> DateRange:
 _GENERIC_STEMS = frozenset(
     "happen did do done go went wrong busi note on up about around work turn".split()
 )
-"""Stems of words that restrict a question to no subject."""
+"""Stems of words that do not name a subject."""
 _MONTHS = (
     "january february march april may june july august september october november december".split()
 )
@@ -214,7 +214,9 @@ _RELATIVE = (
     rf"|(?:last|past|previous)\s+(?P<weekday>{'|'.join(_DAYS)}))"
 )
 _HINT = lazy_pattern("|".join(["[0-9]|day|week|month|year", *_MONTHS_SHORT]), re.IGNORECASE)
-"""A pattern that every text with a date matches; compiling the full patterns takes milliseconds."""
+"""A cheap pattern that matches every text with a date, since compiling the full patterns takes
+milliseconds.
+"""
 _VERBS = ("may", "march")
 _MONTH_PREPOSITION = lazy_pattern(
     r"\b(?:in|during|since|on|by|until|before|after|from|early|late)\s+(?:the\s+)?"
@@ -239,7 +241,7 @@ class DateMention(NamedTuple):
 
 
 def find_date(text: str, today: date) -> DateMention | None:
-    """Return the days that a text mentions, or None if it mentions none or only an end of a span.
+    """Return the days that a text mentions, or None if it mentions none or only the end of a span.
 
     "Since" or "after" a day means from that day until today.
     """
@@ -293,7 +295,7 @@ def _span_between(line: str, today: date) -> DateMention | None:
 
 
 def _apply_preposition(days: DateRange, match: re.Match[str], today: date) -> DateMention | None:
-    """Apply the word before a date: "until" and "before" discard it, "since" extends it."""
+    """Apply the preceding preposition: "until" and "before" discard a date, "since" extends it."""
     before = match.string[: match.start()]
     if _UNTIL.search(before):
         return None
@@ -310,10 +312,10 @@ def _patterns() -> list[re.Pattern[str]]:
 
 
 def _is_verb(match: re.Match[str]) -> bool:
-    """Return whether a lowercase "may" or "march" without a year is a verb instead of a month.
+    """Return whether a lowercase "may" or "march" without a year is a verb rather than a month.
 
-    It is a month after a word such as "in" or "on", and at the end of a sentence. The case of the
-    first word of a text is ignored, because it is always capitalized.
+    It is a month after a word such as "in" or "on", and at the end of a sentence. The first word of
+    a text is always capitalized, so its case is ignored.
     """
     parts = match.groupdict()
     month = parts.get("month") or ""
@@ -356,7 +358,7 @@ def _last_year(month: int, day: int, today: date) -> int:
     """Return the latest year in which a day of a month is not in the future.
 
     Raises:
-        ValueError: no such day exists in the last nine years.
+        ValueError: if no such day exists in the last nine years.
     """
     for year in range(today.year, max(0, today.year - 9), -1):
         try:
@@ -404,7 +406,7 @@ class DateConstraint(NamedTuple):
     """The days that a query asks for.
 
     ``weight`` multiplies the usual ranking weight of dates. ``is_main_subject`` is true if the
-    query asks for little else.
+    query contains little else.
     """
 
     span: DateRange
@@ -417,8 +419,8 @@ def date_constraint(
 ) -> DateConstraint | None:
     """Return the days that a query asks for, or None if the settings give dates no weight.
 
-    A query that contains little else is ranked by date more than by its other words, which are
-    still searched.
+    A query that contains little else is ranked mainly by date, but its other words are still
+    searched.
     """
     if not ranking.date:
         return None
@@ -444,9 +446,9 @@ def _find_foreign(text: str, today: date) -> DateMention | None:
 
 
 def parse_moment(text: str, end: bool) -> datetime | None:
-    """Return the moment that a date, a time, an age or words mean; None if they mean none.
+    """Return the moment that a date, time, age or phrase means; None if it means none.
 
-    For a day, a week or a longer span it is the first moment, or with ``end`` the last.
+    For a day or a longer span it is the first moment, or with ``end`` the last.
     """
     phrase = text.strip()
     days = parse_period(phrase) or _parse_date_phrase(phrase, clock.today())
@@ -454,7 +456,7 @@ def parse_moment(text: str, end: bool) -> datetime | None:
 
 
 def _parse_date_phrase(text: str, today: date) -> DateRange | None:
-    """Return the days that a text means if it consists of nothing but a date in words."""
+    """Return the days that a text means if it consists only of a date in words."""
     if clock.parse_age(text) is not None:
         return None
     mention = None if text.lower().endswith("ago") else find_date(text, today)  # they are vague

@@ -1,4 +1,4 @@
-"""Ranking features: one row for each memory that is compared with the query."""
+"""Compute ranking features: one row for each memory compared with the query."""
 
 from __future__ import annotations
 
@@ -17,31 +17,30 @@ from memvault.recall.retrieve import CandidateSet, scaled
 from memvault.recall.weights import constants
 
 _MAX_TERM_GAIN = 2.2
-"""The most that one term can add to a BM25F score, divided by its rarity: k1 + 1."""
+"""The maximum contribution of a term to a BM25F score, divided by its rarity: k1 + 1."""
 _FULL_SCALE = 8.0
-"""The number of standard deviations scaled to 1, more than any two candidates differ by."""
+"""The number of standard deviations scaled to 1, larger than any difference between candidates."""
 _MIN_COSINE_DEVIATION = 0.05
-"""The minimum standard deviation of cosines: in a small vault small differences mean little."""
+"""The minimum standard deviation of cosines, since differences in a small vault mean little."""
 _MIN_TOKEN_DEVIATION = 0.02
 _MIN_VARIANCE = 1e-9
 _ENGLISH = "english"
 _TOKEN_SLOPE, _TOKEN_OFFSET = 2.96, -2.02
-"""The line from token matches of the multilingual model to those of the model of English.
-
-For everyday-home, -ops, -research and -languages, ``fit_ranking.py`` prints that token matches are
-0.086 + 0.396 times the calibrated cosine with the model of English, and 0.713 + 0.134 times with
-the multilingual one. Both are put on the former line.
+"""Lines that map token matches of the multilingual and the English model to one scale. For
+everyday-home, -ops, -research and -languages, ``fit_ranking.py`` prints that token matches are
+0.086 + 0.396 times the calibrated cosine with the English model, and 0.713 + 0.134 times with the
+multilingual one. Both are mapped to the former.
 """
 
 
 class FeatureRow(NamedTuple):
     """The ranking features of a memory.
 
-    ``keyword`` is its share of the best keyword score, ``bm25`` its share of the highest score that
-    the query's words could yield. The cosines are None if there are no such vectors; ``static_z``
-    and ``transformer_z`` are the cosines in standard deviations above the mean of all memories.
-    ``tokens`` is None if the vectors of its tokens are not stored. ``is_english`` is whether the
-    models of English, which compute static cosines and soft matches, apply to memory and query.
+    ``keyword`` is its share of the best keyword score, ``bm25`` its share of the maximum possible
+    score for the query. The cosines are None without such vectors; ``static_z`` and
+    ``transformer_z`` are the cosines in standard deviations above the mean of all memories.
+    ``tokens`` is None if token vectors are not stored. ``is_english`` is whether the English
+    models, which compute static cosines and soft matches, apply to memory and query.
     """
 
     uid: int
@@ -60,7 +59,7 @@ class FeatureRow(NamedTuple):
 def compute(
     view: View, query: Query, candidates: CandidateSet, uids: Iterable[int]
 ) -> list[FeatureRow]:
-    """Compute the features of the given memories, one row each; skip missing ones."""
+    """Compute the features of the given memories, one row each; skip missing memories."""
     rarity = [candidates.idf.get(word[0], 1.0) for word in query.search_groups]
     sentence_query = SentenceQuery(
         query.text, query.words, rarity[: len(query.words)], query.identifiers
@@ -101,7 +100,7 @@ def compute(
 
 
 def _on_one_scale(tokens: Mapping[int, float], candidates: CandidateSet) -> Mapping[int, float]:
-    """Return token matches on the scale of the model of English if two models computed them."""
+    """Return token matches on the scale of the English model if two models computed them."""
     hits = candidates.vector
     if len({hit.is_multilingual for hit in hits.values()}) < 2:
         return tokens
@@ -118,7 +117,7 @@ def _deviations(value: float | None, cosines: tuple[float, float]) -> float | No
 
 
 def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
-    """Return the values in 0..1 of each part of a score, one per row, without parts that have none.
+    """Return each part of a score as values in 0..1, one per row, omitting parts without values.
 
     ``_SCORE_PARTS`` defines how each part is computed.
     """
@@ -136,7 +135,7 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
 def _of_english(
     rows: Sequence[FeatureRow], values: Sequence[float | None]
 ) -> Sequence[float | None]:
-    """Return the values of a model of English, estimated where it does not apply."""
+    """Return the values of an English model, estimated where it does not apply."""
     if all(row.is_english for row in rows):
         return values
     english_values = [
@@ -146,10 +145,10 @@ def _of_english(
 
 
 def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> list[float]:
-    """Return a value per row, missing ones estimated from the cosines; empty if none is known.
+    """Return a value per row, estimating missing ones from the cosines; empty if all are missing.
 
-    The estimates are on a least-squares line through the rows that have a value, so that a missing
-    one neither raises nor lowers a memory on average.
+    The estimates are on a least-squares line through the rows that have a value, so on average a
+    missing value neither raises nor lowers a memory.
     """
     pairs = list(zip((row.transformer_z for row in rows), values, strict=True))
     measured = [(cosine or 0.0, value) for cosine, value in pairs if value is not None]
@@ -160,7 +159,7 @@ def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> li
 
 
 def _at(line: tuple[float, float], cosine: float | None) -> float:
-    """Return the value of a line at a cosine; without one, at the mean of all memories."""
+    """Return the value of a line at a cosine; without a cosine, at the mean of all memories."""
     slope, intercept = line
     return slope * (cosine or 0.0) + intercept
 
@@ -190,7 +189,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _behind_best(deviations: Sequence[float | None]) -> list[float]:
-    """Return 1 for the best, less by an eighth for each standard deviation; None becomes 0."""
+    """Return 1 for the best, less an eighth per standard deviation below it; None becomes 0."""
     return scaled(deviations, _FULL_SCALE)
 
 
@@ -203,7 +202,7 @@ def _scaled_title(values: Sequence[float | None]) -> list[float]:
 
 
 class _ScorePart(NamedTuple):
-    """How a part of a score is computed: a value per row, missing ones, and the scale to 0..1."""
+    """How a part of a score is computed: a value per row, missing values, and the scale to 0..1."""
 
     value: Callable[[FeatureRow], float | None]
     scale: Callable[[Sequence[float | None]], Sequence[float | None]] | None = None
@@ -226,16 +225,15 @@ _SCORE_PARTS = {
     "transformer": _ScorePart(lambda row: row.transformer_z, _behind_best),
     "tokens": _ScorePart(lambda row: row.tokens, _standardized, _estimated),
 }
-"""The parts of a score.
-
-Cosines are compared in deviations of all memories, token matches in deviations of the rows.
+"""The parts of a score. Cosines are compared in standard deviations over all memories, token
+matches over the rows.
 """
 
 
 def evidence(row: FeatureRow, word_count: int) -> dict[str, float]:
-    """Return the features in 0..1 that determine the match probability for a query of some words.
+    """Return the features in 0..1 that determine the match probability.
 
-    They do not depend on other memories. One that is unknown is 0.
+    They do not depend on other memories. Unknown features are 0.
     """
     sentences = row.sentences
     brevity = 1.0 / max(word_count, 1)

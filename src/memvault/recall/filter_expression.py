@@ -1,10 +1,10 @@
-"""Expressions in filters, such as ``area == 'main' and 'db' in tags and created < '2026-01-01'``.
+"""Filter expressions, such as ``area == 'main' and 'db' in tags and created < '2026-01-01'``.
 
 An expression is parsed with Python's grammar and compiled to a closure; it is never executed as
 Python. A name refers to a value in the front matter, and a comparison with a missing value is
 false. ``created`` and ``modified`` are compared as dates and times; a date means the whole day, as
-2026-01 means the whole month. Two names are only compared if both are known, so that a text without
-quotes is not taken for a name.
+2026-01 means the whole month. Two names are compared only if both are known, so that an unquoted
+text is not mistaken for a name.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _NAMES = (
     *("id", "memId", "title", "type", "memory_type", "memoryType"),
     *("tags", "created", "modified", "path", "filePath"),
 )
-"""The names in an expression that every memory has."""
+"""The names that every memory has."""
 
 
 class _Constants(ast.NodeTransformer):
-    """Replaces names in an expression by constants."""
+    """A transformer that replaces names in an expression by constants."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -64,10 +64,10 @@ class _Constants(ast.NodeTransformer):
 
 
 def check_names(text: str, records: Iterable[MemoryRecord]) -> None:
-    """Check that the names that an expression compares with are known.
+    """Check that the names used in comparisons are known.
 
     Raises:
-        UsageError: the expression is not allowed, or none of the memories has one of the names.
+        UsageError: if the expression is invalid, or no memory has one of the names.
     """
     known_names = set(_NAMES).union(*(record.metadata for record in records))
     for comparison, names in _name_comparisons(text):
@@ -81,7 +81,7 @@ def check_names(text: str, records: Iterable[MemoryRecord]) -> None:
 
 
 def _name_comparisons(text: str) -> list[tuple[ast.expr, list[str]]]:
-    """Return each part of an expression that compares names, with those that may be texts first."""
+    """Return each comparison of two names, with the names that may be unquoted text first."""
     comparisons: list[tuple[ast.expr, list[str]]] = []
     for node in ast.walk(_parse(text)):
         if isinstance(node, ast.Compare):
@@ -107,14 +107,14 @@ def compile_expression(text: str) -> Callable[[Values], bool]:
     """Compile an expression to a predicate on a memory's values.
 
     Raises:
-        UsageError: the expression cannot be parsed, or contains anything that is not allowed.
+        UsageError: if the expression is invalid or contains unsupported syntax.
     """
     test = _safe(_compile(_parse(text)))
     return lambda values: bool(test(values))
 
 
 def _parse(text: str) -> ast.expr:
-    """Parse an expression, with the words of JSON for true, false and null; raises as above."""
+    """Parse an expression, accepting JSON's true, false and null; raises ``UsageError``."""
     if len(text) > _MAX_LENGTH:
         raise UsageError("The filter is longer than 2,000 characters", "shorten it")
     try:
@@ -152,7 +152,7 @@ def _compile(node: ast.expr) -> Test:
             return _comparison(first, operators, others)
         case ast.Call(func=ast.Attribute(value=subject, attr=name), args=arguments, keywords=[]):
             return _call(subject, name, arguments)
-    raise UsageError(f"The filter may not hold {ast.unparse(node)!r}", _ALLOWED)
+    raise UsageError(f"The filter must not contain {ast.unparse(node)!r}", _ALLOWED)
 
 
 def _safe(test: Test) -> Test:
@@ -170,7 +170,7 @@ def _safe(test: Test) -> Test:
 def _comparison(first: ast.expr, operators: list[ast.cmpop], others: list[ast.expr]) -> Test:
     for operator_type in operators:
         if type(operator_type) not in _COMPARISONS:
-            raise UsageError("The filter may not hold 'is'; write ==", _ALLOWED)
+            raise UsageError("The filter must not contain 'is'; write ==", _ALLOWED)
     pairs = [
         (_COMPARISONS[type(operator_type)], *_sides(left, right))
         for operator_type, left, right in zip(operators, (first, *others), others, strict=False)
@@ -211,10 +211,10 @@ def _times(name: ast.Name, text: str) -> tuple[Test, Test]:
 
 
 def _moment(text: str) -> tuple[str, int | None]:
-    """Return a moment in the format of records, and how many characters of theirs to compare.
+    """Return a time in the format of records, and the number of characters to compare.
 
     Raises:
-        UsageError: the text is not a time.
+        UsageError: if the text is not a time.
     """
     plain = text.strip()
     rest = "-01-01"[len(plain) - 4 :] if _DATE.fullmatch(plain) else ""
@@ -232,7 +232,7 @@ def _call(subject: ast.expr, name: str, arguments: list[ast.expr]) -> Test:
     arity = 0 if name == "lower" else 1
     if name not in _METHODS or len(arguments) != arity:
         raise UsageError(
-            f"The filter may not hold .{name}() with {len(arguments)} values", _ALLOWED
+            f"The filter must not contain .{name}() with {len(arguments)} values", _ALLOWED
         )
     method, inner = _METHODS[name], _compile(subject)
     parts = [_compile(argument) for argument in arguments]

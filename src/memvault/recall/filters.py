@@ -1,4 +1,4 @@
-"""Filters on memories: by type, tags, dates and the expressions of ``filter_expression``."""
+"""Filters on memories: by type, tags, dates and filter expressions."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ _TYPE_SYNONYMS = {
     "learning": "gotcha insight knowledge lesson til",
     "procedure": "how-to howto playbook recipe runbook workflow",
 }
-"""Names that other programs use for the memory types, in the singular."""
+"""Singular names that other programs use for the memory types."""
 _MODES = ("hybrid", "keyword", "vector", "tag")
 _MAX_SUGGESTIONS = 2
 _SAME_WORD = 0.85
-"""Minimum similarity of two spellings of one word, in 0..1."""
+"""Minimum similarity of two spellings of a word, in 0..1."""
 _MAX_UNKNOWN_TAGS = 10
+"""The maximum number of unknown tags with suggestions, since each is compared with every tag of the
+vault.
+"""
 _MAX_CHECKED, _MAX_ABSENT, _MIN_LENGTH = 30, 3, 4
-"""How many words of a query are looked up, how many are returned, and how long the latter are."""
+"""Maximum numbers of words to look up and to return, and the minimum length of a returned word."""
 _PUNCTUATION = "\"'`“”„«»‘’.,;:!?()[]{}<>*"
-"""The maximum number of unknown tags to suggest alternatives for: each is compared with every tag
-of the vault."""
 
 
 def unknown_value_notes(
@@ -69,7 +70,7 @@ def unknown_value_notes(
 
 
 def _unknown_type_note(records: Sequence[MemoryRecord], kind: str, type_names: list[str]) -> str:
-    """Return a note if no memory has a type and none is known by that name, else an empty text."""
+    """Return a note if no memory has a type and it is not declared, else an empty text."""
     word = kind.lower()
     if word in _MODES and word not in type_names:
         return f"there is no memory type {kind!r}; `--mode {word}` searches so"
@@ -99,14 +100,14 @@ def _hint(suggestions: list[str], command: str) -> str:
     return (
         f"did you mean {' or '.join(suggestions)}?"
         if suggestions
-        else f"`memvault {command}` shows what is"
+        else f"`memvault {command}` lists the existing ones"
     )
 
 
 def suggest_types(kind: str, records: Iterable[MemoryRecord], declared: Iterable[str]) -> list[str]:
-    """Return the known types that a new type may be meant as, the most used of a vault first.
+    """Return the known types that an unknown type may mean, most frequent first.
 
-    There are none if a memory has the type or it is declared, or if no known type is close.
+    The list is empty if a memory has the type, if it is declared, or if no known type is close.
     """
     used = Counter(record.memory_type for record in records)
     type_names = list(dict.fromkeys([*(name for name, _ in used.most_common()), *declared]))
@@ -123,11 +124,11 @@ def _similar_types(kind: str, type_names: list[str], only_close: bool = False) -
 
 
 def _similar_names(name: str, known_names: list[str], only_close: bool = False) -> list[str]:
-    """Return the nearest names.
+    """Return the closest names.
 
-    These are similar ones, else those of which a word is nearly the name without a plural "s",
-    else the single most similar one. With ``only_close`` they are very similar, else their last
-    word nearly is the name, so that names of their own, "contact" or "reference", have none.
+    These are similar names, else names with a word that differs from the name only in a plural "s",
+    else the most similar name. With ``only_close``, only very similar names, or names whose last
+    word is nearly the name, so that distinct names such as "contact" or "reference" have none.
     """
     from difflib import get_close_matches
 
@@ -149,12 +150,11 @@ def _similar_names(name: str, known_names: list[str], only_close: bool = False) 
 
 
 class Filters(NamedTuple):
-    """Conditions that a memory must satisfy to be found; an empty field is ignored.
+    """Conditions that a memory must satisfy; empty fields are ignored.
 
-    It must have one of ``types`` and be in one of ``folders``. ``containing`` are words, of which
-    it must contain all, as an index finds them: ``on`` looks them up. It must pass all of the
-    filters ``also``, and none of ``unless``. ``passes`` is an additional predicate of the calling
-    code.
+    It must have one of ``types`` and be in one of ``folders``. It must contain all words of
+    ``containing``, which ``on`` looks up in an index. It must pass all filters in ``also`` and none
+    in ``unless``. ``passes`` is an additional predicate of the calling code.
     """
 
     memory_type: str = ""
@@ -170,7 +170,7 @@ class Filters(NamedTuple):
     unless: tuple[Filters, ...] = ()
 
     def both(self, other: Filters) -> Filters:
-        """Return filters that a memory passes if it passes both these and others."""
+        """Return filters that require both these and others."""
         if other == Filters():
             return self
         return other if self == Filters() else self._replace(also=(*self.also, other))
@@ -208,7 +208,7 @@ class Filters(NamedTuple):
         It does not check ``containing``, which needs a view.
 
         Raises:
-            UsageError: the expression is not allowed.
+            UsageError: if the expression is invalid.
         """
         if self == Filters():
             return None
@@ -245,8 +245,7 @@ class Filters(NamedTuple):
         """Return the records of all memories of a view that pass.
 
         Raises:
-            UsageError: the expression is not allowed, or compares with a name that none of the
-                memories has.
+            UsageError: if the expression is invalid, or uses a name that no memory has.
         """
         test = self.predicate()
         if test is None:
@@ -262,7 +261,7 @@ class Filters(NamedTuple):
 def _uids_with(view: View, text: str) -> Set[int] | None:
     """Return the uids of the memories that contain all words of a text, in any form.
 
-    What is in quotes must be in the memory as it is. None if the text has no words.
+    Quoted text must occur literally. None if the text has no words.
     """
     from memvault.index.text.analyzer import query_analyzer
     from memvault.recall.query import parse
@@ -285,9 +284,9 @@ def _uids_with(view: View, text: str) -> Set[int] | None:
 
 
 def absent_words(view: View, text: str) -> list[str]:
-    """Return the names and numbers of a query that no memory contains, or else its other words.
+    """Return a query's names and numbers that no memory contains, or else its other words.
 
-    Stop words and short words are left out.
+    Stop words and short words are omitted.
     """
     from memvault.index.text.analyzer import ideographs, query_analyzer
 
@@ -303,7 +302,7 @@ def absent_words(view: View, text: str) -> list[str]:
 
 
 def _folder(name: str) -> str:
-    """Return a folder's path in the form in which paths are compared."""
+    """Return a folder's path, normalized for comparison."""
     parts = PurePosixPath(folded(name.replace("\\", "/"))).parts
     return "/".join(part for part in parts if part not in ("/", "."))
 
@@ -313,12 +312,12 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def normal_tag(tag: str) -> str:
-    """Return a tag in the form in which tags are compared."""
+    """Return a tag, normalized for comparison."""
     return tag_key(tag).strip("#/")
 
 
 def tags_with_parents(record: MemoryRecord) -> set[str]:
-    """Return the tags by which a memory is found, in lower case: its own and their parents."""
+    """Return the tags by which a memory is found, in lower case: its tags and their parents."""
     names = set()
     for tag in record.tags:
         name = tag_key(tag)
@@ -337,7 +336,7 @@ def _kebab(name: str) -> str:
 
 
 def values_of(record: MemoryRecord) -> dict[str, Any]:
-    """Return the values of the names in an expression for one memory."""
+    """Return the values of a memory for the names in expressions."""
     return {
         **record.metadata,
         "id": record.mem_id,

@@ -1,8 +1,8 @@
 """Parse dates in languages other than English, and phrases that are nothing but a date.
 
-This uses dateparser, which takes 0.13 s to load. It is therefore called only if a word indicates
-that there may be a date, and only with the words around it: given whole sentences it takes "we" for
-Wednesday. Dates in the future are ignored, since a question about memories does not mean them.
+This uses dateparser, which takes 0.13 s to load. It is therefore called only if a word indicates a
+possible date, and only with the words around it; in whole sentences it reads "we" as Wednesday.
+Future dates are ignored, since questions about memories do not refer to them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _UNITS = _words(
     pt="dia dias semana semanas mes meses ano anos",
     nl="dag dagen week weken maand maanden jaar",
 )
-"""Words that form a date together with one of ``_MODIFIERS`` near them."""
+"""Words that form a date together with a nearby word of ``_MODIFIERS``."""
 _SINCE = frozenset("seit depuis desde sinds dal".split())
 _GERMANIC = frozenset("ist sind war wir was der die das ich und wie wo gibt is het een ik".split())
 """Words that indicate that "hier" is the German "here" and not the French "yesterday"."""
@@ -79,10 +79,10 @@ _RANGE = lazy_pattern(r"\b(?:zwischen|entre|tra|fra|tussen)\b", re.IGNORECASE)
 _WORD = lazy_pattern(r"aujourd['’]hui|avant-hier|[^\W_]+", re.IGNORECASE)
 _SEPARATOR = lazy_pattern(r"[ .,]{1,2}|['’]")
 _MAX_DISTANCE = 4
-"""How many words on each side of a date word may belong to the date."""
+"""The maximum number of words of a date on each side of a date word."""
 _SHORT_YEAR = lazy_pattern(r"\b\d\d\b", re.ASCII)
 _LETTERS = lazy_pattern(r"[a-z]{3}|[^\W\d_a-z]", re.IGNORECASE)
-"""The parts of a date in words; numbers alone are read only in ISO format."""
+"""The parts of a date in words; dates in numbers alone are parsed only in ISO format."""
 _MAX_PHRASE_LENGTH = 60
 _LANGUAGES = tuple(
     "en de fr es it pt nl sv da nb fi pl cs ru uk hu ro tr el zh ja ko ar hi vi id".split()
@@ -90,7 +90,7 @@ _LANGUAGES = tuple(
 
 
 def parse_phrase(text: str, today: date) -> DateRange | None:
-    """Return the days that a text means if it is nothing but a date, in one of many languages."""
+    """Return the days that a text in any supported language means if it is nothing but a date."""
     has_word = _LETTERS.search(text) is not None
     return (
         _parse_date(text, _LANGUAGES, today)
@@ -129,7 +129,7 @@ def _phrases(text: str) -> Iterator[tuple[str, tuple[str, ...], bool]]:
 
 
 def _windows(index: int, count: int, alone: bool) -> Iterator[tuple[int, int]]:
-    """Yield ranges of word positions around a position, the longest first."""
+    """Yield ranges of word positions around a position, longest first."""
     around = 0 if alone else _MAX_DISTANCE
     first, last = max(0, index - around), min(count - 1, index + around)
     spans = [(a, b) for a in range(first, index + 1) for b in range(index, last + 1)]
@@ -137,7 +137,7 @@ def _windows(index: int, count: int, alone: bool) -> Iterator[tuple[int, int]]:
 
 
 def _is_whole(text: str, words: list[re.Match[str]]) -> bool:
-    """Return whether words are separated by nothing but spaces, periods, commas and apostrophes."""
+    """Return whether only spaces, periods, commas and apostrophes separate words."""
     return all(
         _SEPARATOR.fullmatch(text[before.end() : after.start()])
         for before, after in pairwise(words)
@@ -177,10 +177,10 @@ def _languages_by_word() -> dict[str, list[str]]:
 
 
 def _parse_date(phrase: str, languages: tuple[str, ...], today: date) -> DateRange | None:
-    """Return the day, week, month or year as which dateparser reads a phrase."""
+    """Return the day, week, month or year that dateparser reads from a phrase."""
     try:
         data = _parser(languages, today).get_date_data(phrase)
-    except (ValueError, OverflowError, TypeError, AttributeError):  # odd numbers
+    except (ValueError, OverflowError, TypeError, AttributeError):  # unusual numbers
         return None
     if data.date_obj is None:
         return None
@@ -197,7 +197,7 @@ def parse_full_date(text: str) -> datetime | None:
     for order in ("DMY", "MDY"):
         try:
             moments.add(_full_date_parser(order).get_date_data(text).date_obj)
-        except (ValueError, OverflowError, TypeError, AttributeError):  # odd numbers
+        except (ValueError, OverflowError, TypeError, AttributeError):  # unusual numbers
             return None
     moment: datetime | None = moments.pop()
     return moment if moment is not None and not moments else None

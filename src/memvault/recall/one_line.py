@@ -1,4 +1,4 @@
-"""One-line summaries of memories, and how many of them fit a budget of tokens."""
+"""One-line summaries of memories, and how many of them fit a token budget."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from memvault.recall.query import Query
 from memvault.secrets.detector import SecretDetector, allows
 
 _LINE_TOKENS = 22
-"""Tokens per line as the built-in tokenizer counts them; quotes and a comma add to that."""
+"""Tokens per line by the built-in tokenizer, plus quotes and a comma."""
 _CHARACTERS_PER_TOKEN = 3.5
-"""Characters of a memId that count as one token: the built-in tokenizer splits random ones, and
-hyphens, into more tokens than those of language models do."""
+"""Characters of a memId per token: the built-in tokenizer splits random ids and hyphens into more
+tokens than those of language models do.
+"""
 _MAX_TITLE_TOKENS, _MIN_TEXT_TOKENS = 10, 4
-"""The maximum number of tokens of a title, and the minimum of the text after it, if both are
-long."""
+"""The maximum number of tokens of a title, and the minimum for the following text, if both are
+long.
+"""
 
 
 def best_sentence(text: str, query: Query, analyzer: Analyzer) -> str:
-    """Return a snippet from the sentence that contains most of the query's words to the end."""
+    """Return the rest of a snippet from the sentence with most of the query's words."""
     query_terms = frozenset(query.term_names()) | frozenset(query.wholes)
     ends = [0, *sentence_ends(text), len(text)]
     best, max_count = 0, 0
@@ -42,10 +44,10 @@ def one_line(
     marks: Iterable[str] = (),
     vault: str = "",
 ) -> str:
-    """Return a memory as one line: its title, its text, its memId and its marks.
+    """Return a memory as one line: its title, text, memId and marks.
 
-    Secrets are masked unless the memory allows them, because a list of lines shows memories that
-    were not requested individually. Errors as for ``tokenizer.count_tokens``.
+    Secrets are masked unless the memory allows them, because a list shows memories that were not
+    requested individually. Raises the errors of ``tokenizer.count_tokens``.
     """
     name = f"{vault}:{memory.mem_id}" if vault else memory.mem_id
     title, reference = memory.title, "; ".join([name, *marks])
@@ -65,10 +67,10 @@ def one_line(
 
 
 def split_budget(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tuple[int, int]:
-    """Distribute a budget of tokens over results, given the cost of each as a whole and as a line.
+    """Split a token budget among results, given the cost of each as a whole and as a line.
 
-    Returns how many of the first results are shown whole, and how many are shown at all: as many as
-    fit as lines, and at least one.
+    Returns how many of the first results to show whole, and how many to show at all: as many as fit
+    as lines, and at least one.
     """
     shown_count, used = 0, 0
     for cost in brief:

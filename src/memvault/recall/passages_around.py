@@ -1,4 +1,4 @@
-"""Excerpts of one memory: the passages around given words."""
+"""Excerpt the passages of a memory around given words."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from memvault.recall.query import parse
 from memvault.vault.markdown import headings, lines
 
 _CONTEXT_LINES = 2
-"""Lines shown on each side of a passage, unless they are long."""
+"""Context lines on each side of a passage, if they are short."""
 _LONG_LINE = 200
 _MAX_PASSAGES = 3
 
 
 def passages_with(body: str, query_text: str, languages: tuple[str, ...]) -> list[Passage]:
-    """Return the passages with the most of the given words, in document order, with context lines.
+    """Return the passages with most of the given words, in document order, with context lines.
 
     Raises:
-        UsageError: there are no words.
-        NotFound: no passage contains any of them.
+        UsageError: if there are no words.
+        NotFound: if no passage contains any of them.
     """
     analyzer = query_analyzer(languages)
     query = parse(query_text, analyzer)
     if query.is_empty:
-        raise UsageError("There are no words to look for", "name some that stand in the memory")
+        raise UsageError(
+            "The text has no words to search for", "use words that occur in the memory"
+        )
     body_analyzer = analyzer.analyzer_for(body)
     names = query.term_names()
     passages = split_passages(body)
@@ -49,7 +51,7 @@ def passages_with(body: str, query_text: str, languages: tuple[str, ...]) -> lis
 
 
 def _widen(body: str, passage: Passage) -> Passage:
-    """Return a passage extended by the lines next to it, within its section."""
+    """Return a passage extended by adjacent lines of its section."""
     start, end = passage.start, passage.end
     within = {begin for begin, *_ in headings(body)}
     rows = [(row.start(), row.end()) for row in lines(body) if row[0].strip()]

@@ -1,8 +1,7 @@
-"""Parse a query's text to the terms and phrases that are searched in the index.
+"""Parse a query's text to the terms and phrases to search for.
 
-There is no query syntax that could be invalid: quotation marks ask for an exact phrase, everything
-else is a list of words. In a long query that contains a short quotation the quotation marks are
-ignored.
+Every text is a valid query: quotation marks request an exact phrase, and everything else is a list
+of words. Quotation marks around a short part of a long query are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Query(NamedTuple):
 
     A word is a group of stems, one for each form that a memory may contain; its name is the first.
     ``ideographs`` are additional search terms and do not count as words. ``language`` is the
-    language of the text, chosen among those of the vault. Without ``has_content`` all words are
+    language of the text, chosen from the vault's languages. Without ``has_content`` all words are
     stop words. ``identifiers`` are as in ``AnalyzedQuery``.
     """
 
@@ -44,11 +43,11 @@ class Query(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to search for."""
+        """Return whether there is nothing to search for."""
         return not self.words and not self.wholes
 
     def hint(self) -> re.Pattern[str]:
-        """Return a pattern that matches beginnings of the query's words, and some others."""
+        """Return a pattern that matches at least the beginnings of the query's words."""
         terms = (*chain.from_iterable(self.words), *self.wholes)
         stems = (re.escape(stem[: max(3, len(stem) - 1)]) for stem in terms)
         distinct = islice(dict.fromkeys(stems), _MAX_HINTS)
@@ -56,14 +55,14 @@ class Query(NamedTuple):
 
     @property
     def search_groups(self) -> list[tuple[str, ...]]:
-        """The groups of stems to search for in the index."""
+        """Return the groups of stems to search for in the index."""
         return [
             *self.words,
             *((ideograph,) for ideograph in self.ideographs if (ideograph,) not in self.words),
         ]
 
     def term_names(self) -> dict[str, str]:
-        """Return a mapping from each stem to the name of its word."""
+        """Map each stem to the name of its word."""
         return {stem: word[0] for word in reversed(self.words) for stem in reversed(word)}
 
     def has_phrases(self, text: str) -> bool:
@@ -103,5 +102,5 @@ def plain(text: str) -> str:
 
 
 def normal(text: str) -> str:
-    """Fold a text's letters and white space for comparing phrases."""
+    """Return a text with folded letters and white space, for comparing phrases."""
     return _SPACE.sub(" ", fold(text)).strip()

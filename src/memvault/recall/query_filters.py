@@ -1,10 +1,10 @@
 """Filters in the text of a query: ``deploy tag:work in:projects since:30d -draft``.
 
 Filters are ``tag:``, ``type:``, ``in:`` (a folder), ``since:`` and ``until:``, each directly
-followed by a value, which may be in quotes; and ``-`` before a word, a quoted phrase or a filter,
-which leaves out the memories that contain or pass it. Everything else is searched as words: other
-prefixes, a value that is not a date, a single letter or a number after ``-``, and quoted text. A
-text with line breaks or more than ``_MAX_WORDS`` words was probably pasted, and has no filters.
+followed by a value, which may be quoted; and ``-`` before a word, a quoted phrase or a filter,
+which excludes the memories that match it. Everything else is searched as words: other prefixes, a
+value that is not a date, a single letter or a number after ``-``, and quoted text. A text with line
+breaks or more than ``_MAX_WORDS`` words was probably pasted, and has no filters.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _PART = lazy_pattern(
     r"""|"[^"\n]*\""""
 )
 _MAX_WORDS = 30
-"""The most words of a query that may have filters."""
+"""The maximum number of words of a query with filters."""
 _SHORT = 4
 """The length up to which an excluded word may be an option of a command, such as ``-av``."""
 
 
 class QueryLine(NamedTuple):
-    """The words of a query, its filters, and notes about parts that may be meant otherwise."""
+    """The words of a query, its filters, and notes about ambiguous parts."""
 
     words: str
     filters: Filters = Filters()
@@ -36,7 +36,7 @@ class QueryLine(NamedTuple):
 
 
 def parse(text: str) -> QueryLine:
-    """Return the words and the filters of a query; without filters its text is unchanged."""
+    """Split a query into words and filters; a query without filters stays unchanged."""
     if (":" not in text and "-" not in text) or _is_pasted(text):
         return QueryLine(text)
     types: list[str] = []
@@ -82,14 +82,14 @@ def parse(text: str) -> QueryLine:
 
 
 def listing(line: QueryLine) -> Filters:
-    """Return the filters for a listing: those of the query, and all of its words must occur."""
+    """Return the filters for a listing: the query's filters, and all of its words."""
     if not line.words.strip():
         return line.filters
     return line.filters._replace(containing=(line.words,))
 
 
 def as_words(text: str) -> str:
-    """Return a text that was not typed as a query, such as a prompt, so that it has no filters."""
+    """Escape a text that was not typed as a query, such as a prompt, so that it has no filters."""
     return _PART.sub(lambda part: part[0].replace(":", ": ").replace("-", " "), text)
 
 
@@ -98,7 +98,7 @@ def _is_pasted(text: str) -> bool:
 
 
 def _notes_on_exclusion(word: str) -> list[str]:
-    """Return a note if a word that was excluded may be meant as an option of a command."""
+    """Return a note if an excluded word may have been meant as an option of a command."""
     if not word.isascii() or len(word) > _SHORT:
         return []
     note = f"-{word} excluded memories with the word {word!r}"

@@ -1,4 +1,4 @@
-"""Rank candidates: compute the weighted parts of each score and add them up.
+"""Rank candidates by weighted sums of features.
 
 A score is a sum of named parts, so that it can be explained.
 """
@@ -44,7 +44,7 @@ def probability(
     """Return the probability in 0..1 that a memory answers a query and its days.
 
     ``behind`` is the difference between the best score and the memory's score. A query of stop
-    words is answered only by a memory of that title.
+    words is answered only by a memory with that title.
     """
     is_vague = not query.has_content and days is None
     if is_vague and normalize_title(row.record.title) != normalize_title(query.text):
@@ -72,8 +72,8 @@ def rerank(
 ) -> list[ScoredMemory]:
     """Reorder the memories that a cross-encoder scored; the others follow in their order.
 
-    ``rerank_scores`` maps uids to how well a memory fits the query, in 0..1. No other memory gets
-    a higher score than one of these.
+    ``rerank_scores`` maps uids to the relevance to the query, in 0..1. No other memory gets a
+    higher score than these.
     """
     weight = constants().rerank_weight
     best = [
@@ -102,7 +102,7 @@ class Ranked(NamedTuple):
 
     @property
     def undemoted_score(self) -> float:
-        """The score without the deduction for repeating a better candidate."""
+        """Return the score without the deduction for repeating a better candidate."""
         return self.score - self.parts.get("repeats", 0.0)
 
 
@@ -146,12 +146,12 @@ def rank(
 def prefer_newer(
     ranked: Sequence[Ranked], similarities: Sequence[Sequence[float]]
 ) -> tuple[list[Ranked], dict[int, int]]:
-    """Move a newer memory above an older one about the same subject.
+    """Move newer memories above older ones about the same subject.
 
-    ``similarities`` is the matrix of similarities of the first candidates. Two memories are about
-    the same subject if both are short, they share words, and neither is more similar to another
-    short one with shared words. Returns the new ranking, and the uid of the newest replacement by
-    the uid of each older memory.
+    ``similarities`` is the similarity matrix of the first candidates. Two memories are about the
+    same subject if both are short, they share words, and neither is more similar to another short
+    one with shared words. Returns the new ranking, and a mapping from the uid of each older memory
+    to its newest replacement.
     """
     measured = constants()
     similarities = _similarities_with_shared_words(ranked, similarities)
@@ -185,9 +185,9 @@ def prefer_newer(
 def _similarities_with_shared_words(
     ranked: Sequence[Ranked], similarities: Sequence[Sequence[float]]
 ) -> list[list[float]]:
-    """Return a matrix of similarities in which long and too different memories have 0.
+    """Return a matrix of similarities in which long or dissimilar memories have 0.
 
-    Long ones are larger than ``newer_size``. Different ones have less than ``newer_similarity``,
+    Long memories are larger than ``newer_size``. Dissimilar ones are below ``newer_similarity``,
     or share less than ``shared_words`` of the words of the shorter one. Similarity alone is not
     enough: in a language that the embedder does not support, all memories are similar.
     """
@@ -240,10 +240,10 @@ def _are_mutually_nearest(similarities: Sequence[Sequence[float]], first: int, s
 def append_unscored(
     ranked: Sequence[Ranked], fused: Sequence[tuple[int, float]], regular: Container[int]
 ) -> list[ScoredMemory]:
-    """Add the memories that were not compared, with their fused score, and sort all, best first.
+    """Add memories that were not compared, with their fused scores, and sort all, best first.
 
-    None of them gets a higher score than any of the ``regular`` candidates, which were compared
-    because their fused score was higher.
+    None of them gets a higher score than any ``regular`` candidate, which was compared because its
+    fused score was higher.
     """
     undemoted = [entry.undemoted_score for entry in ranked if entry.row.uid in regular]
     max_score = min(undemoted, default=1.0)
@@ -281,8 +281,8 @@ def _importance(memory: MemoryRecord) -> float:
 def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
     """Move candidates that repeat a better one down.
 
-    Of duplicates with nearly equal scores that contain as much of the query, the newest keeps its
-    score.
+    Among duplicates with nearly equal scores that contain as much of the query, the newest keeps
+    its score.
     """
     groups = [
         [ranked[index] for index in group]
@@ -312,7 +312,7 @@ def _recency_key(entry: Ranked) -> tuple[str, float, int]:
 
 
 def _match_quality(entry: Ranked) -> float:
-    """Return how much of the query's words, and of their order, a memory contains."""
+    """Return how much of the query's words and word order a memory contains."""
     sentences = entry.row.sentences
     return sentences.proximity + (sentences.adjacency or 0.0)
 
@@ -321,10 +321,10 @@ _TERM_BITS = 32
 
 
 def group_duplicates(memories: Sequence[SentenceFeatures]) -> list[list[int]]:
-    """Return groups of places of duplicates, in the order of their first ones.
+    """Return the positions of duplicates in groups, ordered by first occurrence.
 
     Each memory is compared with the first of each group. Only memories that share one of their
-    rarest terms are compared; sets as similar as duplicates always do (the prefix filter of
+    rarest terms are compared, which sets as similar as duplicates always do (the prefix filter of
     Chaudhuri, Ganti and Kaushik 2006).
     """
     terms = [memory.term_ids for memory in memories]
@@ -351,9 +351,9 @@ def group_duplicates(memories: Sequence[SentenceFeatures]) -> list[list[int]]:
 
 
 def _are_duplicates(first: SentenceFeatures, second: SentenceFeatures) -> bool:
-    """Return whether two memories share nearly all terms, and all numbers and negations in order.
+    """Return whether memories share nearly all terms, and all numbers and negations in order.
 
-    The order matters since versions and addresses are numbers in a row: 4.1.1 is not 4.1.4.
+    The order matters since versions and addresses are sequences of numbers: 4.1.1 is not 4.1.4.
     """
     terms, others = first.term_ids, second.term_ids
     shared = len(terms & others)
@@ -363,5 +363,5 @@ def _are_duplicates(first: SentenceFeatures, second: SentenceFeatures) -> bool:
 
 
 def _distinctive(memory: SentenceFeatures) -> list[int]:
-    """Return the numbers and negations of a memory in the order of its text."""
+    """Return the numbers and negations of a memory in text order."""
     return [code for code in chain.from_iterable(memory.codes) if code & DISTINCTIVE_BIT]

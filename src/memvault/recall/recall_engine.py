@@ -35,15 +35,13 @@ from memvault.store.memory_store import MemoryReader
 Result = TypeVar("Result")
 
 _MAX_ATTEMPTS = 10
-"""Views to try while others write; each writer of a busy vault may outdate one."""
+"""The number of views to try while others write; each write may make one stale."""
 _EXACT_ATTEMPTS = 2
-"""Attempts after which a file that changed again is shown with its current text, ranked by its
-older text.
-
-Otherwise a file that another program keeps appending to would never be shown.
+"""Attempts after which a repeatedly changed file is shown with its current text, ranked by its
+older text. Otherwise a file that another program keeps appending to would never be shown.
 """
 PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
-"""For additions to an answer: use what is indexed, without waiting for other processes."""
+"""For additions to an answer: use the existing index, without waiting for other processes."""
 
 
 _NO_PHRASE = "no memory contains the quoted words as a phrase; showing results for the words"
@@ -57,12 +55,12 @@ def _no_reranker(query: str, texts: Sequence[str]) -> list[float]:  # noqa: ARG0
 
 
 class RecallEngine:
-    """Recall over one vault during one call: the folder is scanned once.
+    """Recall over one vault during one call; the folder is scanned once.
 
-    It is scanned again only if a file has changed since, in ``fresh_under``, if a partial view is
-    not acceptable for the task, and once if a memId is not found. ``patience`` is how long to wait
-    for another process that is indexing. ``search`` finds only memories that pass the filters
-    ``within``, too. ``rerank_scores`` returns how well texts fit a query, in 0..1.
+    The folder is scanned again only if a file has changed since, in ``fresh_under``, if the task
+    requires a complete view, and once if a memId is not found. ``patience`` is how long to wait for
+    another process that is indexing. ``search`` also applies the filters ``within``.
+    ``rerank_scores`` returns the relevance of texts to a query, in 0..1.
     """
 
     def __init__(
@@ -87,8 +85,8 @@ class RecallEngine:
         """Find memories.
 
         Raises:
-            EmbedderError: the mode is vector and there are no vectors, or reranking was requested
-                and the cross-encoder cannot be loaded.
+            EmbedderError: if the mode is vector and there are no vectors, or the cross-encoder for
+            requested reranking cannot be loaded.
         """
         if self._within is not None:
             request = request._replace(filters=self._within.both(request.filters))
@@ -102,13 +100,13 @@ class RecallEngine:
         )
 
     def latest_records(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
-        """Return a page of all records, last modified first, and the number of all."""
+        """Return a page of all records, last modified first, and the total number."""
         return self.on_view(lambda view: view.latest(limit, offset))
 
     def on_view(self, action: Callable[[View], Result], rescans: bool = False) -> Result:
-        """Return what an action returns for a view; while the view is stale, it is repeated.
+        """Return the result of an action on a view, repeated while the view is stale.
 
-        With ``rescans``, the folder is scanned before.
+        With ``rescans``, the folder is scanned first.
         """
         if rescans:
             self._view = None
@@ -131,7 +129,7 @@ class RecallEngine:
         try:
             return self._retry_stale(check)
         except TimedOut as error:
-            self._validity_note = f"what was replaced or has ended is not marked: {error.message}"
+            self._validity_note = f"superseded and expired memories are not marked: {error.message}"
             return [CURRENT for _ in entries]
 
     def languages(self) -> tuple[str, ...]:
@@ -145,13 +143,13 @@ class RecallEngine:
         return self.on_view(lambda view: filters.absent_words(view, query))
 
     def resolve(self, name: str) -> Memory:
-        """Return the one memory with a given memId, path, title or wikilink.
+        """Return the only memory with a given memId, path, title or wikilink.
 
-        A path needs no index.
+        A path is looked up without the index.
 
         Raises:
-            NotFound: no memory has this name.
-            Ambiguous: several memories have it; they are listed in its details as ``candidates``.
+            NotFound: if no memory has this name.
+            Ambiguous: if several memories have it; the error's details list them as ``candidates``.
         """
         memory = self._store.read_listed(resolve.normalize(name))
         return (
@@ -163,14 +161,13 @@ class RecallEngine:
     def resolve_similar(self, name: str, partial: bool, suggests: bool = True) -> Memory:
         """Return the memory with a given name, or the only one whose path ends with it.
 
-        If ``partial`` is set, it may also be the only one with a title or alias that begins with
-        the name or contains it as words, or with a memId that begins with it; otherwise the
-        beginning of a memId has to contain the whole slug.
+        With ``partial``, the name may also be a prefix or words of a single title or alias, or the
+        prefix of a memId; otherwise the prefix of a memId must include the whole slug.
 
         Raises:
-            NotFound: no memory has this name; if ``suggests`` is set, the closest are in its
-                details as ``candidates``.
-            Ambiguous: several memories have it, as for ``resolve``.
+            NotFound: if no memory has this name; with ``suggests``, the error's details list the
+            closest ones as ``candidates``.
+            Ambiguous: if several memories have it, as for ``resolve``.
         """
         try:
             memory = self.resolve(name)
@@ -196,7 +193,7 @@ class RecallEngine:
             raise
 
     def try_resolve(self, name: str) -> Memory | None:
-        """Return the memory with a given name, or None if the text is rather a query."""
+        """Return the memory with a given name, or None if the text looks like a query."""
         try:
             memory = self.resolve(name)
         except Ambiguous:
@@ -211,10 +208,11 @@ class RecallEngine:
     def named(self, name: str, passes: Callable[[MemoryRecord], bool]) -> list[Memory]:
         """Return the memories with a given name: one, all that share it as a title, or none.
 
-        Where several memories have the name, those that pass are returned, if there are any.
+        If several memories have the name, only the ones that pass are returned, if any.
 
         Raises:
-            Ambiguous: several pass, and the name is not the title of all, as part of a memId is.
+            Ambiguous: if several pass and the name is not a title of all, such as a part of a
+            memId.
         """
         try:
             memory = self.try_resolve(name)
@@ -228,7 +226,7 @@ class RecallEngine:
 
     @property
     def published_at(self) -> str:
-        """When another machine published the memories of the last view; empty if none did."""
+        """Return when another machine published the last view's memories; empty if none did."""
         return self._view.published_at if self._view is not None else ""
 
     @contextlib.contextmanager
@@ -239,7 +237,7 @@ class RecallEngine:
             yield
 
     def notes(self) -> list[str]:
-        """Return what the last refresh left out of the view, and whether validity is unknown."""
+        """Return notes on memories missing from the last view, and on unknown validity."""
         missing = self._view.missing if self._view is not None else 0
         counted = f"{missing} {'memory is' if missing == 1 else 'memories are'}"
         note = f"{counted} not indexed yet; another process is indexing them"
@@ -260,14 +258,14 @@ class RecallEngine:
         return self._view
 
     def _view_for(self, request: RecallRequest) -> View:
-        """Return the view to search for a request: the current one, or that of a moment."""
+        """Return the view to search for a request: the current one, or the view of a moment."""
         view = self._current_view(request.uses_vectors, request.patience)
         return self._index.at(view, request.as_of) if request.as_of is not None else view
 
     def _retry_stale(self, action: Callable[[int], Result]) -> Result:
-        """Run an action on a view, and retry with a fresh one if the view is stale.
+        """Run an action on a view, retrying with a fresh view if it is stale.
 
-        ``action`` receives the number of attempts that are left.
+        ``action`` receives the number of remaining attempts.
         """
         for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             try:
@@ -340,7 +338,7 @@ def _not_found(name: str) -> NotFound:
 
 
 def _ambiguous(name: str, records: Sequence[MemoryRecord]) -> Ambiguous:
-    """Return the error for a name of several memories."""
+    """Return the error for a name that several memories have."""
     shared = len({record.mem_id for record in records}) == 1
     return Ambiguous(
         f"{name!r} names {len(records)} memories" + " of the same memory id" * shared,

@@ -1,4 +1,4 @@
-"""Resolve names to memories: the single place that decides which memory a name refers to."""
+"""Resolve names to memories."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from memvault.vault.header_links import link_target
 from memvault.vault.names import name_key, normalize_title
 
 MAX_SUGGESTIONS = 5
-"""Maximum number of memories listed for a name that none has."""
+"""Maximum number of suggestions for an unknown name."""
 _SIMILARITY = 0.7
-"""Minimum similarity of a name to a title or a word of it, as ``difflib`` measures it."""
+"""Minimum similarity of a name to a title or a word of it, by ``difflib``."""
 _MIN_BEGINNING = 3
-"""Minimum characters of a name for words that begin with it to be close."""
+"""Minimum length of a name that is compared with the beginnings of words."""
 _WORD = lazy_pattern(r"\w+")
 _GENERATED_ID = lazy_pattern(r"[^\s/,]+-[a-z0-9]{6}")
 
@@ -25,19 +25,19 @@ class Nameable(Protocol):
 
     @property
     def path(self) -> str:
-        """The file's path in the vault."""
+        """Return the file's path in the vault."""
 
     @property
     def mem_id(self) -> str:
-        """The memId."""
+        """Return the memId."""
 
     @property
     def title(self) -> str:
-        """The title."""
+        """Return the title."""
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Other names given in its header."""
+        """Return other names given in its header."""
 
 
 Entry = TypeVar("Entry", bound=Nameable)
@@ -49,11 +49,11 @@ def normalize(name: str) -> str:
 
 
 def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries that a name refers to: one, none, or several that match equally well.
+    """Return the entries that a name refers to: one, none, or several equal matches.
 
-    A name is a path, a memId, an exact title, a title that ignores case and Unicode form, an alias
-    compared the same way, a path without ``.md``, or the beginning of a memId; the first of these
-    that matches decides.
+    The name is compared with paths, memIds, exact titles, titles ignoring case and Unicode form,
+    aliases in the same way, paths without ``.md``, and memId prefixes, in this order. The first
+    kind that matches decides.
     """
     cleaned_name = normalize(name)
     if not cleaned_name:
@@ -76,8 +76,8 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
 def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that a header or a wikilink refers to: one, none, or several.
 
-    The target is a path, with or without ``.md``, a memId, a title in any case, a file name or an
-    alias; the first of these that matches decides.
+    The target is compared with paths, with or without ``.md``, memIds, titles in any case, file
+    names and aliases, in this order. The first kind that matches decides.
     """
     key = name_key(normalize(name))
     kinds: tuple[Callable[[Entry], Iterable[str]], ...] = (
@@ -107,15 +107,15 @@ def match_file(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
 
 def match_wikilink(name: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries that a wikilink leads to: one, none, or several."""
+    """Return the entries that a wikilink refers to: one, none, or several."""
     target, all_entries = link_target(name), list(entries)
     return match_link(target, all_entries) or match_file(target, all_entries)
 
 
 def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries with a title or alias that begins with a name or contains it as words.
+    """Return the entries with a title or alias that contains a name as words or as a prefix.
 
-    Case, accents and punctuation are ignored. The beginning of a memId matches, too.
+    Case, accents and punctuation are ignored. A memId prefix also matches.
     """
     from memvault.index.text.analyzer import fold
 
@@ -134,7 +134,7 @@ def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
 
 def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries with a title, an alias or a word of these similar to a name, best first.
+    """Return the entries with a title, an alias or a word similar to a name, best first.
 
     A word that begins with the name counts, too. There are at most ``MAX_SUGGESTIONS``.
     """
@@ -156,12 +156,12 @@ def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
 
 def is_generated_id(name: str) -> bool:
-    """Return whether a name looks like a complete memId that memvault generated."""
+    """Return whether a name looks like a complete generated memId."""
     return _GENERATED_ID.fullmatch(name) is not None
 
 
 def is_exact(name: str, entry: Nameable) -> bool:
-    """Return whether a name is all of a memory's path, file name, memId, title or alias."""
+    """Return whether a name is a memory's complete path, file name, memId, title or alias."""
     return (
         normalize(name) in (entry.mem_id, entry.path)
         or is_title_of(name, entry)
@@ -178,8 +178,8 @@ def is_title_of(name: str, entry: Nameable) -> bool:
 def is_name_of(name: str, entry: Nameable) -> bool:
     """Return whether a text is meant as a memory's name rather than as a query.
 
-    The beginning of a memId counts only if it contains the whole slug, so that a short word is not
-    taken for a name.
+    A memId prefix counts only if it contains the whole slug, so that a short word is not mistaken
+    for a name.
     """
     cleaned_name = normalize(name)
     slug = entry.mem_id.rpartition("-")[0]

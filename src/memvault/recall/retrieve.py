@@ -47,8 +47,8 @@ def fuse(
 def scaled(values: Iterable[float | None], min_spread: float) -> list[float]:
     """Scale values to 0..1, relative to their maximum; None becomes 0.
 
-    The best is always 1. If all values lie within ``min_spread``, they are scaled by that instead
-    of their range, so that none falls far behind.
+    The best is always 1. A range smaller than ``min_spread`` is widened to it, so that small
+    differences stay small.
     """
     all_values = list(values)
     present = [value for value in all_values if value is not None]
@@ -58,27 +58,29 @@ def scaled(values: Iterable[float | None], min_spread: float) -> list[float]:
 
 
 CANDIDATES = 200
-"""The minimum number of keyword hits, and of vector hits, that are retrieved for any limit."""
+"""The minimum number of keyword hits and of vector hits to retrieve."""
 _POOL_FUSED, _POOL_EACH = 40, 20
-"""How many hits are compared sentence by sentence: by combined score, and by each signal alone."""
+"""The number of hits to compare sentence by sentence: by combined score, and by each signal."""
 _COMPETITORS = 20
-"""How many of the best hits by each signal must have transformer vectors for these to be used."""
+"""The number of best hits by each signal that must have transformer vectors for them to be used."""
 _MAX_ESTIMATED = 0.1
-"""The share of them that may lack them: with less, a few new memories change first answers."""
+"""The share of these hits that may lack transformer vectors; a lower share lets a few new memories
+change first answers.
+"""
 _MAX_DATED = 20
-"""How many memories of the requested days become candidates."""
+"""The number of memories of the requested days that become candidates."""
 
 
 class CandidateSet(NamedTuple):
-    """The hits of a search by uid, best first, for each signal that was requested.
+    """The hits of a search by uid, best first, for each requested signal.
 
-    ``fused`` are keyword and vector hits together, with a score in 0..1. ``order`` is the ranking
-    in a mode with a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the
-    weight of the transformer vectors, and ``is_multilingual`` is whether the package's multilingual
+    ``fused`` has keyword and vector hits with a combined score in 0..1. ``order`` is the ranking in
+    a mode with a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the
+    weight of the transformer vectors, and ``is_multilingual`` whether the package's multilingual
     model computed them. ``static_cosines`` and ``transformer_cosines`` are mean and standard
-    deviation over all memories. ``dated`` are the uids of memories of the days that the query
-    names. ``dissimilar`` are those that only vectors find and that have a low similarity to
-    the query: they are results only if they rank among the first or are likely to answer it.
+    deviation over all memories. ``dated`` has memories of the requested days. ``dissimilar`` has
+    memories found only by vectors with a low similarity to the query: they are results only if they
+    rank among the first or are likely to answer it.
     """
 
     keyword: Mapping[int, KeywordHit] = {}
@@ -168,17 +170,17 @@ def _shares(keyword: Mapping[int, KeywordHit]) -> dict[int, float]:
 
 
 def _cosine(hit: VectorHit) -> float:
-    """Return the cosine of a hit, by the transformer vectors if available."""
+    """Return the cosine of a hit, by transformer vectors if available."""
     return hit.static_cosine if hit.transformer_cosine is None else hit.transformer_cosine
 
 
 def retrieve(
     view: View, query: Query, request: RecallRequest, days: DateRange | None
 ) -> CandidateSet:
-    """Query the index for all signals that a request's mode needs, once each.
+    """Query the index once for each signal that a request's mode needs.
 
     Raises:
-        EmbedderError: the mode is vector, and there are no vectors.
+        EmbedderError: if the mode is vector and there are no vectors.
     """
     allowed = _allowed_uids(view, request.filters)
     limit = max(CANDIDATES, request.limit)
@@ -206,7 +208,7 @@ def retrieve(
 
 
 def _allowed_uids(view: View, filters: Filters) -> Set[int] | None:
-    """Return the uids of the memories that pass the filters, or None if all of them do."""
+    """Return the uids of the memories that pass the filters, or None if all do."""
     if filters == Filters():
         return None
     return {record.uid for record in filters.passing(view.records())}
@@ -218,7 +220,7 @@ def _rank_by_vectors(
     """Search by vectors only, ordered by similarity.
 
     Raises:
-        EmbedderError: the model cannot be used, or no memory has a vector yet.
+        EmbedderError: if the model cannot be used, or no memory has a vector yet.
     """
     if not query.text:
         return CandidateSet()
@@ -238,9 +240,9 @@ def _rank_by_vectors(
 def _hybrid_candidates(
     view: View, query: Query, allowed: Set[int] | None, limit: int, keyword: Sequence[int]
 ) -> CandidateSet:
-    """Return the vector hits of a hybrid search with the given keyword hits.
+    """Return the vector hits of a hybrid search, combined with the given keyword hits.
 
-    A missing model adds a note. A memory that only vectors find must have a minimum similarity to
+    A missing model adds a note. A memory found only by vectors must have a minimum similarity to
     the query, or be among the nearest twenty, and is then marked ``dissimilar``.
     """
     if not query.text:
@@ -261,7 +263,7 @@ def _hybrid_candidates(
 def _nearest(
     view: View, query: Query, allowed: Set[int] | None, limit: int, keyword: Sequence[int]
 ) -> VectorAnswer:
-    """Return the nearest vectors; static ones only if too many competitors lack the others."""
+    """Return the nearest vectors; only static ones if too many candidates lack the others."""
     vector_query = VectorQuery(query.text, query.language, allowed, limit, frozenset(keyword))
     answer = view.nearest(vector_query)
     if _lacks_competitors(answer.hits, keyword):
@@ -287,8 +289,8 @@ def _candidates(answer: VectorAnswer, hits: Sequence[VectorHit]) -> CandidateSet
 def _lacks_competitors(hits: Sequence[VectorHit], keyword: Sequence[int]) -> bool:
     """Return whether too many of the best hits by any signal lack transformer vectors.
 
-    While these follow, estimates beside measured values would put memories first that are first
-    neither without nor with all of the vectors.
+    Mixing estimated and measured cosines would put memories first that rank first neither without
+    the vectors nor with all of them.
     """
     if not any(hit.is_estimated for hit in hits):
         return False
@@ -302,7 +304,7 @@ def _lacks_competitors(hits: Sequence[VectorHit], keyword: Sequence[int]) -> boo
 def _by_date(view: View, span: DateRange, allowed: Set[int] | None) -> list[int]:
     """Return the uids of memories of a span of days or close to it.
 
-    The note of exactly these days comes first, then the nearest; ties are ordered newest first.
+    The note for exactly these days comes first, then the nearest; ties are ordered newest first.
     """
     min_proximity = constants().min_date_proximity
     dated = []

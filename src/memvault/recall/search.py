@@ -1,4 +1,4 @@
-"""One search of a view: retrieve, compare, rank, rerank, check validity and read the results."""
+"""Search one view: retrieve, compare, rank, rerank, check validity and read the results."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from memvault.recall.weights import RankingWeights, constants, select_weights
 from memvault.settings.vault_settings import RankingSettings
 
 _CHECKED_FOR_NEWER = 10
-"""How many of the best results are checked for a newer memory about the same subject."""
+"""The number of best results checked for a newer memory about the same subject."""
 _CERTAIN = 0.995
-"""The estimate from which a probability counts as 1, so that a threshold of 1 finds something."""
+"""The estimate that counts as probability 1, so that a threshold of 1 finds something."""
 _ALWAYS_SHOWN = 5
 """The number of best results shown even if they are dissimilar and unlikely to answer the query."""
 _MIN_REPEATED = 80
-"""The minimum length of a snippet that is counted only once if several memories contain it."""
+"""The minimum length of a snippet that counts only once if several memories contain it."""
 _NEXT = 100
-"""How many more results are compared at a time where too few of the first can be shown."""
+"""The number of further results to compare when too few of the first can be shown."""
 
 
 class Search:
     """A search of one view; rows and files are computed and read once.
 
-    ``notes`` are notes for the caller. After ``results``, ``stale`` contains the memories that were
-    left out because their files have changed since the refresh. With ``accept_changed`` a changed
-    file is shown as it is now, and only deleted ones are left out. With ``ignore_phrases`` quoted
+    ``notes`` are notes for the caller. After ``results``, ``stale`` contains memories omitted
+    because their files have changed since the refresh. With ``accept_changed`` a changed file is
+    shown in its current state, and only deleted files are omitted. With ``ignore_phrases`` quoted
     phrases count as plain words.
     """
 
@@ -85,9 +85,9 @@ class Search:
     def results(
         self, rerank_scores: Callable[[str, Sequence[str]], list[float]]
     ) -> list[RecallResult]:
-        """Return the results, best first, at most as many as requested.
+        """Return up to the requested number of results, best first.
 
-        ``rerank_scores`` returns how well texts fit a query, in 0..1.
+        ``rerank_scores`` returns the relevance of texts to a query, in 0..1.
         """
         scored: Sequence[ScoredMemory] = self._candidates.order
         newer: Mapping[int, int] = {}
@@ -104,11 +104,11 @@ class Search:
 
     @property
     def lacks_phrases(self) -> bool:
-        """Whether the query has quoted phrases and no memory contains them, after ``results``."""
+        """Return whether no memory contains the query's quoted phrases, after ``results``."""
         return bool(self._query.phrases) and not any(self._files.values())
 
     def _rank(self) -> tuple[list[ScoredMemory], Mapping[int, int]]:
-        """Rank the candidates by their features, and those that were not compared after them.
+        """Rank the candidates by their features, followed by hits that were not compared.
 
         Also returns a mapping from older memories to newer ones about the same subject.
         """
@@ -156,7 +156,7 @@ class Search:
     def _page(
         self, scored: Sequence[ScoredMemory], count: int, newer: Mapping[int, int]
     ) -> list[RecallResult]:
-        """Return the results among the first ``count``, and those that were compared before."""
+        """Return the results among the first ``count``, and the ones compared before."""
         request = self._request
         self._add_rows(entry.uid for entry in scored[:count])
         self._check_validity()
@@ -181,7 +181,7 @@ class Search:
         return [result for _, result in islice(results, min(request.limit, sys.maxsize))]
 
     def _probability(self, scored: Sequence[ScoredMemory]) -> Callable[[int], float]:
-        """Return the function that computes the match probability of a compared memory by uid."""
+        """Return a function that computes the match probability of a compared memory by uid."""
         scores = {entry.uid: entry.score for entry in scored}
         best = scored[0].score if scored else 0.0
         fits = self._weights(False), self._weights(True)
@@ -190,7 +190,7 @@ class Search:
             behind = best - scores.get(uid, 0.0)
             fit = fits[self._is_multilingual(uid)]
             value = ranking.probability(self._rows[uid], fit, behind, self._query, self._days)
-            # As it is shown, so that it can be used as a threshold.
+            # Rounded as displayed, so that it can be used as a threshold.
             return round(value, 4) if value < _CERTAIN else 1.0
 
         return probability
@@ -202,7 +202,7 @@ class Search:
         newer: Mapping[int, int],
         next_score: float,
     ) -> Iterator[tuple[int, RecallResult]]:
-        """Yield what matches well enough and has a score of at least ``next_score``, by uid."""
+        """Yield, by uid, relevant results with a score of at least ``next_score``."""
         request = self._request
         for position, entry in enumerate(order):
             uid = entry.scored.uid
@@ -233,7 +233,7 @@ class Search:
         return self._candidates.is_multilingual if hit is None else hit.is_multilingual
 
     def _weights(self, is_multilingual: bool) -> RankingWeights:
-        """Return the weights for the signals that there are, and one of the package's models."""
+        """Return the weights for the available signals and the given model of the package."""
         return select_weights(
             self._candidates.has_vectors,
             self._candidates.transformer_weight,
@@ -243,7 +243,7 @@ class Search:
         )
 
     def _add_rows(self, uids: Iterable[int]) -> None:
-        """Compute the rows of memories that have none yet; note the missing ones."""
+        """Compute the missing rows of memories; note missing memories."""
         compared = self._rows.keys() | self._missing
         new = [uid for uid in dict.fromkeys(uids) if uid not in compared]
         if new:
@@ -253,7 +253,7 @@ class Search:
             self.stale |= self._missing
 
     def _check_validity(self) -> None:
-        """Check the memories compared so far, and compare and check those that replace them."""
+        """Check the memories compared so far, and compare and check their replacements."""
         while unchecked := [
             row.record for uid, row in self._rows.items() if uid not in self._validities
         ]:
@@ -289,7 +289,7 @@ class Search:
         return self._files[uid]
 
     def _snippet(self, uid: int, memory: Memory) -> Snippet:
-        """Return the snippet of a memory; it is cut once, however often results are presented."""
+        """Return the cached snippet of a memory."""
         if uid not in self._snippets:
             passages, nearest = self._passages(uid, memory)
             self._snippets[uid] = snippets.make_snippet(
@@ -306,7 +306,7 @@ class Search:
         if memory.etag == self._rows[uid].record.etag:
             location = self._candidates.location(uid)
             return self._view.passages(uid, location), self._candidates.passage(uid)
-        return list(enumerate(split_passages(memory.body))), None  # the index has an older text's
+        return list(enumerate(split_passages(memory.body))), None  # the index has an older text
 
     def _build_result(
         self,
@@ -316,7 +316,7 @@ class Search:
         probability_of_answer: float,
         newer: Mapping[int, int],
     ) -> RecallResult:
-        """Cut a snippet from a memory and collect what explains its score."""
+        """Cut a snippet from a memory and collect the values that explain its score."""
         uid = row.uid
         query, candidates, record = self._query, self._candidates, row.record
         memory_analyzer = analyzer(record.language)
@@ -357,10 +357,10 @@ class Search:
 def _demote_repeats(
     results: Iterable[tuple[int, RecallResult]], kept_uids: Set[int], next_score: float
 ) -> Iterator[tuple[int, RecallResult]]:
-    """Move results down whose snippet a better one has, except the memories in ``kept_keys``.
+    """Move results down that repeat a better result's snippet, except ``kept_uids``.
 
-    Those that would fall below ``next_score`` are left out: memories that were not compared yet may
-    come before them.
+    Results that would fall below ``next_score`` are omitted, since memories that were not compared
+    yet may come before them.
     """
     snippets_shown: set[str] = set()
     waiting: list[tuple[int, RecallResult]] = []

@@ -1,4 +1,4 @@
-"""Cut snippets: the few words of a memory that show why it was found."""
+"""Cut snippets: short excerpts that show why a memory was found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BADGE = lazy_pattern(r"\[!\[[^\[\]\n]*+\]\([^()\n]*+\)\]\([^()\n]*+\)")
 _LINKS = lazy_pattern(
     r"(?:[\s|·•,;]|!?\[[^\[\]\n]*+\]\([^)\n]*+\)|!?\[\[[^\[\]\n]*+\]\]|<?https?://\S++)*+"
 )
-"""Nothing but links and images."""
+"""A line of only links and images."""
 
 
 class TextUnit(NamedTuple):
@@ -109,15 +109,15 @@ def _line(text: str) -> str:
 
 _MAX_LENGTH = 240
 _MIN_SENTENCE = 20
-"""Minimum length of a sentence that a snippet without words of the query begins with."""
+"""Minimum length of the sentence that begins a snippet without query words."""
 _SEPARATOR = " / "
 """The separator between two units that are not sentences of one paragraph."""
 _TermSpan = tuple[int, int, frozenset[str]]
-"""Start and end of a word, and the query's terms that it contains."""
+"""Start and end of a word, and its query terms."""
 _WORDS = lazy_pattern(r"\S+")
 _HEADINGS = lazy_pattern(r"^[ ]{0,3}#{1,6}[ \t].*$", re.MULTILINE)
 _LOCATING_WORDS = 4
-"""Number of a snippet's first words by which it is found in the body, if they are on one line."""
+"""The number of leading words used to locate a snippet in the body, if they are on one line."""
 _MAX_PASSAGES = 8
 _MAX_PLACES = 400
 
@@ -125,8 +125,8 @@ _MAX_PLACES = 400
 class Snippet(NamedTuple):
     """A passage, or a one-line snippet of one, and the headings above it.
 
-    ``is_cut`` is whether a passage begins within a sentence, and ``place`` the position in the body
-    where it begins.
+    ``is_cut`` is whether a passage begins within a sentence, and ``place`` its start position in
+    the body.
     """
 
     text: str
@@ -144,7 +144,7 @@ def make_snippet(
 ) -> Snippet:
     """Return a snippet of about 240 characters, starting at the sentence with the query's words.
 
-    Items of a list, rows of a table and lines of code are separate units. Errors as for
+    List items, table rows and lines of code are separate units. Raises the errors of
     ``Analyzer.terms``.
     """
     passage = best_passage(body, passages, query, analyzer, nearest)
@@ -162,10 +162,10 @@ def best_passage(
     analyzer: Analyzer,
     near: int | None,
 ) -> Snippet:
-    """Return the whole text of the passage that fits a query best.
+    """Return the whole text of the passage that matches a query best.
 
-    This is the one of the numbered ``passages`` with the most of the query's terms; if none has
-    any, the one with the number ``near``, which is the nearest by vector, else the first.
+    It is the passage among ``passages`` with most of the query's terms; if none has any, passage
+    ``near``, which is the nearest by vector, or else the first.
     """
     candidates = [passage for _, passage in passages] or split_passages(body)[:1]
     nearest = next((passage for number, passage in passages if number == near), None)
@@ -185,9 +185,9 @@ def best_passage(
 
 
 def _find_words(body: str, snippet: str, start: int) -> int:
-    """Return the position after ``start`` of the first words of a snippet, else ``start``.
+    """Return the position after ``start`` of a snippet's first words, or ``start`` if not found.
 
-    A snippet has other blanks than the body, so as few words are searched as necessary.
+    Snippets normalize white space, so as few words as necessary are searched.
     """
     words = snippet.removeprefix("… ").split(" ", _LOCATING_WORDS)
     for count in (_LOCATING_WORDS, 2, 1):
@@ -198,7 +198,7 @@ def _find_words(body: str, snippet: str, start: int) -> int:
 
 
 def _is_within_sentence(body: str, position: int) -> bool:
-    """Return whether the text before a place continues there: no line or sentence ends."""
+    """Return whether a position is within a sentence: not after the end of a line or sentence."""
     before = body[max(0, position - _MAX_LENGTH) : position].rstrip(" \t")
     if not before or before.endswith("\n"):
         return False
@@ -212,7 +212,7 @@ def _query_terms(query: Query) -> frozenset[str]:
 def _preselect(
     body: str, passages: list[Passage], query: Query, nearest: Passage | None
 ) -> list[Passage]:
-    """Preselect passages to analyze: of many, those with the most beginnings of words."""
+    """Select the passages to analyze: if there are many, the ones with most beginnings of words."""
     if len(passages) <= _MAX_PASSAGES:
         return passages
     hint = query.hint()
@@ -232,7 +232,7 @@ def _without_headings(body: str, passage: Passage) -> str:
 def _best_units(units: Sequence[TextUnit], query_terms: frozenset[str], analyzer: Analyzer) -> str:
     """Return the text of the adjacent units that contain the most distinct terms.
 
-    Units of nothing but links count only if no other one contains a term.
+    Units of only links count only if no other unit contains a term.
     """
     prose = [unit for unit in units if not _LINKS.fullmatch(unit.text)]
     if prose and len(prose) < len(units):
@@ -273,7 +273,7 @@ def _matched_terms(text: str, query_terms: frozenset[str], analyzer: Analyzer) -
 
 
 def _join(units: Sequence[TextUnit], last: int) -> str:
-    """Join units on one line; after the required ones, only sentences are appended."""
+    """Join units on one line; after the required ones, append only sentences."""
     text = ""
     continues = False
     previous: TextUnit | None = None
@@ -331,7 +331,7 @@ def _densest(hits: Sequence[_TermSpan]) -> tuple[int, int]:
 
 
 def _find_unspaced(text: str, query_terms: frozenset[str]) -> list[_TermSpan]:
-    """Return the places of terms in a text without spaces between words."""
+    """Return the positions of terms in a text without spaces between words."""
     lowered = text.lower()
     if len(lowered) != len(text):
         return []

@@ -1,8 +1,8 @@
-"""Check which memories are superseded, expired or not yet valid, now or at a moment.
+"""Check which memories are superseded, expired or not yet valid at a given time.
 
-A memory is *current* unless another one that is already valid supersedes it, its ``valid_to`` is
-past, or its ``valid_from`` is in the future. Memories that are not current are kept: they are
-marked, and ranked after what replaces them.
+A memory is *current* unless a valid memory supersedes it, its ``valid_to`` is past, or its
+``valid_from`` is in the future. Memories that are not current are marked, and ranked after their
+replacements.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from memvault.vault.header_links import SUPERSEDED_BY, SUPERSEDES, referenced_na
 from memvault.vault.names import name_key, name_keys
 
 _VALIDITY_KEYS = frozenset(("valid_from", "valid_to", SUPERSEDED_BY))
-"""Header keys that can by themselves make a memory not current."""
+"""Header keys that can make a memory not current."""
 _MAX_NAMES = 2_000
-"""The maximum number of names that are queried; for more, every superseding memory is read."""
+"""The maximum number of names to query; for more, every superseding memory is read."""
 _MAX_CHAIN = 50
 _MAX_CLAIMS = 50
-"""How many memories that claim to supersede the same one are checked, newest first."""
+"""The maximum number of memories checked that claim to supersede the same one, newest first."""
 
 
 class ValidatedMemory(NamedTuple):
@@ -42,7 +42,7 @@ class ValidatedMemory(NamedTuple):
 def check(view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime) -> list[Validity]:
     """Return the validity of memories at a moment, in the same order.
 
-    Each is checked within its own vault, with one query for each vault.
+    Each is checked within its own vault, with one query per vault.
     """
     names_by_vault: dict[str, set[str]] = {}
     for entry in entries:
@@ -72,7 +72,7 @@ def check(view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime
 
 
 class _Replacements:
-    """The memories that replace others in one view at a moment; each name is looked up once."""
+    """The superseding memories in one view at a moment; each name is looked up once."""
 
     def __init__(self, view: View, moment: datetime) -> None:
         self._view = view
@@ -83,7 +83,7 @@ class _Replacements:
     def last(
         self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
     ) -> MemoryRecord | None:
-        """Return what replaces a memory now: the last one in the chain of replacements.
+        """Return the current replacement of a memory: the last one in the chain.
 
         ``claims`` maps names to the memories that supersede them.
         """
@@ -123,8 +123,8 @@ class _Replacements:
     def _replaces(self, record: MemoryRecord, entry: MemoryRecord | Memory) -> bool:
         """Return whether a memory's header supersedes exactly the given one.
 
-        A name shared by several memories means those that are older than the one that contains it.
-        Of two memories that supersede each other the newer one wins.
+        A name shared by several memories refers to memories older than the one that contains it. If
+        two memories supersede each other, the newer one wins.
         """
         if record.path == entry.path:
             return False
@@ -163,12 +163,12 @@ def reorder(
     only_current: bool,
     fits: Callable[[int], bool],
 ) -> list[ValidatedMemory]:
-    """Move memories that are not current after their replacement and the first current one.
+    """Move outdated memories after their replacement and the first current one.
 
-    ``scored`` are the results, best first; ``validities`` has an entry for each, and for the
-    memories that replace them unless they are missing. A replacement takes the place of the result
-    that it replaces, even if it was not found itself, provided that it is ``allowed``. If the first
-    current result does not fit the query (``fits``), outdated ones that are better stay before it.
+    ``scored`` are the results, best first; ``validities`` has an entry for each, and for their
+    replacements unless they are missing. A replacement takes the position of the replaced result,
+    even if it was not found itself, provided that it is ``allowed``. If the first current result
+    does not fit the query (``fits``), better outdated ones stay before it.
     """
     results = {entry.uid: ValidatedMemory(entry, validities[entry.uid]) for entry in scored}
     positions = {uid: position for position, uid in enumerate(results)}

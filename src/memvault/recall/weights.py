@@ -16,15 +16,15 @@ _VECTOR_PARTS = ("static", "transformer")
 
 
 class RankingConstants(NamedTuple):
-    """Constants that were measured, not fitted; the weights hold only together with them.
+    """Measured constants, which were not fitted; the weights are valid only together with them.
 
     Retrieval:
 
     - ``keyword_weight``: weight of keyword scores when hits of both kinds are combined.
     - ``cosine_spread``, ``soft_match_spread``: minimum ranges for scaling values to 0..1.
       Smaller differences mean little: 0.01 must not become the full scale.
-    - ``min_similarity``: minimum similarity of a memory that only vectors find, unless it is
-      likely to answer the query.
+    - ``min_similarity``: minimum similarity of a memory found only by vectors, unless it is likely
+      to answer the query.
     - ``min_date_proximity``: minimum proximity of a memory to the requested days.
 
     Scores:
@@ -37,16 +37,16 @@ class RankingConstants(NamedTuple):
 
     Duplicates:
 
-    - ``duplicate_overlap``: share of common terms from which two memories are duplicates.
+    - ``duplicate_overlap``: minimum share of common terms of duplicates.
     - ``duplicate_factor``: factor on the score of a memory that repeats a better one.
     - ``equal_score``: minimum score, as a share of the best, from which the newest duplicate
       represents all of them.
 
     Newer memories about the same subject:
 
-    - ``newer_similarity``: minimum similarity. With less, the newer one came first even where two
-      memories only share a field.
-    - ``shared_words``: minimum share of the shorter one's words that the other one has as well.
+    - ``newer_similarity``: minimum similarity. With a lower value, the newer one came first
+      even if two memories only share a field.
+    - ``shared_words``: minimum share of the shorter one's words that the other one also has.
     - ``newer_score``: minimum score of the newer one, as a share of the older one's.
     - ``newer_size``: maximum size of both files, in bytes. Longer memories, such as sessions and
       dialogues, share a subject without replacing each other.
@@ -56,7 +56,7 @@ class RankingConstants(NamedTuple):
 
     Probabilities:
 
-    - ``deficit_weight``: how much a score of 0, where the best has 1, subtracts from the logit.
+    - ``deficit_weight``: how much a score of 0 subtracts from the logit if the best score is 1.
     - ``min_on_date``: minimum for a memory of exactly the days that a query asks for.
     - ``max_other_number``: maximum for a memory that lacks a number of the query.
     """
@@ -85,7 +85,7 @@ class RankingConstants(NamedTuple):
 
 
 class RankingWeights(NamedTuple):
-    """Weights of the parts of a score and of the features of a match probability.
+    """Weights of score parts and of the features of the match probability.
 
     ``bias`` is the constant term of the probability's logit.
     """
@@ -108,9 +108,10 @@ def constants() -> RankingConstants:
 
 @cache
 def weights_by_signal() -> Mapping[str, RankingWeights]:
-    """Return the fitted weights by the kind of vectors.
+    """Return the fitted weights by kind of vectors.
 
-    These are none, static, transformer or tokens; or multilingual, of that model of the package.
+    Kinds are none, static, transformer, tokens, and multilingual for the package's multilingual
+    model.
     """
     return {name: RankingWeights(**fit) for name, fit in _data()["fits"].items()}
 

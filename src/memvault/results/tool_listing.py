@@ -6,14 +6,17 @@ from memvault.results.shared import Listing, ToolResult
 
 
 class ToolEntry(TypedDict):
-    """A tool in a listing; a vault's own tool has a file, and runs only if ``trusted``."""
+    """A tool in a listing; a vault's own tool has a file, and runs only if ``trusted``.
+
+    With a token budget it may have only its name.
+    """
 
     name: str
-    title: str
-    description: str
+    title: NotRequired[str]
+    description: NotRequired[str]
     inputSchema: NotRequired[dict[str, Any]]
     outputSchema: NotRequired[dict[str, Any]]
-    annotations: dict[str, Any]
+    annotations: NotRequired[dict[str, Any]]
     filePath: NotRequired[str]
     trusted: NotRequired[bool]
 

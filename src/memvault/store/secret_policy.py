@@ -154,8 +154,12 @@ def secret_warning(path: str, secrets: Sequence[Secret]) -> str:
     """Return a warning about secrets that were written."""
     return (
         f"{path} now contains a secret: {_describe_secrets(secrets)}; store it elsewhere and "
-        "revoke it if others can read the vault or its history; to allow it, set secrets: allowed "
-        "in the header"
+        "revoke it if others can read the vault or its history; to allow it, "
+        + (
+            "set secrets: allowed in the header"
+            if path.endswith(".md")
+            else "add gitleaks:allow in a comment on its line"
+        )
     )
 
 

@@ -107,7 +107,7 @@ def consolidate_memories(
     becomes a procedure. If the wording differs, it takes three episodes. Proposals quote their
     episodes. A later episode supersedes the facts that it contradicts; other contradictions are
     only reported, once per subject. Facts with the same meaning are merged. Memories that are
-    unimportant, old and were never returned on this machine by recall, show, load or context are
+    unimportant, old and were never returned on this machine by a tool are
     archived: they stay files, and recall still finds them. With `--apply`, the result lists the
     memories written.
     """

@@ -320,9 +320,10 @@ def delete_search(call: Call, name: _NAME) -> SavedSearchResult:
 
     saved = call.settings.searches.get(name)
     if saved is None:
-        saved_names = ", ".join(sorted(call.settings.searches)) or "none"
+        saved_names = ", ".join(sorted(call.settings.searches))
         raise NotFound(
-            f"There is no saved search {name!r}", f"the saved searches are {saved_names}"
+            f"There is no saved search {name!r}",
+            f"the saved searches are {saved_names}" if saved_names else "no searches are saved",
         )
     saved_searches.save(call.store, name, None)
     return {**_search(name, saved)}

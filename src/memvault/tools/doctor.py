@@ -65,7 +65,7 @@ def vault_doctor(
 
     Each finding has a code, a severity, a file, and what `--fix` would do. All fixes of
     memories are one change that `memvault undo` reverts. Files are only deleted permanently if
-    `--only` lists the code. The command exits with 1 if an error remains.
+    `--only` lists the code. In a shell the exit code is 1 if an error remains.
     """
     from memvault.doctor import doctor
 
@@ -98,7 +98,7 @@ def vault_review(
 
     A conflict is a memory that git sync kept as two files; a duplicate has the text of another,
     or most of its phrases; outdated memories are superseded or expired. Proposals come from
-    consolidate, findings from doctor.
+    `memvault consolidate`, findings from `memvault doctor`.
     """
     from memvault.insights import review
 

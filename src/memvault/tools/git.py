@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memvault.call import Call
 from memvault.errors import Refused
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.render import Result, Template
 from memvault.tools.core.shared_args import Confirm, token_to_confirm
 
 if TYPE_CHECKING:
@@ -69,11 +70,20 @@ def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
     memory whose text both sides changed is kept as two files that refer to each other in
     conflict_with; a file that one side deleted and the other changed is kept. This uses the
     network. Programs that a repository new to this machine would make git run must be
-    confirmed, as for git init.
+    confirmed, as for `memvault git init`.
     """
     from memvault.git.sync import sync
 
     return sync(call, partial(_require_confirmation, call, confirm, "git sync"))
+
+
+def _with_marks(result: Result) -> Result:
+    """Return the result of ``git_status`` with backticks around commands, for people."""
+    todo = [
+        f"`{text}`" if text.startswith(("git ", "memvault ")) else text
+        for text in result.get("todo", ())
+    ]
+    return {**result, "todo": todo or None}
 
 
 @group.tool(
@@ -82,7 +92,8 @@ def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
     read_only=True,
     own_scope="all",
     examples=("memvault git status", "memvault git status --json"),
-    view="""{branch}  {remote}  {url}
+    view=Template(
+        """{branch}  {remote}  {url}
            {ahead:commit|commits} to push  {behind:commit|commits} to pull  \
             {changed:file|files} to commit
            in progress: {underWay}
@@ -91,11 +102,14 @@ def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
 
         {repository:|The vault is not in a git repository}
            to do: {todo:each}""",
+        _with_marks,
+    ),
 )
 def git_status(call: Call) -> RepositoryStatus:
     """Show the vault's state in git: branch, remote, pending changes, memories kept as two files.
 
-    Git itself is not run until a person on this machine has allowed it with git init or git sync.
+    Git itself is not run until a person on this machine has allowed it with `memvault git init` or
+    `memvault git sync`.
     """
     from memvault.git.status import repository_status
 

@@ -32,6 +32,9 @@ group = ToolGroup("skills", "Skills", place=60)
     paged_keys=("categories",),
     read_only=True,
     examples=("memvault skills categories", "memvault skills categories --json"),
+    view="""
+        *categories
+        {categoryId}  {skills:skill|skills}""",
 )
 def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> SkillCategories:
     """List the categories of skills, the first parts of their ids, with the number of skills.
@@ -55,6 +58,9 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
     paged_keys=("subcategories",),
     read_only=True,
     examples=("memvault skills subcategories ops", "memvault skills subcategories ops --json"),
+    view="""
+        *subcategories
+        {subcategoryId}  {skills:skill|skills}""",
 )
 def list_subcategories(
     call: Call,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 
 from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
-from memvault.errors import UsageError
+from memvault.errors import NotFound, UsageError
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.result_parts import page_info, paginate, without_none
@@ -246,7 +246,12 @@ def reply(
     The result has the answer's own talk id.
     """
     talks = _talks(call)
-    return {"talkId": talks.answer(talk_id, message, call.inbox)}
+    try:
+        return {"talkId": talks.answer(talk_id, message, call.inbox)}
+    except NotFound as error:
+        if call.caller.message_style != "tools":  # others cannot act as another agent
+            error.hint += "; add `--agent NAME` for those of another agent, such as user"
+        raise
 
 
 def _parse_event(word: str) -> dict[str, Any]:
@@ -464,6 +469,7 @@ def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> AgentL
         'memvault inbox push ci "Build 7 failed"',
         'memvault inbox push ci "Build 8 is fine" --agent historian',
     ),
+    view="Added the event {eventId}",
 )
 def push_service(
     call: Call,
@@ -558,7 +564,9 @@ def enter_space(
 
 
 @group.tool(
-    "space send", examples=('memvault space send "Good morning"', "memvault space send @notes.txt")
+    "space send",
+    examples=('memvault space send "Good morning"', "memvault space send @notes.txt"),
+    view="Sent the message {messageId}",
 )
 def send_message(
     call: Call,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.arguments.binding import read_input
 from memvault.arguments.parameters import Arg, CommandLineForm, normal_name
 from memvault.call import Call
 from memvault.errors import MemvaultError, to_memvault_error
+from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool, ToolGroup, command_line_form
 from memvault.tools.core.result_parts import paginate, without_none
 from memvault.tools.core.shared_args import Offset
@@ -32,47 +34,73 @@ group = ToolGroup("catalog", "Tools, including the vault's own", place=80)
     paged_keys=("tools",),
     read_only=True,
     works_without_files=True,
-    examples=("memvault tools list", "memvault tools list --json"),
+    examples=("memvault tools list", "memvault tools list memory_recall --schema"),
     view="""*tools
         {name}  {description:first}  {filePath}  {trusted:trusted|not trusted}
            {inputSchema:json}""",
 )
 def get_available_tools(
     call: Call,
+    names: Annotated[
+        list[str] | None,
+        Arg("Only these tools", positional=True, metavar="NAME", json_aliases=("name", "tool")),
+    ] = None,
     schemas: Annotated[
-        bool,
+        bool | None,
         Arg(
             "Include the schemas of their arguments",
             key="schema",
             cli_override=CommandLineForm(default=False),
         ),
-    ] = True,
+    ] = None,
     limit: Annotated[int | None, Arg("Maximum number; all by default", minimum=1)] = None,
     offset: Offset = 0,
 ) -> ToolListing:
     """List the tools of this vault: the built-in ones, and those registered in it.
 
-    trusted is true if a registered tool may run on this machine.
+    trusted is true if a registered tool may run on this machine. If the call has a token budget,
+    and neither names nor `--schema`, the list has names only; the schemas of the named tools are
+    included.
     """
-    from memvault.tools.core import available, reference, vault_tools
+    from memvault.tools.core import available, vault_tools
     from memvault.vault_tools import tool_files, trust
-
-    def described(tool: Tool) -> ToolEntry:
-        entry = reference.described(tool)
-        if not schemas:
-            entry.pop("inputSchema")
-            entry.pop("outputSchema", None)
-        return entry
 
     registered = tool_files.read_all(call.root)
     call.notes += registered.broken.values()
-    tools = [described(entry) for entry in available.builtin_tools(call.workspace, call.caller)]
-    trusted = {plugin.path for plugin in trust.trusted(call.root, registered.tools.values())}
-    for plugin in registered.tools.values():
-        file = {"filePath": plugin.path, "trusted": plugin.path in trusted}
-        tools.append({**described(vault_tools.tool_from_plugin(plugin)), **without_none(**file)})
+    builtin = available.builtin_tools(call.workspace, call.caller)
+    plugins = registered.tools.values()
+    tools = [*builtin, *map(vault_tools.tool_from_plugin, plugins)]
+    by_name = {normal_name(tool.name): tool for tool in tools}
+    for name in names or ():
+        if normal_name(name) not in by_name:
+            raise registry.unknown(name, list(by_name))
+    if names:
+        tools = [by_name[name] for name in dict.fromkeys(map(normal_name, names))]
     shown, paging = paginate(tools, limit or len(tools), offset)
-    return {"tools": list(shown), **paging}
+    if call.budget and not names and schemas is None:
+        message = "These are names only; `memvault tools list NAME` describes a tool"
+        return {"tools": [{"name": tool.name} for tool in shown], "message": message, **paging}
+    trusted = {plugin.path for plugin in trust.trusted(call.root, plugins)}
+    files = {plugin.definition.name: plugin.path for plugin in plugins}
+    return {
+        "tools": [_entry(tool, schemas is not False, files, trusted) for tool in shown],
+        **paging,
+    }
+
+
+def _entry(
+    tool: Tool, has_schema: bool, files: Mapping[str, str], trusted: Collection[str]
+) -> ToolEntry:
+    """Return the entry of a tool; ``files`` are those of the vault's tools, by name."""
+    from memvault.tools.core import reference
+
+    entry = reference.described(tool)
+    if not has_schema:
+        entry.pop("inputSchema")
+        entry.pop("outputSchema", None)
+    if tool.own_parameters is not None and (file := files.get(tool.name)):
+        entry["filePath"], entry["trusted"] = file, file in trusted
+    return entry
 
 
 @group.tool(
@@ -156,10 +184,10 @@ def call_tool(
 ) -> CalledTool:
     """Call any tool by its exact name; result is what that tool returns.
 
-    If it fails or the arguments are invalid, the result has error, a sentence, and code and hint
-    beside it. On the command line, the called tool's own result is printed.
+    If it fails or the arguments are invalid, the result has error, which is the message, and code
+    and hint next to it.
     """
-    from memvault.tools.core import invoke, registry
+    from memvault.tools.core import invoke
 
     definition = registry.find("call_tool")
     arguments = parameters or {}

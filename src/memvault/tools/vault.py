@@ -397,6 +397,7 @@ def vault_status(call: Call) -> VaultStatus:
     idempotent=True,
     own_scope="all",
     examples=("memvault reindex", "memvault reindex --quiet"),
+    view="Indexed {indexed:memory|memories} for the model {embedder}",
 )
 def vault_reindex(call: Call) -> RebuiltIndex:
     """Rebuild the index, and embed the memories without vectors with both embedders.
@@ -471,6 +472,9 @@ def model_list(call: Call) -> AvailableModels:
         "memvault model use BAAI/bge-small-en-v1.5",
         "memvault model use Xenova/ms-marco-MiniLM-L-6-v2 --for rerank",
     ),
+    view="""
+        Using {name}  version {version}  embedded {embedded:memory|memories}
+           before: {previous}""",
 )
 def model_use(
     call: Call,
@@ -488,12 +492,12 @@ def model_use(
     auto removes the setting: builtin or multilingual is then selected by the vault's languages.
 
     It is used in addition to the built-in static embeddings, which are used alone until the
-    candidate memories are embedded. With for = rerank the model becomes the cross-encoder of
+    candidate memories are embedded. With `--for rerank` the model becomes the cross-encoder of
     `memvault recall --rerank`, and nothing is embedded. The network is only used to download a
     model that is not on this machine.
 
-    Ranking weights are fitted to the built-in models. With another model, ``vectors`` in
-    ``[ranking]`` of memvault.toml sets the weight of its vectors.
+    Ranking weights are fitted to the built-in models. With another model, vectors in
+    [ranking] of memvault.toml sets the weight of its vectors.
     """
     from memvault.index.embedding import model_check
 
@@ -525,6 +529,9 @@ def model_use(
     read_only=True,
     own_scope="all",
     examples=("memvault model verify", "memvault model verify --json"),
+    view="""
+        {name} works  version {version}  {seconds:.1f} s
+           similarity of related texts {related}, of unrelated texts {unrelated}""",
 )
 def model_verify(
     call: Call,

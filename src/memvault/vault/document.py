@@ -24,8 +24,6 @@ from memvault.vault.front_matter import (
 from memvault.vault.header_yaml import TEXT_KEYS, UnreadLines
 from memvault.vault.markdown import has_conflict_markers, keep_ours, unwrapped
 
-_BLANKS = " \t\r\n"
-
 
 def etag(data: bytes) -> str:
     """Return the etag of these bytes, a hash."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import Refused, UsageError
+from memvault.tools.core.render import Template
 
 _BASH = """\
 _memvault() {
@@ -82,9 +84,31 @@ def fish(options: GlobalOptions) -> None:
     output.text(_FISH, options.json)
 
 
+def _outcome(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the result of ``completion install`` with a sentence about what was done."""
+    if "diff" in result:
+        return result
+    verb = "Uninstalled" if result["removed"] else "Installed"
+    unchanged = "is not" if result["removed"] else "is already"
+    after = "" if result["removed"] else "; it works in new shells"
+    shell = result["shell"]
+    outcome = (
+        f"{verb} the completion for {shell}{after}"
+        if result["changed"]
+        else f"The completion for {shell} {unchanged} installed"
+    )
+    return {**result, "outcome": outcome}
+
+
 @command(
     "completion install",
     ("memvault completion install bash", "memvault completion install bash --remove --yes"),
+    view=Template(
+        """{outcome}
+           {changed:each}
+        {diff:diff}""",
+        _outcome,
+    ),
     group="setup",
 )
 def install(

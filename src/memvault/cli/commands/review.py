@@ -12,6 +12,7 @@ from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import MemvaultError, Refused
 from memvault.results.vault import ReviewKind
+from memvault.tools.core.shared_args import LISTED, Limit, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,16 +41,19 @@ _KEYS = {
 def review(
     options: GlobalOptions,
     kind: Annotated[ReviewKind | None, Arg("Only items of this kind")] = None,
+    limit: Limit = LISTED,
+    offset: Offset = 0,
 ) -> dict[str, Any] | None:
     """Review pending items: conflicts, secrets, duplicates, proposals and more.
 
     Each is answered with a key, without Enter; s skips it, and q or Ctrl-C ends. `memvault undo`
-    reverts all answers together. Without a terminal, the items are listed.
+    reverts all answers together. Without a terminal, the items are listed: the first
+    50, or as `--limit` and `--offset` say.
     """
     if not options.may_ask:
         from memvault.tools.doctor import vault_review
 
-        run_command.run_function(options, vault_review, kind=kind)
+        run_command.run_function(options, vault_review, kind=kind, limit=limit, offset=offset)
         return None
     output.require_terminal()
     from memvault.insights.review import review_items

@@ -171,7 +171,8 @@ def _vaults(text: str) -> tuple[str, ...]:
     ),
     view="""{token}
 
-        It will not be shown again  {name} may {scope} {vaults} as {agent}  until {expires:day}""",
+        It will not be shown again
+           {name} may {scope} {vaults} as {agent}  until {expires:day}""",
     group="programs",
     reveals=True,
 )

@@ -72,7 +72,7 @@ def setup(
             if client.name in _IMPORTED
             else "omit `--capture`",
         )
-    context = _setup_context(options, user, remove)._replace(captures=capture or remove)
+    context = _setup_context(options, client, user, remove)._replace(captures=capture or remove)
     changes = planning.plan_edits(client.files(context), context, remove)
     diffs = [planning.diff(change) for change in changes]
     question = f"Write {f'these {len(diffs)} files' if len(diffs) > 1 else 'this file'}?"
@@ -80,7 +80,8 @@ def setup(
     agreed = bool(changes) and not dry_run and output.consent(yes, lines, question)
     if changes and agreed is False and not dry_run:
         raise Refused(
-            "Nothing was changed", "run `memvault setup PROGRAM --dry-run` to see the changes"
+            "Nothing was changed",
+            f"run `memvault setup {client.name} --dry-run` to see the changes",
         )
     written = bool(agreed)
     if written:
@@ -129,7 +130,9 @@ def _summary(title: str, result: Mapping[str, Any]) -> str:
     return f"Set up {title} ({files})\nNext: {result['next']}"
 
 
-def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupContext:
+def _setup_context(
+    options: GlobalOptions, client: Integration, user: bool, remove: bool
+) -> SetupContext:
     """Return the context of a setup: scope, folders and vault; removal needs no vault.
 
     Raises:
@@ -144,10 +147,8 @@ def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupCon
         raise Refused("There is no home folder", "set HOME to your home folder") from error
     root = Path.cwd().resolve()
     if not user and root == home.resolve():
-        raise Refused(
-            "This is your home folder, not a project",
-            "run it in a project, or for all projects with `memvault setup PROGRAM --user`",
-        )
+        hint = f"to set it up for all your projects, run `memvault setup {client.name} --user`"
+        raise Refused("This is your home folder, not a project", hint)
     vault = root if remove else options.root()
     vault_option = "" if root.is_relative_to(vault) and not user else str(vault)
     if vault_option and not user and vault.is_relative_to(root):

@@ -66,11 +66,22 @@ def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:
     """Revoke the permission of a registered tool to run on this machine."""
     from memvault.vault_tools import trust
 
-    return {"name": name, "wasTrusted": trust.revoke(options.workspace().root, name)}
+    was_trusted = trust.revoke(options.workspace().root, name)
+    if not was_trusted:
+        _find_tool_file(options, name)  # a tool whose file is gone may still have been trusted
+    return {"name": name, "wasTrusted": was_trusted}
+
+
+_TRUSTED_VAULTS = """
+    *trusted Trusted vaults: | No vaults are trusted
+       {text}"""
 
 
 @command(
-    "vaults trust", ("memvault vaults trust .", "memvault vaults trust ~/notes"), group="setup"
+    "vaults trust",
+    ("memvault vaults trust .", "memvault vaults trust ~/notes"),
+    view=_TRUSTED_VAULTS,
+    group="setup",
 )
 def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     """Trust a vault of another user, so that commands in it use it.
@@ -87,6 +98,7 @@ def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
 @command(
     "vaults untrust",
     ("memvault vaults untrust .", "memvault vaults untrust ~/notes"),
+    view=_TRUSTED_VAULTS,
     group="setup",
 )
 def untrust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
@@ -114,7 +126,7 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     if tool_name in registered.broken:
         raise Refused(registered.broken[tool_name], "fix the file")
     if registry.lookup(name):
-        raise UsageError(f"{name} is a built-in tool, which does not need to be trusted", "run it")
+        raise UsageError(f"{name} is a built-in tool, which needs no trust", "run it")
     names = ", ".join(entry.definition.name for entry in registered.tools.values())
     raise NotFound(
         f"No tool {name!r} is registered in this vault",
@@ -143,13 +155,16 @@ def _require_consent(yes: bool, name: str, summary: dict[str, Any]) -> None:
     Raises:
         Refused: there is no terminal, or the answer is no.
     """
-    texts = {k: ", ".join(v) if isinstance(v, list) else v for k, v in summary.items()}
-    lines = [f"{key}: {value}" for key, value in texts.items()]
+    lines = [
+        f"{name} would run here: {summary['command']}",
+        *(f"   until {path} changes" for path in summary["covers"]),
+        *(f"   not covered: {path}" for path in summary["notCovered"]),
+    ]
     agreed = output.consent(yes, lines, "Allow it to run here with your permissions?")
     if agreed is None:
         raise Refused(
             f"Running {summary['command']} for {name} needs your consent at a terminal",
-            f"run `memvault tools trust {name}` at a terminal",
+            f"run `memvault tools trust {name}` at a terminal",  # no agent is told of `--yes`
         )
     if not agreed:
-        raise Refused(f"{name} is not trusted", "nothing was changed")
+        raise Refused(f"{name} is not trusted", "answer y to trust it")

@@ -182,6 +182,9 @@ def names(_: GlobalOptions) -> dict[str, Any]:
 @command(
     "vaults default",
     ("memvault vaults default work,home", "memvault vaults default"),
+    view="""
+        *default Recall also searches: | Recall searches no vault but the current one
+           {text}""",
     group="setup",
 )
 def default(

@@ -158,7 +158,7 @@ def _from_folder(kind: ModelKind, folder: Path) -> LoadedModel:
     missing = [name for name in _REQUIRED_FILES if not (folder / name).is_file()]
     if missing:
         raise EmbedderError(
-            f"{folder} is not a model's folder: it has no {', '.join(missing)}",
+            f"{folder} is not a model folder: it has no {', '.join(missing)}",
             "export the model with optimum-cli or copy its files from the model's page",
         )
     version = _fingerprint(folder)

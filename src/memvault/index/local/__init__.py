@@ -2,9 +2,10 @@
 
 ``local_index`` refreshes the index and returns a ``snapshot`` of one commit. ``folder_diff``
 compares the vault's folder with the ``manifest``, and ``index_writer`` writes the differences;
-``file_analysis`` computes their rows, for many files in the processes of ``analysis_pool``.
+``file_analysis`` computes the rows, using several processes (``analysis_pool``) for many files.
 ``overlay`` reads files that cannot be indexed now. ``index_files`` opens, locks and replaces the
-index's files, and ``backend`` says where keyword index and static vectors are stored.
+index's files, and ``backend`` defines where the keyword index and static vectors are
+stored.
 
 ``static_vectors`` computes the static vectors, ``transformer_model`` chooses the transformer,
 ``transformer_vectors`` searches its vectors, and ``transformer_writer`` adds vectors in the order

@@ -96,7 +96,7 @@ class EmbeddingSchedule(NamedTuple):
         return len(self.static.pending(opened.manifest)) if opened else 0
 
     def pending_transformer(self) -> int:
-        """Return how many memories lack transformer vectors or any vectors."""
+        """Return how many memories lack transformer vectors, or vectors of both kinds."""
         return self.pending_static() + len({part.uid for part in self._pending_parts(frozenset())})
 
     def is_complete(self) -> bool:

@@ -165,11 +165,21 @@ class IndexFiles:
             self.close()
             raise StorageError(
                 f"The index cannot be written: {error.strerror or error}",
-                "recall works without it, but more slowly",
+                f"{self._remedy(error)}; recall works without it, but more slowly",
             ) from error
         finally:
             if taken:
                 self._lock.release()
+
+    def _remedy(self, error: OSError) -> str:
+        """Return what makes the index's folder writable after an error."""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return "free some disk space"
+        if error.errno in (errno.EACCES, errno.EPERM):
+            return f"check the permissions of {error.filename or self._root}"
+        if error.errno == errno.EROFS:
+            return "set MEMVAULT_CACHE to a writable folder"
+        return f"check {error.filename or self._root}"
 
     def write_problem(self) -> str:
         """Return why the index's folder is not writable; empty if it is.

@@ -82,7 +82,7 @@ def decode_subwords(counts: bytes, tokens: bytes) -> tuple[array[int], array[int
 
 
 def leading_part(memory: Memory, most: int) -> Memory:
-    """Return a memory with at most so many characters of complete lines of its body.
+    """Return a memory with the leading lines of its body, up to ``most`` characters.
 
     The rest of a longer memory is not indexed. 0 means no limit.
     """

@@ -90,6 +90,6 @@ class LocalVectorStore(NamedTuple):
         also: Set[int],  # noqa: ARG002  # all rows are scored
         among: Set[int] | None,  # noqa: ARG002  # all rows are scored
     ) -> ScoredPassages:
-        """Return all passages with their cosines to a query, which is fast enough."""
+        """Return all passages with their cosines to a query, since a full scan is fast."""
         rows, (uids, hashes) = self.file.load()
         return ScoredPassages(uids, hashes, rows.cosines(query))

@@ -2,9 +2,9 @@
 
 ``rows-N.i8`` contains the vectors (``UnitRows``), unless their dimension is 0, and each column
 file, such as ``hashes-N.u64``, one number per vector. ``tokens-N.bin`` contains the codes of each
-text's tokens (``embedding.token_vectors``), if the embedder has any; a column says how many belong
-to each text. All files only grow; bytes past the counts in ``card.json`` are ignored. ``replace``
-writes files with the next ``N`` and then the card that refers to them.
+text's tokens (``embedding.token_vectors``), if the embedder supports them; a column has the number
+of codes per text. All files only grow; bytes past the counts in ``card.json`` are ignored.
+``replace`` writes files with the next ``N`` and then the card that refers to them.
 
 The card has checksums of the counted bytes, so a process killed while appending loses only the new
 rows. It also has the states of the files as written, so unchanged files are not read again to
@@ -301,7 +301,7 @@ class VectorFile:
         last_uid: int = 0,
         tokens: Codes | None = None,
     ) -> None:
-        """Append rows and token codes after the counted ones, and count them."""
+        """Append rows and token codes, and update the card's counts."""
         self._write(UnitRows.encode(rows), columns, tokens)
         self.card = self.card._replace(last_uid=last_uid)
         self.write_card()

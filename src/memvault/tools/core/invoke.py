@@ -105,7 +105,8 @@ class ToolOutcome:
     """A tool's result, and the events in it.
 
     As a context manager it returns the events to their queue on exit, unless ``acknowledge`` was
-    called because the caller has the result. ``changed`` is a sentence on the changed files.
+    called because the caller has the result. ``changed`` is a sentence on the changed files, and
+    ``conceal`` hides in a note what the caller may not see.
     """
 
     def __init__(
@@ -114,15 +115,17 @@ class ToolOutcome:
         delivery: EventDelivery,
         budget: int = 0,
         changed: str = "",
+        conceal: Callable[[str], str] = str,
     ) -> None:
+        self._conceal = conceal
         self.result = result
         self.delivery = delivery
         self.budget = budget
         self.changed = changed
 
     def acknowledge(self) -> list[str]:
-        """Acknowledge the events and return notes about failures."""
-        return self.delivery.acknowledge()
+        """Acknowledge the events and return notes about failures, as the caller may see them."""
+        return [*map(self._conceal, self.delivery.acknowledge())]
 
     def __enter__(self) -> ToolOutcome:
         return self
@@ -276,7 +279,7 @@ def _call(
         except MemvaultError as error:
             if tool is not None:
                 error.is_flat = tool.flat_failures
-            if how.caller.message_style == "tools":
+            if how.caller.message_style != "shell":
                 from memvault.tools.core import messages
 
                 messages.render_error(error, tool, how.caller)
@@ -389,24 +392,32 @@ def _run(
     with _failures_noted(call_context, late):
         shown = _presented(call_context, tool, bound, result, how)
     result = shown
+    conceal = partial(_concealed, call_context)
     if late:
-        from memvault.secrets.detector import BUILTIN
-
-        notes = [*result.get("warnings", ()), *late]
-        result["warnings"] = (
-            notes if how.caller.secrets == "shown" else [*map(BUILTIN.masked, notes)]
-        )
+        result["warnings"] = [*map(conceal, [*result.get("warnings", ()), *late])]
     if warnings and how.is_nested:
         result["warnings"] = [*warnings, *result.get("warnings", ())]  # for the outer call
     changed = call_context.change_set.summary(when="")
-    return ToolOutcome(result, call_context.delivery, call_context.budget, changed)
+    return ToolOutcome(result, call_context.delivery, call_context.budget, changed, conceal)
+
+
+def _concealed(call_context: Call, note: str) -> str:
+    """Return a note without paths and secrets that the caller may not see.
+
+    It uses no settings of the vault, whose failure may be what the note reports.
+    """
+    if call_context.caller.secrets == "shown":
+        return call_context.hide_paths(note)
+    from memvault.secrets.detector import BUILTIN
+
+    return BUILTIN.masked(call_context.hide_paths(note))
 
 
 def _worded(
     result: dict[str, Any], notes: list[str], tool: Tool, caller: Caller
 ) -> tuple[dict[str, Any], list[str]]:
     """Return a result and its notes with messages in the caller's style."""
-    if caller.message_style != "tools":
+    if caller.message_style == "shell":
         return result, notes
     from memvault.tools.core import messages
 

@@ -1,9 +1,10 @@
 """Rendering of messages and descriptions for callers that have tools, not a shell.
 
 Messages contain commands, options and arguments in backticks, as typed in a shell. For callers
-over MCP, in Python and of ``call``, these become tool names and JSON keys::
+over MCP and in Python, these become tool names and JSON keys. ``memvault call`` is typed in a
+shell with JSON arguments, so its messages keep the commands::
 
-    `memvault undo --list`    `memory_undo list=true`
+    `memvault undo --list`    `memory_undo(list=true)`
     `--as-of`                 `asOf`
     `MEMORY`                  `memId`
 
@@ -33,8 +34,10 @@ _PART = lazy_pattern(r"(?:'[^']*'|\"[^\"]*\"|[^ '\"])+")
 _PLACEHOLDER = lazy_pattern(r"[A-Z][A-Z-]*(?:\.\.\.)?")
 _FOR_PEOPLE = ("model_use",)
 """Tools whose commands stay in messages, because a person decides about them."""
-_TEXTS = ("message", "hint", "error", "warnings", "todo")
+_TEXTS = ("message", "hint", "error", "warnings")
 """The keys of a result that hold messages: one, a list, or an object of them."""
+_COMMANDS = "todo"
+"""The key of a result that holds a list of commands, without backticks."""
 
 
 def render(text: str, tool: Tool | None, caller: Caller) -> str:
@@ -62,7 +65,9 @@ def render(text: str, tool: Tool | None, caller: Caller) -> str:
         if rest and not arguments:
             return str(match[0])
         tools.insert(0, command)
-        return f"`{' '.join([command.name, *arguments])}`"
+        if caller.message_style == "keys":
+            return str(match[0])
+        return f"`{command.name}({', '.join(arguments)})`" if arguments else f"`{command.name}`"
 
     return _SPAN.sub(replacement, text)
 
@@ -134,6 +139,9 @@ def render_result(result: Mapping[str, Any], tool: Tool | None, caller: Caller) 
     rendered: Any = dict(result)
     for path in paths:
         rendered = _at(rendered, path.split("."), lambda text: render(text, tool, caller))
+    if _COMMANDS in rendered and not is_output:
+        commands = (f"`{text}`" for text in rendered[_COMMANDS])
+        rendered[_COMMANDS] = [render(text, tool, caller)[1:-1] for text in commands]
     return dict(rendered)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memvault.arguments.binding import LENIENCIES
 from memvault.arguments.parameters import Parameter, input_schema, property_schema
@@ -61,32 +61,47 @@ def _worded_schema(schema: Mapping[str, Any], worded: Callable[[str], str]) -> d
 
 
 def schema_document() -> dict[str, Any]:
-    """Return the schemas of all tools, and the schema of failures, which they share."""
-    failure = {
+    """Return the schemas of all tools, of their failures, and of those of ``call_tool``."""
+    text = {"type": "string"}
+    error = {
         "type": "object",
-        "properties": {
-            "success": {"const": False},
-            "error": {
-                "type": "object",
-                "properties": {
-                    "code": {"type": "string"},
-                    "message": {"type": "string"},
-                    "hint": {"type": "string"},
-                },
-                "required": ["code", "message"],
-            },
-        },
-        "required": ["success", "error"],
+        "properties": {"code": text, "message": text, "hint": text},
+        "required": ["code", "message"],
     }
+    failed = {"success": {"const": False}}
     return {
         "version": SCHEMA_VERSION,
-        "failure": failure,
+        "failure": {
+            "type": "object",
+            "properties": {**failed, "error": error},
+            "required": ["success", "error"],
+        },
+        "callToolFailure": {
+            "type": "object",
+            "properties": {**failed, "error": text, "code": text, "hint": text},
+            "required": ["success", "error", "code"],
+        },
         "tools": [described(tool) for tool in registry.all_tools()],
     }
 
 
-def markdown() -> str:
-    """Return the reference page of all tools."""
+class ShellForm(Protocol):
+    """A command: the parameters and the examples of a tool in a shell."""
+
+    @property
+    def shell_parameters(self) -> tuple[Parameter, ...]:
+        """The parameters of the command."""
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """Command lines for the help."""
+
+
+def markdown(find_command: Callable[[str], ShellForm | None] = registry.lookup) -> str:
+    """Return the reference page of all tools.
+
+    ``find_command`` returns the command of some words, which may be another one than the tool's.
+    """
     lines = [
         "# Tools",
         "",
@@ -102,13 +117,16 @@ def markdown() -> str:
         "",
         "A result has `success`, the keys listed for its tool, of which those with `?` are",
         "optional, and optionally `warnings`, a list of texts, and `vault`, the name of the vault",
-        "if a memory was named as `NAME:MEMORY`. [The schema](tools.schema.json) describes them.",
+        "if a memory was named as `NAME:MEMORY`. A failure has `success: false` and `error` with",
+        "`code`, `message` and `hint`; for `call_tool`, `error` is the message, with `code` and",
+        "`hint` next to it. [The schema](tools.schema.json) describes them.",
         "",
     ]
     lines += _leniencies()
     for tool in registry.all_tools():
-        lines += [*_section(tool), *_result_table(tool)]
-        lines += ["```console", *(f"$ {line}" for line in tool.examples), "```", ""]
+        command = find_command(tool.command) or tool
+        lines += [*_section(tool, command), *_result_table(tool)]
+        lines += ["```console", *(f"$ {line}" for line in command.examples), "```", ""]
     return "\n".join(lines)
 
 
@@ -130,11 +148,11 @@ def _leniencies() -> list[str]:
     ]
 
 
-def _section(tool: Tool) -> list[str]:
+def _section(tool: Tool, command: ShellForm) -> list[str]:
     lines = [f"## `memvault {tool.command}` · `{tool.name}`", "", tool.doc, ""]
     parameters = tool.parameters
-    if tool.shell_parameters not in (parameters, (*parameters, registry.OPEN)):
-        return [*lines, *_in_json(parameters), *_on_the_command_line(tool)]
+    if command.shell_parameters not in (parameters, (*parameters, registry.OPEN)):
+        return [*lines, *_in_json(parameters), *_on_the_command_line(command)]
     if parameters:
         lines += ["| argument | on the command line | type | |", "|---|---|---|---|"]
         for parameter in parameters:
@@ -190,10 +208,10 @@ def _in_json(parameters: tuple[Parameter, ...]) -> list[str]:
     return [*lines, ""]
 
 
-def _on_the_command_line(tool: Tool) -> list[str]:
+def _on_the_command_line(command: ShellForm) -> list[str]:
     """Return the table of command-line arguments, where these differ from those in JSON."""
     lines = ["| on the command line | |", "|---|---|"]
-    for parameter in tool.shell_parameters:
+    for parameter in command.shell_parameters:
         _, notes = _describe(parameter, "Required")
         lines.append(f"| `{_spelling(parameter)}` | {notes} |")
     return [*lines, ""]

@@ -45,7 +45,7 @@ def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str
 MEMORY_NAMES = "memory id or its beginning, path, or exact title"
 MEMORY_HELP = f"M{MEMORY_NAMES[1:]}"
 TYPE_HELP = "Such as design-decision (see `memvault types`)"
-MEMORY_ALIASES = ("memId", "id", "memoryId", "filePath", "path", "title", "name")
+MEMORY_ALIASES = ("memory", "memId", "id", "memoryId", "filePath", "path", "title", "name")
 TYPE_ALIASES = ("type", "kind", "category")
 TAG_ALIASES = ("tag", "labels")
 CONTENT_ALIASES = ("content", "text", "value", "body")
@@ -63,7 +63,9 @@ THRESHOLD_ARG = Arg("", minimum=0, maximum=1, json_aliases=THRESHOLD_ALIASES)
 MemoryRef = Annotated[
     str, MEMORY_ARG._replace(key="memId", json_aliases=(*MEMORY_ALIASES, "query"))
 ]
-Content = Annotated[str, CONTENT_ARG._replace(cli_optional=True)]
+Content = Annotated[
+    str, CONTENT_ARG._replace(cli_optional=True, json_aliases=(*CONTENT_ALIASES, "memory"))
+]
 MessageText = Annotated[str, MESSAGE_ARG]
 TypeName = Annotated[
     str | None, Arg(TYPE_HELP, flag="--type", completes="type", json_aliases=TYPE_ALIASES)
