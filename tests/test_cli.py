@@ -626,6 +626,8 @@ def test_cli_refuses_memory_without_text(notes: Path) -> None:
 
 def test_cli_call_hints_at_commands(notes: Path, run: Run) -> None:
     """`memvault call` is typed in a shell, so its hints have commands and JSON keys."""
-    assert run("call", "nope").json["error"]["hint"] == "`memvault tools list` lists them"
+    assert (
+        run("call", "nope").json["error"]["hint"] == "run `memvault tools list` to list all tools"
+    )
     error = run("call", "memory_load", "{}").json["error"]
     assert "needs `memId` or `query`" in error["message"]

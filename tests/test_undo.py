@@ -382,7 +382,7 @@ def test_empty_trash_is_reported(run: Run, vault: Vault) -> None:
         assert run("trash", "empty", *words) == (0, "The trash is empty\n", "")
     remember(vault, title="A", content="One.")
     vault.call("memory_forget", query="A", confirm=True)
-    assert "Nothing in the trash" in run("trash", "empty", "--older", "30d").out
+    assert "The trash has no memories" in run("trash", "empty", "--older", "30d").out
 
 
 @pytest.mark.promise("R8")

@@ -71,12 +71,12 @@ group = ToolGroup("historian", "Remember and recall", place=10)
 
 _DEFAULT_LIMIT = 10
 _MAX_LIMIT = 1_000
-"""The most results of one recall; each is read and gets a snippet."""
+"""The maximum number of results of one recall; each is read to get a snippet."""
 _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
 
 
 def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result whose memories have a ``place``, ``PATH:LINE`` as editors open it."""
+    """Return a result whose memories have a ``place``, ``PATH:LINE`` in editors' syntax."""
     memories = [
         {**entry, "place": f"{entry['filePath']}:{entry['line']}"} if "line" in entry else entry
         for entry in result["memories"]
@@ -237,7 +237,7 @@ def memory_recall(
     if include and not query.strip():
         raise UsageError("`--include` needs a query", "pass a query")
     if is_all and query.strip():
-        raise UsageError("A query and `--all` cannot be combined", "leave out one of them")
+        raise UsageError("A query and `--all` cannot be combined", "omit one of them")
     result_budget = ResultBudget.of(call, brief, budget)
     selection = VaultSelection.of(call, vaults or ())
     if is_all or (as_of_time is None and not query.strip() and search_filters != Filters()):
@@ -246,7 +246,7 @@ def memory_recall(
         )
     if not query.strip():
         raise UsageError(
-            "The query is empty", "give search words or a filter, or list all memories with `--all`"
+            "The query is empty", "pass search words or a filter, or list all memories with `--all`"
         )
     request = RecallRequest(
         query,
@@ -277,9 +277,7 @@ def memory_recall(
     warn_unknown_filters(
         call, tags_in(query) if mode == "tag" else search_filters, selection.engine
     )
-    advice = (
-        "a lower threshold" if threshold else "leaving out strict" if strict else "fewer filters"
-    )
+    advice = "a lower threshold" if threshold else "omit strict" if strict else "fewer filters"
     return {**result, "message": f"No memory found; try other words or {advice}"}
 
 
@@ -340,7 +338,7 @@ def _list_all(
 def _own_data(
     call: Call, query: str, include: list[str] | None, limit: int, full: bool
 ) -> list[RecalledEntry] | None:
-    """Return what is found of an agent's own state, or None if none was requested."""
+    """Return matching entries of the agent's own state, or None if none were requested."""
     if not include:
         return None
     from memvault.tools.core import agent_state
@@ -466,11 +464,11 @@ def memory_remember(
 
 
 def _plan_retyping(call: Call, memory: Memory, kind: str) -> Retyping | None:
-    """Plan the changes of other memories if a type moves a memory; None if it stays.
+    """Plan changes to other memories if a type moves a memory; None if it stays.
 
     Raises:
         Refused: the folder of the type is ignored or leads through a link, or a memory with a link
-            to this one cannot be changed.
+        to this one cannot be changed.
     """
     from memvault.memories import rename
 
@@ -484,7 +482,7 @@ def _plan_retyping(call: Call, memory: Memory, kind: str) -> Retyping | None:
 
 _MAX_FORGOTTEN = 1_000
 _DEFAULT_THRESHOLD = 0.25
-"""Default threshold, that of fair results, so that loosely related memories stay."""
+"""Default threshold: that of a fair match, so that loosely related memories are not forgotten."""
 
 
 @group.tool(
@@ -601,20 +599,19 @@ def memory_forget(
 ) -> ForgottenMemories:
     """Forget memories: preview them, and move them to the trash once confirmed.
 
-    A token is valid only for the files shown, in their current state.
-    `memvault restore` brings forgotten files back.
+    A token is valid only for the files shown, in their current state. `memvault restore` brings
+    forgotten files back.
 
-    A title that several memories share means all of them, or those of the given type. Quotes
-    around the query and words such as "everything about" are dropped, unless they are part of a
-    title.
-    An empty query with a filter selects all memories that pass it.
+    A title that several memories share selects all of them, or only those with the given type.
+    Quotes around the query and words such as "everything about" are dropped, unless they are part
+    of a title. An empty query with a filter selects all memories that pass it.
     """
     from memvault.memories import delete
     from memvault.recall.answer import memory_candidate
 
     search_filters = filters(memory_type, None, None, None, expression)
     if not query.strip() and not (expression or "").strip():
-        raise UsageError("The query is empty", "give a query or a filter")
+        raise UsageError("The query is empty", "pass a query or a filter")
     selected = delete.candidates(
         call.engine, call.store, query, search_filters, threshold, _MAX_FORGOTTEN, call.notes
     )

@@ -1,4 +1,4 @@
-"""Filters and dates from the arguments of tools."""
+"""Parse the filters and dates in tools' arguments."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def filters(
     expression: str | None,
     also: Filters | None = None,
 ) -> Filters:
-    """Create filters from a tool's arguments, and those of its query.
+    """Create filters from a tool's arguments, combined with the filters of its query.
 
     Raises:
-        UsageError: If ``since`` or ``until`` is not a date.
+        UsageError: ``since`` or ``until`` is not a date.
     """
     from memvault.recall.filters import Filters
 
@@ -34,7 +34,7 @@ def filters(
         tags=tuple(
             part
             for tag in tags or ()
-            # A file may have a tag with a comma.
+            # A tag in a file may contain a comma.
             for part in (split_tags(tag) if " #" in tag or "\n" in tag else [tag])
             if part.strip()
         ),
@@ -46,7 +46,7 @@ def filters(
 
 
 def warn_unknown_filters(call: Call, chosen: Filters, engine: RecallEngine | None = None) -> None:
-    """Add notes on types and tags of the filters that no memory has, for empty results."""
+    """Add notes about types and tags in the filters that no memory has, after an empty result."""
     if any(
         part.memory_type or part.types or part.tags or part.folders for part in chosen.required()
     ):
@@ -67,7 +67,7 @@ def parse_date_argument(text: str | None, name: str, end: bool) -> datetime | No
     """Parse a date argument to the first moment of that date, or with ``end`` the last.
 
     Raises:
-        UsageError: If it is not a date.
+        UsageError: it is not a date.
     """
     from memvault.recall import dates
 
@@ -78,6 +78,6 @@ def parse_date_argument(text: str | None, name: str, end: bool) -> datetime | No
         shown = text if len(text) <= 60 else f"{text[:60]}..."
         raise UsageError(
             f"{name} must be a date, a time, an age, or words for one, not {shown!r}",
-            "write 2026-01-31, 2026-01-31T12:00:00Z, 2026-W05, 7d, 12h, 2w, or such as 'last week'",
+            "use 2026-01-31, 2026-01-31T12:00:00Z, 2026-W05, 7d, 12h, 2w, or 'last week'",
         )
     return moment

@@ -19,13 +19,13 @@ Confirm = Annotated[
 
 
 def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str) -> str:
-    """Return the token that confirms an action on some items, or "" if it is confirmed already.
+    """Return the token to confirm an action on some items, or "" if it is already confirmed.
 
-    ``items`` are texts that identify them; they should include the items' state, so that the
-    token changes with it. ``what`` describes them. With a token, the caller returns a preview.
+    ``items`` are strings that identify them; they should include the items' state, so the token
+    changes with it. ``what`` describes them. If a token is returned, return a preview.
 
     Raises:
-        Conflict: If the given token is another one.
+        Conflict: the given token is a different one.
     """
     import hashlib
 
@@ -116,10 +116,10 @@ Offset = Annotated[
 
 
 def require_text(text: str | None, name: str, hint: str) -> str:
-    """Return an optional text without surrounding whitespace, or an empty text if it is None.
+    """Return an optional text without surrounding whitespace, or an empty text for None.
 
     Raises:
-        UsageError: If it was given but is empty, for example from an unset shell variable.
+        UsageError: it was given but is empty, for example from an unset shell variable.
     """
     if text is not None and not text.strip():
         raise UsageError(f"{name} is empty", hint)
