@@ -133,7 +133,7 @@ class PendingCall:
         )
 
     def note_wait(self) -> None:
-        """Record that the tool begins to wait, so that ``cancel`` wakes it."""
+        """Record that the tool begins to wait, so ``cancel`` can wake it."""
         with self._state:
             self._has_waited = True
 

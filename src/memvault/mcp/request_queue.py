@@ -180,10 +180,10 @@ async def run_with_slots(
 ) -> Answer:
     """Run work in an executor, and release its slots when it has ended.
 
-    Before, ``charge`` is called on the event loop with the processor seconds that it took. With
+    Before that, ``charge`` is called on the event loop with the processor seconds used. With
     ``on_wait``, work that begins to wait calls it in its thread, and frees the last slot. If the
-    task is cancelled it does not wait for the thread, but the slots stay taken until the work ends.
-    Work that has not started by then never starts.
+    task is cancelled, it does not wait for the thread, but the slots stay taken until the work
+    ends. Work that has not started by then never starts.
     """
     loop, context = asyncio.get_running_loop(), copy_context()
 

@@ -62,9 +62,9 @@ def serve(root: Path, caller: Caller, offer: ToolSelection) -> int:
     models to run only if ``caller.may_run_programs``.
     """
     workspace = Workspace(root, calls.report_progress, long_lived=True)
-    # Every call reports the same error; loaded now, so that deleting the vault later is detected.
+    # Every call reports the same error.
     with contextlib.suppress(MemvaultError):
-        _ = workspace.settings  # loaded now, so that a vault deleted later is noticed
+        _ = workspace.settings  # Loaded now, so that deleting the vault later is detected.
     try:
         with stdio.claimed_stdio() as (read, written):
             return asyncio.run(McpServer(workspace, caller, offer).run(read, written))

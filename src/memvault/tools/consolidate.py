@@ -104,11 +104,11 @@ def consolidate_memories(
     """Consolidate episodes: propose facts and procedures for repeated statements and actions.
 
     A statement in several episodes becomes a fact; a sequence of actions that mostly succeeded
-    becomes a procedure. If the wording differs, it takes three episodes. Proposals quote their
+    becomes a procedure. If the wording differs, three episodes are required. Proposals quote their
     episodes. A later episode supersedes the facts that it contradicts; other contradictions are
-    only reported, once per subject. Facts with the same meaning are merged. Memories that are
-    unimportant, old and were never returned on this machine by a tool are
-    archived: they stay files, and recall still finds them. With `--apply`, the result lists the
+    only reported, once per subject. Facts with the same meaning are merged. Unimportant old
+    memories that no tool on this machine has ever returned are archived: their files stay, and
+    recall still finds them. With `--apply`, the result lists the
     memories written.
     """
     if not apply:

@@ -188,8 +188,8 @@ def call_tool(
 ) -> CalledTool:
     """Call any tool by its exact name; result is what that tool returns.
 
-    If it fails or the arguments are invalid, the result has error, which is the message, and code
-    and hint next to it.
+    If it fails or the arguments are invalid, the result has a message in error, and also code
+    and hint.
     """
     from memvault.tools.core import invoke
 

@@ -1,7 +1,7 @@
-"""The data of the pages, with secrets masked as for agents.
+"""Read the data for the pages, with secrets masked as for agents.
 
-The vault is open twice, each time with its own connections: once for searches and reading, and
-once for slow work such as the map, so that searches need not wait.
+The vault is opened twice with separate connections: once for searches and reading, and once for
+slow work such as the map, so searches need not wait.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MOST = 30
 _MAX_NODES = 20_000
 _MAX_REVIEWED = 200
 _SLOW_TOOLS = (vault_review, vault_stats, memory_orphans, tag_list)
-"""Tools that read every memory."""
+"""The tools that read every memory."""
 
 
 class ReadMemory(NamedTuple):
@@ -163,9 +163,9 @@ class WebSession:
         return self._review[1]
 
     def on_view(self, work: Callable[[Call, View], Result], slow: bool = False) -> Result:
-        """Run a function with a reader's call and a view of the index.
+        """Call a function with a reader's call and a view of the index.
 
-        It is run again if the view becomes stale.
+        It is called again if the view becomes stale.
         """
         with self._reading(slow) as call:
             return call.engine.on_view(lambda view: work(call, view))

@@ -104,9 +104,9 @@ _WRAPPER = 20
 class ToolOutcome:
     """A tool's result, and the events in it.
 
-    As a context manager it returns the events to their queue on exit, unless ``acknowledge`` was
-    called because the caller has the result. ``changed`` is a sentence on the changed files, and
-    ``conceal`` hides in a note what the caller may not see.
+    As a context manager, it returns the events to their queue on exit, unless ``acknowledge`` was
+    called after the caller received the result. ``changed`` is a sentence about the changed files,
+    and ``conceal`` removes secrets and paths from a note if the caller may not see them.
     """
 
     def __init__(
@@ -405,7 +405,7 @@ def _run(
 def _concealed(call_context: Call, note: str) -> str:
     """Return a note without paths and secrets that the caller may not see.
 
-    It uses no settings of the vault, whose failure may be what the note reports.
+    It does not use the vault's settings, since the note may report that they are invalid.
     """
     if call_context.caller.secrets == "shown":
         return call_context.hide_paths(note)

@@ -1,4 +1,4 @@
-"""Rendering of messages and descriptions for callers that have tools, not a shell.
+"""Rewrite messages and descriptions for callers that have tools, not a shell.
 
 Messages contain commands, options and arguments in backticks, as typed in a shell. For callers
 over MCP and in Python, these become tool names and JSON keys. ``memvault call`` is typed in a
