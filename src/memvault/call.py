@@ -295,7 +295,7 @@ class Call:
         from memvault.agents.messages.inbox import Inbox
         from memvault.agents.plans.planned_inbox import PlannedInbox
 
-        if self.caller.scope == "read":  # a read-only caller does not write events of plans either
+        if self.caller.scope == "read":  # A read-only caller cannot write events of plans either.
             return Inbox(self.root, self.address, only_reads=True)
         return PlannedInbox(self.plans)
 

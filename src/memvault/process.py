@@ -223,7 +223,7 @@ class _Child:
         return True
 
     def _transfer(self, pipe: IO[bytes], buffer: bytearray | None) -> bool:
-        """Read what is available, or write what fits, and return whether more may follow."""
+        """Read the available data, or write as much as fits; return whether more may follow."""
         if buffer is None:
             with contextlib.suppress(OSError):  # A program may ignore its input.
                 self._left = self._left[pipe.write(self._left) or 0 :]

@@ -45,7 +45,7 @@ def _is_looked_at() -> bool:
 
 _OVERVIEW = {
     "Find and read": (
-        ("recall QUESTION", "Find the memories that answer, best first"),
+        ("recall QUESTION", "Find the memories that answer a question, best first"),
         ("browse", "Find, read and edit in a full-screen view"),
         ("show MEMORY", "Read a whole memory"),
         ("list", "List memories, newest change first"),

@@ -97,7 +97,7 @@ def candidates(
 def _topic(query: str) -> tuple[str, bool]:
     """Return a query without quotes and framing words, and whether it had framing words."""
     bare = query.strip(_AROUND)
-    if _QUOTE.search(bare):  # the query contains a quoted phrase and is not one as a whole
+    if _QUOTE.search(bare):  # The query contains a quoted phrase but is not entirely quoted.
         bare = query.strip()
     framing = _FRAMING.match(bare)
     if framing is None or not framing[1] or not set(framing[1].lower().split()) <= _FRAMING_WORDS:

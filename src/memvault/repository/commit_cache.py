@@ -1,4 +1,4 @@
-"""Cache when git changed a vault's files, in SQLite; its errors are raised as OSError."""
+"""Cache the commit times of a vault's files in SQLite; its errors are raised as OSError."""
 
 from __future__ import annotations
 

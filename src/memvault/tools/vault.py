@@ -340,7 +340,7 @@ def _for_people(result: Result) -> Result:
 
 
 def _minute(moment: str) -> str:
-    """Return the minute of a moment in the user's time zone."""
+    """Return a time in the user's time zone, to the minute."""
     return clock.local(moment, len("2026-01-31T00:00:00"))[:-3]
 
 

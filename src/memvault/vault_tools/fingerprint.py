@@ -1,4 +1,4 @@
-"""Fingerprint a vault's tools: compute a digest of the files that trust in a tool covers.
+"""Fingerprint a vault's tools: compute a digest of the files covered by trust in a tool.
 
 A tool runs in ``tools/``. Its fingerprint covers its own file, every other file below ``tools/``
 except the definitions of other tools, and the vault's files in its command.
