@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 from conftest import Run, child, examples, index_of, titles, without_rights, write
 from index_contract import IndexContract, local
 from memvault import Vault, open_vault
+from memvault.errors import StorageError
 from memvault.files.lock import FileLock
 from memvault.files.plain_files import stamp_of
 from memvault.index.federated import FederatedIndex
@@ -29,6 +31,7 @@ from memvault.index.folder import delete_abandoned, prepare_folder
 from memvault.index.keyword.bm25f import KeywordDocument
 from memvault.index.keyword.keyword_index import KeywordIndex
 from memvault.index.local.index_files import INDEX
+from memvault.index.local.local_index import LocalIndex
 from memvault.index.protocol import COMPLETE, Index, KeywordQuery, SearchIndex
 from memvault.workspace import Workspace
 
@@ -377,3 +380,20 @@ class TestFederatedIndex(IndexContract):
         write(empty, "memvault.toml", "version = 1\n")
         with local(empty) as other, local(root) as index:
             yield FederatedIndex({"empty": lambda: other, "own": lambda: index})
+
+
+def test_index_error_says_what_to_do(filled: Path) -> None:
+    """The error for an index that cannot be written names the cause and what to do about it."""
+    workspace = Workspace(filled)
+    index = workspace.index
+    assert isinstance(index, LocalIndex)
+    for number, advice in (
+        (errno.ENOSPC, "free some disk space"),
+        (errno.EACCES, "check the permissions of caches"),
+        (errno.EROFS, "set MEMVAULT_CACHE"),
+    ):
+        with pytest.raises(StorageError) as caught, index.files.locked(0.0):
+            raise OSError(number, os.strerror(number), "caches")
+        assert os.strerror(number) in caught.value.message
+        assert advice in caught.value.hint
+    workspace.close()

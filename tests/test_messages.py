@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import write
 from memvault.call import LOCAL
 from memvault.command_table import COMMANDS
 from memvault.errors import Verbatim
@@ -102,12 +103,21 @@ def test_messages_render_replaces_commands_with_tools(text: str, rendered: str) 
 
 
 def test_messages_render_keeps_commands_for_callers_in_a_shell() -> None:
-    """`memvault call` is typed in a shell, so its messages have commands, with JSON keys beside."""
+    """`memvault call` is typed in a shell, so its messages have commands and JSON keys."""
     text = "`memvault list --limit 5` and `--keep-changed` of `memvault undo`, or `MEMORY`"
     shown = messages.render(
         text, registry.find("memory_show"), LOCAL._replace(message_style="keys")
     )
     assert shown == "`memvault list --limit 5` and `--keep-changed` of `memvault undo`, or `memId`"
+
+
+def test_messages_render_leaves_file_names_unchanged(folder: Path) -> None:
+    """A command in the name of a file is data, also between spaces; one in the hint is rendered."""
+    for name in ("`memvault undo`.md", "notes/a `memvault undo --list` b c.md"):
+        write(folder, name, "x\n")
+        said = f"{name} cannot be read: `memvault list` shows all, also the other {name}, and more"
+        shown = messages.render(said, None, LOCAL, folder)
+        assert shown == said.replace("`memvault list`", "`memory_list`")
 
 
 def test_messages_render_leaves_custom_tool_output_unchanged() -> None:

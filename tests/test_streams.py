@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -192,6 +193,7 @@ def test_interactive_programs_write_after_buffered_output(notes: Path, tmp_path:
 
 PROGRESS = """
 import sys
+import time
 from memvault.__main__ import main
 from memvault.cli import output
 output._PROGRESS_DELAY = 0
@@ -222,3 +224,35 @@ def test_progress_bar_leaves_redirected_output_alone(notes: Path, option: str) -
     assert b"Indexing" in shown
     assert b"wombats-are-nocturnal-abc123" in output
     assert b"Wombats" not in shown
+
+
+FROZEN = """
+import os, signal, sys, threading, time
+from memvault.cli.shutdown import exit_process, run_guarded
+def run():
+    fill = threading.Thread(target=lambda: sys.__stderr__.write("x" * 10_000_000), daemon=True)
+    fill.start()
+    time.sleep(0.5)
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+    finally:
+        print("Task exception was never retrieved", file=sys.stderr)
+    return 0
+exit_process(run_guarded(run))
+"""
+"""A program that reports an error while a thread waits for a terminal that nobody reads."""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
+def test_termination_ends_process_whose_terminal_is_frozen() -> None:
+    """A terminated process ends although its terminal accepts no more messages."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, [sys.executable, "-c", FROZEN])
+    began = time.monotonic()
+    ended, status = os.waitpid(child, 0)
+    seconds = time.monotonic() - began
+    os.close(terminal)
+    assert (ended, os.waitstatus_to_exitcode(status)) == (child, 143)
+    assert seconds < 8  # cleanup may take 10 seconds

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Self
 
+MAX_RESULTS = 1_000
+"""The most results of one search, each of which is read."""
 FALLBACK_TYPE = "context"
 EPISODE, FACT, PROCEDURE = "episode", "fact", "procedure"
 """The types of memories whose recalls are counted."""

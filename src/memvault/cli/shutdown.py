@@ -60,17 +60,33 @@ class Terminated(BaseException):
 class OrderedStderr:
     """Standard error that flushes standard output before each write.
 
-    A reader of both, such as ``2>&1 | less``, gets everything in the order of writing.
-    ``output_error`` is the first error in such a flush, which loses the pending output; messages
-    are still written.
+    A reader of both, such as ``2>&1 | less``, gets everything in the order in which it was
+    written. ``output_error`` is the first error of standard output in such a flush, which loses
+    what was to be written; messages are written all the same. After a termination signal a write
+    that a frozen terminal does not accept is abandoned, and so are those that follow.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
         self.output_error: OSError | None = None
+        self._is_stuck = False
 
     def write(self, text: str) -> int:
         """Flush standard output, then write a text."""
+        self._limited(lambda: self._write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._limited(self.stream.flush)
+
+    def _limited(self, work: Callable[[], object]) -> None:
+        if not _received:
+            work()
+        elif not self._is_stuck:
+            self._is_stuck = not finishes(work, _OUTPUT_TIMEOUT)
+
+    def _write(self, text: str) -> None:
         if sys.stdout is not None:
             try:
                 sys.stdout.flush()
@@ -78,7 +94,7 @@ class OrderedStderr:
                 self.output_error = self.output_error or error
             except ValueError:  # It is closed.
                 pass
-        return self.stream.write(text)
+        self.stream.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write texts with ``write``."""
@@ -150,14 +166,27 @@ def exit_process(code: int) -> None:
     if _is_watched() or _has_threads(is_terminated):
         return
     if is_terminated:
-        import threading
-
-        finishing = threading.Thread(target=_finish, daemon=True)
-        finishing.start()
-        finishing.join(_OUTPUT_TIMEOUT)
+        finishes(_finish, _OUTPUT_TIMEOUT)
     elif not _finish():  # Python reports it.
         return
     os._exit(code)
+
+
+def finishes(work: Callable[[], object], seconds: float) -> bool:
+    """Run a function in a thread that is abandoned after some seconds; return whether it ended.
+
+    Errors of the output are dropped.
+    """
+    import threading
+
+    def run() -> None:
+        with contextlib.suppress(OSError, ValueError):
+            work()
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    worker.join(seconds)
+    return not worker.is_alive()
 
 
 def _finish() -> bool:

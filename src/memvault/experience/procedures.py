@@ -218,7 +218,7 @@ def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
         is_free = lock.acquire(0.0)
     lock.release()
     if not is_free:
-        engine.list_records(filters)  # indexes most changes before the lock is acquired
+        engine.list_records(filters)  # Index most changes before acquiring the lock.
     with engine.fresh_under(lock):
         records = engine.list_records(filters)
         records.sort(key=lambda entry: (entry.created, entry.path), reverse=True)

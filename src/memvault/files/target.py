@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from memvault.errors import Refused
-from memvault.files import atomic
+from memvault.files import atomic, temporary_files
 from memvault.files.user_folders import is_owned
 
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
@@ -159,7 +159,7 @@ class TargetFolder:
         if before is not None and not stat.S_ISREG(before.st_mode):
             raise _not_replaceable(self.path / name, before)
         mode = _FILE_MODE & (before.st_mode if before is not None else _FILE_MODE)
-        temporary = atomic.temporary_name(name)
+        temporary = temporary_files.temporary_name(name)
         nameless = self._open_nameless(mode)
         descriptor = nameless
         if descriptor is None:
@@ -268,8 +268,8 @@ def target_file(path: Path, force: bool, mark: bytes = b"") -> Iterator[BinaryIO
         StorageError: the file cannot be written; an older file is unchanged.
     """
     with atomic.map_os_errors(path), open_folder(path.parent) as folder:
-        atomic.remove_stale_temp_files(path.parent, only_own=True)
-        message = f"{path} already exists" + (", and memvault did not create it" if mark else "")
+        temporary_files.remove_stale_temp_files(path.parent, only_own=True)
+        message = f"{path} is there already" + (", and memvault did not create it" if mark else "")
         taken = Refused(message, "choose another name, or `--force` to replace it")
         before = folder.status(path.name)
         if before is not None and stat.S_ISREG(before.st_mode) and not force:
@@ -303,7 +303,7 @@ def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFile
             if folder.names() and not (mark and folder.own_file(mark, 0) is not None):
                 raise Refused(f"{path} already exists and is not empty", "`--force` writes into it")
         # A killed export may leave a file there.
-        atomic.sweep_below(path, only_own=True)
+        temporary_files.sweep_below(path, only_own=True)
         files = TargetFiles(folder)
         try:
             yield files

@@ -8,4 +8,4 @@ other content, and ``setup`` reads and writes the files.
 from memvault.integrations.programs import PROGRAMS
 
 NAMES = tuple(PROGRAMS)
-"""The programs with an integration."""
+"""The names of the programs with an integration."""

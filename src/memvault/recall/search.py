@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
@@ -11,7 +10,7 @@ from memvault import clock
 from memvault.index.protocol import StaleView, View
 from memvault.index.text.analyzer import analyzer, query_analyzer
 from memvault.index.text.passages import split_passages
-from memvault.model import Memory, Passage, is_example
+from memvault.model import MAX_RESULTS, Memory, Passage, is_example
 from memvault.recall import features, ranking, snippets, validity
 from memvault.recall.answer import (
     RELEVANT,
@@ -59,7 +58,9 @@ class Search:
         ignore_phrases: bool = False,
     ) -> None:
         self._view = view
-        self._request = request = request._replace(filters=request.filters.on(view))
+        self._request = request = request._replace(
+            filters=request.filters.on(view), limit=min(request.limit, MAX_RESULTS)
+        )
         self._settings = settings if request.diverse else settings.replace(diversity=False)
         self._now = request.as_of or clock.now()
         text = plain(request.query)
@@ -178,7 +179,7 @@ class Search:
             replaced_by = (entry.replaced_by for entry in self._validities.values())
             replacements = {record.uid for record in replaced_by if record is not None}
             results = _demote_repeats(results, replacements.union(newer.values()), next_score)
-        return [result for _, result in islice(results, min(request.limit, sys.maxsize))]
+        return [result for _, result in islice(results, request.limit)]
 
     def _probability(self, scored: Sequence[ScoredMemory]) -> Callable[[int], float]:
         """Return a function that computes the match probability of a compared memory by uid."""

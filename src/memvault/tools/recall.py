@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.model import FALLBACK_TYPE
+from memvault.model import FALLBACK_TYPE, MAX_RESULTS
 from memvault.tools.core.filter_arguments import (
     filters,
     parse_date_argument,
@@ -34,8 +34,8 @@ from memvault.tools.core.shared_args import (
     LIMIT_ALIASES,
     LISTED,
     MEMORY_ARG,
-    QUERY_ALIASES,
     QUERY_FILTERS,
+    QUERY_LINE_ARG,
     THRESHOLD_ARG,
     TYPE_ALIASES,
     TYPE_HELP,
@@ -70,8 +70,6 @@ if TYPE_CHECKING:
 group = ToolGroup("historian", "Remember and recall", place=10)
 
 _DEFAULT_LIMIT = 10
-_MAX_LIMIT = 1_000
-"""The maximum number of results of one recall; each is read to get a snippet."""
 _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
 
 
@@ -134,14 +132,10 @@ def memory_recall(
     call: Call,
     query: Annotated[
         str,
-        Arg(
-            'Search query; "quoted words" must occur exactly, '
+        QUERY_LINE_ARG._replace(
+            help='Search query; "quoted words" must occur exactly, '
             f"unless a long question only mentions them; {QUERY_FILTERS}; "
-            "filters alone list the newest memories",
-            positional=True,
-            join_words=True,
-            completes="query",
-            json_aliases=QUERY_ALIASES,
+            "filters alone list the newest memories"
         ),
     ] = "",
     memory_type: TypeName = None,
@@ -149,7 +143,7 @@ def memory_recall(
     limit: Annotated[
         int | None,
         Arg(
-            f"Maximum results; {LISTED} with `--all`, {_MAX_LIMIT:,} for a query",
+            f"Maximum results; {LISTED} with `--all`, {MAX_RESULTS:,} for a query",
             minimum=1,
             default=_DEFAULT_LIMIT,
             json_aliases=LIMIT_ALIASES,
@@ -251,7 +245,7 @@ def memory_recall(
     request = RecallRequest(
         query,
         mode,
-        min(offset + (limit or _DEFAULT_LIMIT), _MAX_LIMIT),
+        offset + (limit or _DEFAULT_LIMIT),
         search_filters,
         threshold,
         explain,
@@ -480,7 +474,6 @@ def _plan_retyping(call: Call, memory: Memory, kind: str) -> Retyping | None:
     )
 
 
-_MAX_FORGOTTEN = 1_000
 _DEFAULT_THRESHOLD = 0.25
 """Default threshold: that of a fair match, so that loosely related memories are not forgotten."""
 
@@ -613,13 +606,13 @@ def memory_forget(
     if not query.strip() and not (expression or "").strip():
         raise UsageError("The query is empty", "pass a query or a filter")
     selected = delete.candidates(
-        call.engine, call.store, query, search_filters, threshold, _MAX_FORGOTTEN, call.notes
+        call.engine, call.store, query, search_filters, threshold, MAX_RESULTS, call.notes
     )
     if not selected:
         warn_unknown_filters(call, search_filters)
     nothing = f"No memory matches well enough (threshold {threshold:g}); nothing to forget"
-    if len(selected) == _MAX_FORGOTTEN:
-        call.notes.append(f"at most {_MAX_FORGOTTEN:,} are selected; forget again for the others")
+    if len(selected) == MAX_RESULTS:
+        call.notes.append(f"at most {MAX_RESULTS:,} are selected; forget again for the others")
     items = [f"{entry.memory.path}\0{entry.memory.etag}" for entry in selected]
     if token := token_to_confirm(confirm, items, "the files found now"):
         standings = call.engine.validities([entry.memory for entry in selected])

@@ -171,9 +171,13 @@ class MemoryBrowser(App[BrowsedMemory]):
             ended.set()
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show the progress of indexing; called in the session's thread."""
+        """Show how far the index is; called in the thread of the session.
+
+        It does not wait: when the program ends, the screen shows nothing anymore.
+        """
         share = f"{100 * done // total} %" if what == IN_BYTES and total else ""
-        self.call_from_thread(self._show_status, f"{what} {share or f'{done:,} of {total:,}'}")
+        with contextlib.suppress(RuntimeError):  # the event loop has ended
+            self.call_later(self._show_status, f"{what} {share or f'{done:,} of {total:,}'}")
 
     @property
     def chosen(self) -> BrowsedMemory | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from memvault.cli.shutdown import termination_requested
+from memvault.cli.shutdown import finishes, termination_requested
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -39,9 +38,6 @@ def ending(base: type[Driver]) -> type[Driver]:
             if not termination_requested():
                 work()
             elif not self._is_stuck:
-                worker = threading.Thread(target=work, daemon=True)
-                worker.start()
-                worker.join(_SECONDS)
-                self._is_stuck = worker.is_alive()
+                self._is_stuck = not finishes(work, _SECONDS)
 
     return EndingDriver

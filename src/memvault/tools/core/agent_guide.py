@@ -47,7 +47,8 @@ _COMPOUND = (
 _FORGET = (
     "**Forget after the preview.** The first {memory_forget} deletes nothing: it lists the "
     "memories to delete and returns a token. Check the list, then call it again with the token. "
-    "Forgotten files go to the trash; {memory_restore} restores them. {memory_undo} reverts your last change "
+    "Forgotten files go to the trash; {memory_restore} restores them. {memory_undo} reverts "
+    "your last change "
     "of any kind."
 )
 _RULES = (_RECALL, _COMPOUND, _FORGET)

@@ -1,8 +1,8 @@
 """Fit a result into a token budget: cut its lists or text, and shorten other long values.
 
-A tool declares the lists or the text of its result that may be long with ``pages``. They are cut
-after the last entry or line that fits, and ``next`` is the offset of the rest. All other values are
-shortened, with a warning that lists their keys.
+A tool names the lists or the text of its result that may be long in ``paged_keys``. They are cut
+after the entries or the lines that fit, and ``next`` is the offset of the rest. All other values
+are shortened, with a warning that names them.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def keep_bounds(_: str, start: int, end: int) -> tuple[int, int]:
 class PageRequest(NamedTuple):
     """The requested part of a result, and the keys under which the result may be long.
 
-    ``offset`` is the number of entries or characters to skip; ``newest_last`` lists are cut at
-    their beginning; ``around`` adjusts the bounds of a text. With ``continues``, a call with
-    ``next`` as its offset returns the rest; ``rest`` describes another way to get it.
+    ``offset`` is the number of entries or characters skipped; ``newest_last`` lists are cut at
+    their beginning. With ``continues``, a call with ``next`` as its offset returns the rest;
+    ``continuation_hint`` describes another way to get it.
     """
 
     keys: tuple[str, ...]
@@ -65,20 +65,27 @@ class PageRequest(NamedTuple):
 
 def count(value: Any) -> int:
     """Return the number of tokens of a value as JSON."""
+    return _count_tokens(sanitize.safe_json(value))
+
+
+def _count_tokens(text: str) -> int:
     from memvault.index.embedding import tokenizer
 
-    text = sanitize.safe_json(value)
     try:
         return tokenizer.count_tokens(text)
     except MemvaultError:  # Without the tokenizer, return too little rather than fail.
         return len(text.encode("utf-8", "replace")) // 2
 
 
+def cost(value: Any, room: int) -> int:
+    """Return the number of tokens of a value as JSON; a text that is far too long has too many."""
+    text = sanitize.safe_json(value)
+    return room + 1 if len(text) > room * MAX_CHARACTERS else _count_tokens(text)
+
+
 def fits(value: Any, room: int) -> bool:
     """Return whether a value as JSON fits into ``room`` tokens and the limit of characters."""
-    if len(sanitize.safe_json(value)) > room * MAX_CHARACTERS:
-        return False
-    return count(value) <= room
+    return cost(value, room) <= room
 
 
 def prefix_length(text: str, room: int) -> int:
@@ -104,9 +111,10 @@ def skip(
     length: int,
     adjust_cut: AdjustCut = keep_bounds,
 ) -> tuple[dict[str, Any], int]:
-    """Return a result from an offset on, and that offset, which ``around`` may adjust.
+    """Return a result without what precedes an offset, and that offset.
 
-    A text is limited to the given length; ``length`` 0 means the rest.
+    A text has the given length only; ``length`` 0 means the rest. ``adjust_cut`` may move the
+    offset of a text.
     """
     present = [key for key in keys if key in result]
     if not present:

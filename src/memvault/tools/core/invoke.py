@@ -282,7 +282,7 @@ def _call(
             if how.caller.message_style != "shell":
                 from memvault.tools.core import messages
 
-                messages.render_error(error, tool, how.caller)
+                messages.render_error(error, tool, how.caller, workspace.root)
             raise
 
 
@@ -381,7 +381,7 @@ def _run(
             autocommit(call_context)
         with _failures_noted(call_context, notes):
             notes += call_context.all_notes()
-    result, notes = _worded({"success": True, **values}, notes, tool, how.caller)
+    result, notes = _worded({"success": True, **values}, notes, tool, call_context)
     warnings = list(dict.fromkeys(notes))
     if warnings and not how.is_nested:
         result["warnings"] = truncate_warnings(warnings)
@@ -415,16 +415,17 @@ def _concealed(call_context: Call, note: str) -> str:
 
 
 def _worded(
-    result: dict[str, Any], notes: list[str], tool: Tool, caller: Caller
+    result: dict[str, Any], notes: list[str], tool: Tool, call_context: Call
 ) -> tuple[dict[str, Any], list[str]]:
     """Return a result and its notes with messages in the caller's style."""
+    caller, root = call_context.caller, call_context.root
     if caller.message_style == "shell":
         return result, notes
     from memvault.tools.core import messages
 
     return (
-        messages.render_result(result, tool, caller),
-        [messages.render(note, tool, caller) for note in notes],
+        messages.render_result(result, tool, caller, root),
+        [messages.render(note, tool, caller, root) for note in notes],
     )
 
 

@@ -14,8 +14,10 @@ results of a vault's own tools.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from memvault.arguments.parameters import Parameter, normal_key
@@ -32,6 +34,9 @@ _SPAN = lazy_pattern(
 """Matches a quoted name, which is skipped, or a span in backticks."""
 _PART = lazy_pattern(r"(?:'[^']*'|\"[^\"]*\"|[^ '\"])+")
 _PLACEHOLDER = lazy_pattern(r"[A-Z][A-Z-]*(?:\.\.\.)?")
+_WORD = lazy_pattern(r"\S+")
+_MAX_NAME_WORDS = 12
+"""Words of a file's name before and behind a span in it that are compared with the vault."""
 _FOR_PEOPLE = ("model_use",)
 """Tools whose commands stay in messages, because they are for people."""
 _TEXTS = ("message", "hint", "error", "warnings")
@@ -40,11 +45,12 @@ _COMMANDS = "todo"
 """The key of a result that holds a list of commands, without backticks."""
 
 
-def render(text: str, tool: Tool | None, caller: Caller) -> str:
-    """Return a message with commands, options and arguments replaced by tools and keys.
+def render(text: str, tool: Tool | None, caller: Caller, root: Path | None = None) -> str:
+    """Return a message with tools and keys in place of commands, options and arguments.
 
-    An option or argument outside a command belongs to the last tool in the message, or to ``tool``.
-    A command without a tool for the caller stays, and so does a ``Verbatim``.
+    An option or argument outside of a command belongs to the last tool in the message, or to
+    ``tool``. A command that is not a tool of the caller is unchanged, and so are a ``Verbatim`` and
+    the name of a file in the vault at ``root``.
     """
     if "`" not in text or isinstance(text, Verbatim):
         return text
@@ -52,7 +58,7 @@ def render(text: str, tool: Tool | None, caller: Caller) -> str:
 
     def replacement(match: Any) -> str:
         span: str | None = match["span"]
-        if span is None:
+        if span is None or (root is not None and _is_in_file_name(text, match.span(), root)):
             return str(match[0])
         parts = _PART.findall(span)
         if parts[:1] != ["memvault"]:
@@ -70,6 +76,21 @@ def render(text: str, tool: Tool | None, caller: Caller) -> str:
         return f"`{command.name}({', '.join(arguments)})`" if arguments else f"`{command.name}`"
 
     return _SPAN.sub(replacement, text)
+
+
+def _is_in_file_name(text: str, span: tuple[int, int], root: Path) -> bool:
+    """Return whether a span of a text is a part of the path of a file in the vault."""
+    before, behind = text[: span[0]], text[span[1] :]
+    starts = [match.start() for match in _WORD.finditer(before)][-_MAX_NAME_WORDS:]
+    if not before or before[-1].isspace():
+        starts.append(span[0])
+    ends = [match.end() for match in _WORD.finditer(behind)][:_MAX_NAME_WORDS]
+    return any(
+        os.path.lexists(f"{root}/{before[start:]}{text[slice(*span)]}{behind[:end]}")
+        for start in starts
+        for word_end in ends
+        for end in {word_end, len(behind[:word_end].rstrip(",;:."))}
+    )
 
 
 def _split_command(parts: list[str], caller: Caller) -> tuple[Tool | None, list[str]]:
@@ -129,8 +150,10 @@ def describe(text: str, name: str) -> str:
     return render(text, registry.find(name), LOCAL)
 
 
-def render_result(result: Mapping[str, Any], tool: Tool | None, caller: Caller) -> dict[str, Any]:
-    """Return a tool's result with its messages rendered.
+def render_result(
+    result: Mapping[str, Any], tool: Tool | None, caller: Caller, root: Path | None = None
+) -> dict[str, Any]:
+    """Return a tool's result with its messages rendered, except names of files below ``root``.
 
     The result of a vault's own tool is unchanged, apart from memvault's warnings.
     """
@@ -138,7 +161,7 @@ def render_result(result: Mapping[str, Any], tool: Tool | None, caller: Caller) 
     paths = ("warnings",) if is_output else (*_TEXTS, *(tool.messages if tool else ()))
     rendered: Any = dict(result)
     for path in paths:
-        rendered = _at(rendered, path.split("."), lambda text: render(text, tool, caller))
+        rendered = _at(rendered, path.split("."), lambda text: render(text, tool, caller, root))
     if _COMMANDS in rendered and not is_output:
         commands = (f"`{text}`" for text in rendered[_COMMANDS])
         rendered[_COMMANDS] = [render(text, tool, caller)[1:-1] for text in commands]
@@ -156,8 +179,8 @@ def _at(value: Any, path: list[str], change: Callable[[str], str]) -> Any:
     return change(value) if isinstance(value, str) and not path else value
 
 
-def render_error(error: MemvaultError, tool: Tool | None, caller: Caller) -> None:
-    """Rewrite the message and the hint of a tool's error."""
-    error.message = render(error.message, tool, caller)
-    error.hint = render(error.hint, tool, caller)
+def render_error(error: MemvaultError, tool: Tool | None, caller: Caller, root: Path) -> None:
+    """Render the message and the hint of a tool's error in the vault at ``root``."""
+    error.message = render(error.message, tool, caller, root)
+    error.hint = render(error.hint, tool, caller, root)
     error.args = (error.message,)
