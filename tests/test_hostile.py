@@ -594,7 +594,7 @@ def test_call_reads_user_settings_once(folder: Path, tmp_path: Path, run: Run) -
         told = asked_over_http(folder, "memory_list", {"tags": [f"t{at}" for at in range(number)]})
         reads.append(len(opened))
         assert told["warnings"][0].startswith("there is no tag 't0'")
-        assert told["warnings"][-1] == f"{number - 10:,} more of the tags are on no memory"
+        assert told["warnings"][-1] == f"{number - 10:,} more tags are not used"
     listening = False
     assert reads[0] == reads[1] > 0
 
