@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from memvault.agents.address import locks_for_paths
 from memvault.errors import Conflict, MemvaultError, Refused
 from memvault.files import atomic, plain_files
+from memvault.files.attributes import Attributes
 from memvault.files.walk import walk
 from memvault.git.objects import ChangedPath, check_names, differences, is_private, read_blobs
 from memvault.git.tree_merge import LINK
@@ -277,13 +278,13 @@ def _write(
     """Write memories; one that differs from both sides is left by a recovery."""
     sides = [side.name for entry in changed for side in (entry.before, entry.after) if side]
     data = read_blobs(repository.git, sides)
-    attributes: dict[str, atomic.Attributes] = {}
+    attributes: dict[str, Attributes] = {}
     creates = any(entry.before is None for entry in changed)
     for path, old, _ in changed if creates else ():
         if old is not None:
             with contextlib.suppress(OSError):
                 mem_id = _parsed(store, path, data[old.name]).mem_id
-                now = atomic.Attributes.of(store.root / path)._replace(times=None)
+                now = Attributes.of(store.root / path)._replace(times=None)
                 attributes[mem_id] = now
     for path, old, new in changed:
         before = data[old.name] if old else None
@@ -310,7 +311,7 @@ def _write_one(
     path: str,
     before: bytes | None,
     after: bytes | None,
-    like: atomic.Attributes | None,
+    like: Attributes | None,
 ) -> None:
     file = store.root / path
     require_plain_folders(store.root, PurePosixPath(path).parent.as_posix())
