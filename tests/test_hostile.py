@@ -386,7 +386,7 @@ def test_changes_before_full_disk_are_reported(folder: Path) -> None:
         pytest.skip("a small disk cannot be mounted here")
     error = json.loads(done.stdout)["error"]
     assert "has no free inodes" in error["message"]
-    assert "agents/main/goals/one.md was changed before that; `memory_undo" in error["hint"]
+    assert "agents/main/goals/one.md was changed before that; `memvault undo" in error["hint"]
 
 
 def _sparse(path: Path, size: int) -> None:
