@@ -87,7 +87,7 @@ def test_help_calls_memory_argument_memory() -> None:
         ("recall --all --as-of yesterday", "--as-of and --all cannot", "memory_recall",
          {"isAll": True, "asOf": "yesterday"}, "asOf and isAll cannot"),
         ("load", "memvault load needs MEMORY or --query", "memory_load", {},
-         "memory_load needs memId or query\nmemory_search(query) finds memory ids"),
+         "memory_load needs memId or query\nfind memory ids with memory_search(query)"),
         ("load x --query y", "--query and MEMORY cannot", "memory_load",
          {"memId": "x", "query": "y"}, "query and memId cannot"),
         ("show LONG", "MEMORY has 100,001 characters", "memory_show", {"memId": "LONG"},
