@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from memvault.errors import INSTALL
 from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.serial_executor import SerialExecutor
 from memvault.settings import locate, vault_settings
 from memvault.settings.exclusions import sources_state
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from memvault.index.milvus.remote import RemoteIndex
     from memvault.index.protocol import Index, SearchIndex
     from memvault.repository.dates import CommitDates
+    from memvault.serial_executor import SerialExecutor
     from memvault.store.memory_store import MemoryReader, MemoryStore
 
 
@@ -58,10 +58,16 @@ class Workspace:
         self.is_cached = False
         self.lock = threading.RLock()
         self.condition = threading.Condition(self.lock)
-        self.executor = SerialExecutor()
         self.progress = progress
         self._settings_state: tuple[FileStamp | None, ...] = ()
         self._other_vaults: dict[Path, Workspace] = {}
+
+    @cached_property
+    def executor(self) -> SerialExecutor:
+        """The executor of calls; the thread that accepts calls is the first to use it."""
+        from memvault.serial_executor import SerialExecutor
+
+        return SerialExecutor()
 
     @cached_property
     def settings(self) -> vault_settings.Settings:

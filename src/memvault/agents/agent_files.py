@@ -17,6 +17,7 @@ from memvault.agents.address import Address, agent_lock
 from memvault.errors import Conflict, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
+from memvault.files.plain_files import digest_of
 from memvault.sanitize import replace_surrogates, shorten
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
@@ -217,12 +218,10 @@ class AgentFileStore:
 
     def _create(self, new: AgentFileUpdate) -> str:
         """Create a file under a free name, and return its path."""
-        import hashlib
-
         data = self._encode(new.name, new.header, new.text)
         require_plain_folders(self._store.root, self._folder)
         stem = slug(new.stem or new.name, _MAX_STEM)
-        digest = hashlib.blake2b(new.name.encode(), digest_size=3).hexdigest()
+        digest = digest_of(new.name.encode(), 3).hex()
         names = (stem, f"{stem}-{digest}", f"{stem}-{document.etag(data)}")
         try:
             return self._store.changes.create(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from memvault.experience.episodes import Episode, texts
+from memvault.files.plain_files import digest_of
 from memvault.model import CATEGORY, EPISODE, Memory
 
 _STEP = re.compile(r"\d+[.)]\s+(.+)")
@@ -130,7 +130,7 @@ def origin(memory: Memory) -> list[str]:
 
 def proposal_id(kind: str, *parts: object) -> str:
     """Return the id of a proposal, which is the same for the same content on every machine."""
-    return hashlib.blake2b(repr((kind, parts)).encode(), digest_size=6).hexdigest()
+    return digest_of(repr((kind, parts)).encode(), 6).hex()
 
 
 def confidence_of(count: int) -> float:

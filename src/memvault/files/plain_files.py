@@ -16,6 +16,11 @@ from typing import Any
 
 from memvault.errors import Refused
 
+try:  # hashlib also loads OpenSSL, which takes 3 ms
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
+
 MAX_MEMORY_BYTES = 64 * 1024 * 1024
 """Maximum size in bytes of a memory, a message or an entry."""
 MAX_SETTING_BYTES = 1024 * 1024
@@ -61,6 +66,11 @@ def check_size(data: bytes) -> None:
             f"The file would be larger than {MAX_MEMORY_BYTES >> 20} MB, the maximum",
             "split the text into several memories",
         )
+
+
+def digest_of(data: bytes, size: int) -> bytes:
+    """Return the BLAKE2b digest of some bytes."""
+    return blake2b(data, digest_size=size).digest()
 
 
 def read_json(path: Path, most: int = MAX_STATE_BYTES) -> dict[str, Any]:

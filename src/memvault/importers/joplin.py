@@ -48,7 +48,7 @@ _USED = frozenset(
     "id parent_id type_ created_time updated_time user_created_time user_updated_time is_conflict "
     "latitude longitude altitude author source_url is_todo todo_due todo_completed "
     "markup_language encryption_applied deleted_time "
-    # of the program itself
+    # used only by Joplin
     "source source_application order is_shared share_id master_key_id encryption_cipher_text "
     "encryption_blob_encrypted conflict_original_id mime filename file_extension size "
     "blob_updated_time note_id tag_id ocr_status ocr_driver_id selected_folder_id".split()

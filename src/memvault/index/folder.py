@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import sys
 import time
@@ -21,7 +20,7 @@ from typing import NamedTuple
 from memvault.errors import MemvaultError, StorageError
 from memvault.files import atomic
 from memvault.files.lock import FileLock
-from memvault.files.plain_files import MAX_SETTING_BYTES, read
+from memvault.files.plain_files import MAX_SETTING_BYTES, digest_of, read
 from memvault.files.user_folders import (
     SETTINGS_FILE,
     NotPrivate,
@@ -117,7 +116,7 @@ def is_unused(folder: Path) -> bool:
 
 def folder_name(root: Path) -> str:
     """Return the name of a vault's index folder; ``root`` must be a real path."""
-    digest = hashlib.blake2b(os.fsencode(root), digest_size=12).hexdigest()
+    digest = digest_of(os.fsencode(root), 12).hex()
     return f"{naming.slug(root.name, 40)}-{digest}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
@@ -12,6 +11,7 @@ from memvault.doctor.doctor import run_checks
 from memvault.doctor.findings import Finding, Fix
 from memvault.doctor.inspection import inspect_vault
 from memvault.errors import MemvaultError, NotFound, Verbatim
+from memvault.files.plain_files import digest_of
 from memvault.index.protocol import MemoryRecord, by_time
 from memvault.insights.near_copies import near_copies, sketch
 from memvault.model import EPISODE, is_example
@@ -144,7 +144,7 @@ def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]
         text = _words(call, record)
         if len(text) < _MIN_DUPLICATE:
             continue
-        digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+        digest = digest_of(text.encode("utf-8", "replace"), 16)
         first = first_with.setdefault(digest, record)
         if first is not record:
             reason = f"It has the same text as {first.path}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memvault import clock
 from memvault.errors import Ambiguous, EmbedderError, MemvaultError, NotFound, TimedOut
@@ -28,9 +28,10 @@ from memvault.recall.answer import (
     Validity,
     memory_candidate,
 )
-from memvault.recall.filters import Filters
-from memvault.recall.search import Search
 from memvault.store.memory_store import MemoryReader
+
+if TYPE_CHECKING:
+    from memvault.recall.filters import Filters
 
 Result = TypeVar("Result")
 
@@ -278,6 +279,8 @@ class RecallEngine:
         raise AssertionError("the last attempt returns or raises")
 
     def _search(self, request: RecallRequest, attempts_left: int) -> RecallAnswer:
+        from memvault.recall.search import Search
+
         accept_changed = attempts_left < _MAX_ATTEMPTS - _EXACT_ATTEMPTS
         ranking = self._store.settings.ranking
         view = self._view_for(request)

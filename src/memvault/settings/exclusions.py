@@ -258,6 +258,10 @@ class Exclusions:
             return None
         return (*self._level(folder, entry_names), *above) if entry_names else above
 
+    def may_exclude_files(self, levels: Levels) -> bool:
+        """Return whether there are patterns for files in a folder to which ``levels`` apply."""
+        return bool(self._pattern is not None or levels or self._prefixes)
+
     def excludes(self, path: str, is_folder: bool, levels: Levels) -> bool:
         """Return whether an entry of a folder to which ``levels`` apply is excluded."""
         if self._pattern is not None and self._pattern.match(path):

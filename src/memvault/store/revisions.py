@@ -6,7 +6,6 @@ They are in ``.memvault/history`` and never synced by git.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +16,8 @@ from pathlib import Path
 from memvault import clock
 from memvault.errors import Ambiguous, Conflict, NotFound, StorageError
 from memvault.files import atomic, plain_files
+from memvault.files.attributes import Attributes
+from memvault.files.plain_files import digest_of
 from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import DEFAULTS, HistorySettings
 from memvault.store.stamps import format_stamp, new_stamp, trusted_stamp
@@ -42,7 +43,7 @@ class Revisions:
         mem_id: str,
         data: bytes,
         file: Path | None = None,
-        like: atomic.Attributes | None = None,
+        like: Attributes | None = None,
     ) -> Iterator[str]:
         """Keep a file's bytes from before a change, which is made in the ``with`` statement.
 
@@ -74,10 +75,10 @@ class Revisions:
             with contextlib.suppress(OSError):
                 (folder / f"{name}.md").unlink()
 
-    def attributes(self, mem_id: str, revision: str) -> atomic.Attributes | None:
+    def attributes(self, mem_id: str, revision: str) -> Attributes | None:
         """Return the attributes of the file that a revision keeps; None if they are unknown."""
         with contextlib.suppress(OSError):
-            return atomic.Attributes.of(self._path(mem_id, revision))
+            return Attributes.of(self._path(mem_id, revision))
         return None
 
     def times(self, mem_id: str, revision: str) -> tuple[int, int] | None:
@@ -123,7 +124,7 @@ class Revisions:
         data = plain_files.read(path)
         match = _REVISION_NAME.fullmatch(path.name)
         if match is not None and etag(data) == match[1]:
-            atomic.write(path, data, like=atomic.Attributes.of(path))
+            atomic.write(path, data, like=Attributes.of(path))
         else:
             path.unlink()
 
@@ -256,7 +257,7 @@ def files_linked_to(
 
 
 def _folder_name(mem_id: str) -> str:
-    return hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()
+    return digest_of(mem_id.encode(), 8).hex()
 
 
 def _find_problem(path: Path) -> str:

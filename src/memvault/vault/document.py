@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError, Refused
+from memvault.files.plain_files import digest_of
 from memvault.lazy_pattern import lazy_pattern
 from memvault.sanitize import replace_surrogates
 from memvault.vault import header_dates, naming
@@ -27,9 +28,7 @@ from memvault.vault.markdown import has_conflict_markers, keep_ours, unwrapped
 
 def etag(data: bytes) -> str:
     """Return the etag of these bytes, a hash."""
-    import hashlib  # takes 2 ms to load
-
-    return hashlib.blake2b(data, digest_size=10).hexdigest()
+    return digest_of(data, 10).hex()
 
 
 _BROKEN = "broken front matter"

@@ -144,10 +144,10 @@ def _code_spans(parsed: ParsedMarkdown) -> Iterator[Span]:
 
 def mask_comments(text: str) -> str:
     """Return a text of the same length with spaces in place of Obsidian's and HTML's comments."""
-    from memvault.vault.markdown_blocks import masked
-
     if "%%" not in text and "<!--" not in text:
         return text
+    from memvault.vault.markdown_blocks import masked
+
     return masked(text, _parsed(text).inline.comments)
 
 
@@ -161,10 +161,10 @@ def lines_with_code(text: str) -> Iterator[tuple[re.Match[str], bool]]:
 
 def tasks(text: str) -> Iterator[int]:
     """Yield the position of the mark of each task, the character between its brackets."""
-    from memvault.vault.markdown_blocks import masked
-
     if "[" not in text:
         return
+    from memvault.vault.markdown_blocks import masked
+
     parsed = _parsed(text)
     is_commented = bool(parsed.blocks.tasks) and "%%" in text
     visible = masked(text, parsed.inline.comments) if is_commented else text
@@ -175,10 +175,10 @@ def tasks(text: str) -> Iterator[int]:
 
 def tags(text: str) -> list[re.Match[str]]:
     """Return the matches of tags in a text, by Obsidian's rules; group 1 is a tag without its #."""
-    from memvault.vault.markdown_blocks import masked
-
     if _MAYBE_TAG.search(text) is None:
         return []
+    from memvault.vault.markdown_blocks import masked
+
     parsed = _parsed(text)
     shown = masked(parsed.blocks.flat, parsed.inline.comments)
     return list(_TAG.finditer(masked(shown, parsed.inline.hidden, "`")))  # which ends a tag

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from memvault import clock
 from memvault.errors import UsageError
+from memvault.files.plain_files import digest_of
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.names import normalize
 
@@ -80,10 +81,8 @@ def id_from_name(name: str) -> str:
 
 
 def _hash_suffix(text: str) -> str:
-    import hashlib
-
-    digest = int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass")).digest()[:8])
-    return "".join(clock.ID_ALPHABET[(digest >> (5 * position)) & 31] for position in range(6))
+    number = int.from_bytes(digest_of(text.encode("utf-8", "surrogatepass"), 64)[:8])
+    return "".join(clock.ID_ALPHABET[(number >> (5 * position)) & 31] for position in range(6))
 
 
 def is_mem_id(text: str) -> bool:

@@ -171,6 +171,7 @@ def _add_files(
     levels: Levels,
 ) -> Iterator[str]:
     """Add the files of memories among the entries of a folder; yield the folders to scan."""
+    may_exclude_files = exclusions.may_exclude_files(levels)
     for entry in entries:
         name = entry.name
         if name[0] == ".":
@@ -180,7 +181,8 @@ def _add_files(
             is_file = name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False)
             if not is_file and (not entry.is_dir(follow_symlinks=False) or path in naming.RESERVED):
                 continue
-            if exclusions.excludes(path, not is_file, levels):
+            may_exclude = may_exclude_files or not is_file
+            if may_exclude and exclusions.excludes(path, not is_file, levels):
                 new_scan.excluded.append(path)
             elif is_file:
                 new_scan.add(path, entry.stat(follow_symlinks=False))

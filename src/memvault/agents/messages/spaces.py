@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,7 @@ from memvault.agents.messages.inbox import Inbox
 from memvault.agents.messages.service_names import SPACE_MESSAGE
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError, suggestion
 from memvault.files import atomic, plain_files
-from memvault.files.plain_files import MAX_STATE_BYTES
+from memvault.files.plain_files import MAX_STATE_BYTES, digest_of
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import naming
 from memvault.vault.names import normalize
@@ -210,7 +209,7 @@ class Spaces:
                 f"{name_given!r} cannot be the name of a space", "use letters, digits and hyphens"
             )
         space_id = naming.slug(stripped, _MAX_ID)
-        digest = hashlib.blake2b(_normalized_name(stripped).encode(), digest_size=4).hexdigest()
+        digest = digest_of(_normalized_name(stripped).encode(), 4).hex()
         other = f"{space_id}-{digest}"
         if self._exists(other):
             return other

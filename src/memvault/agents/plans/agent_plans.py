@@ -36,6 +36,7 @@ from memvault.agents.plans.plan_files import ACTIVE, Plan, parse_plan, plan_name
 from memvault.agents.plans.run_records import PendingRun, RunRecord, load, save
 from memvault.agents.plans.status import PlanRequest, PlanStatus, due, header_for, plan_status
 from memvault.errors import Conflict, MemvaultError, Refused, UsageError
+from memvault.files.plain_files import digest_of
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import naming
@@ -52,9 +53,7 @@ def event_id(plan_id: str, at: datetime) -> str:
     """Return the id of a run's event, which is a valid file name."""
     name = naming.slug(plan_id, _MAX_ID)
     if name != plan_id:
-        import hashlib
-
-        name += "-" + hashlib.blake2b(plan_id.encode(), digest_size=4).hexdigest()
+        name += "-" + digest_of(plan_id.encode(), 4).hex()
     return f"{clock.iso(at).replace('-', '').replace(':', '')}-{name}"
 
 

@@ -8,7 +8,6 @@ its current bytes with ``memvault model use``.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 from collections.abc import Hashable, Mapping
 from pathlib import Path
@@ -216,6 +215,8 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 def _digest(folder: Path, sizes: Mapping[str, int]) -> str:
     """Return one digest of all file names and contents."""
+    import hashlib
+
     combined = hashlib.sha256()
     for name in sizes:
         with open(folder / name, "rb") as file:

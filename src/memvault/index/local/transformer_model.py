@@ -7,7 +7,6 @@ Transformer vectors are computed after the static vectors: by a background proce
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from memvault.errors import EmbedderError, UsageError
+from memvault.files.plain_files import digest_of
 from memvault.files.user_folders import ownership_problem
 from memvault.index.embedding import model_settings
 from memvault.index.embedding.embedder import MULTILINGUAL, ModelCard
@@ -157,5 +157,5 @@ class TransformerModel:
         assert self.folder is not None
         card = card_of(name)
         key = name if card is None else f"{name} {card.version} {FORMAT}"
-        digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+        digest = digest_of(key.encode("utf-8", "surrogatepass"), 4).hex()
         return self.folder / f"{naming.slug(name, 40)}-{digest}"

@@ -346,9 +346,9 @@ def _spellings(chunk: str, previous: str, following: str) -> Iterator[str]:
     """
     if _NUMBER.fullmatch(chunk) and _UNIT.fullmatch(following):
         yield fold(chunk + following)
-    elif _UNIT.fullmatch(chunk) and _NUMBER.fullmatch(previous):
+    elif _NUMBER.fullmatch(previous) and _UNIT.fullmatch(chunk):
         yield fold(previous + chunk)
-    elif quantity := _QUANTITY.fullmatch(chunk):
+    elif chunk[:1].isdigit() and (quantity := _QUANTITY.fullmatch(chunk)):
         yield quantity[1]
     elif version := _VERSION.match(chunk):
         yield version[2] if version[1] else f"v{version[2]}"

@@ -13,7 +13,6 @@ verify them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 import zlib
@@ -25,7 +24,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from memvault.files import atomic, plain_files
-from memvault.files.plain_files import MAX_SETTING_BYTES, FileStamp, stamp_of
+from memvault.files.plain_files import MAX_SETTING_BYTES, FileStamp, digest_of, stamp_of
 from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.protocol import VectorsCorrupted
@@ -151,10 +150,7 @@ class VectorCard(NamedTuple):
 
 def hashes_of(texts: Sequence[str]) -> Hashes:
     """Return a 64-bit hash of each text."""
-    digests = (
-        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
-        for text in texts
-    )
+    digests = (digest_of(text.encode("utf-8", "surrogatepass"), _HASH_BYTES) for text in texts)
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from memvault.arguments.binding import FLAGS
 from memvault.arguments.parameters import Arg
 from memvault.errors import Conflict, UsageError
+from memvault.files.plain_files import digest_of
 
 Confirm = Annotated[
     bool | str | None,
@@ -27,10 +28,8 @@ def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str
     Raises:
         Conflict: If the given token is another one.
     """
-    import hashlib
-
     shown = "\n".join(sorted(items)).encode("utf-8", "surrogatepass")
-    token = hashlib.blake2b(shown, digest_size=6).hexdigest()
+    token = digest_of(shown, 6).hex()
     answer = "" if confirm is None else str(confirm).strip().lower()
     if not FLAGS.get(answer, answer):
         return token
@@ -86,16 +85,10 @@ Expression = Annotated[
     ),
 ]
 QUERY_FILTERS = "filters: tag: type: in:FOLDER since: until: -WORD"
-QueryLine = Annotated[
-    str,
-    Arg(
-        f"Search words, all of which must occur; {QUERY_FILTERS}",
-        positional=True,
-        join_words=True,
-        completes="query",
-        json_aliases=QUERY_ALIASES,
-    ),
-]
+QUERY_LINE_ARG = QUERY_ARG._replace(
+    help=f"Search words, all of which must occur; {QUERY_FILTERS}", completes="query"
+)
+QueryLine = Annotated[str, QUERY_LINE_ARG]
 Since = Annotated[
     str | None,
     Arg(
