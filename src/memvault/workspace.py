@@ -44,7 +44,7 @@ class Workspace:
     ``progress`` is called during slow work, in the working thread. ``condition`` is the lock as a
     condition: waiting on it lets other calls run. ``executor`` runs calls in order; any thread that
     holds the lock can also run one. A ``long_lived`` workspace watches the folder, so only its
-    first call scans it.
+    first call scans it. ``release`` leaves one that ``is_cached`` open.
     """
 
     def __init__(
@@ -52,10 +52,11 @@ class Workspace:
         root: Path,
         progress: Callable[[str, int, int], None] = silent,
         long_lived: bool = False,
+        is_cached: bool = False,
     ) -> None:
         self.root = root
         self.long_lived = long_lived
-        self.is_cached = False
+        self.is_cached = is_cached
         self.lock = threading.RLock()
         self.condition = threading.Condition(self.lock)
         self.progress = progress
