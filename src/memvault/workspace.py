@@ -137,7 +137,7 @@ class Workspace:
     @cached_property
     def index(self) -> Index:
         """The derived index of the vault's folder, in a folder of the user."""
-        from memvault.index.factory import open_index
+        from memvault.index import open_index
         from memvault.index.folder import prepare_folder
 
         index = open_index(self.store, prepare_folder(self.root), self._report)
