@@ -104,7 +104,7 @@ def test_active_load_cuts_long_memory_and_reports_offset(folder: Path) -> None:
 
 
 def test_active_memory_follows_moved_file(folder: Path, vault: Vault) -> None:
-    """Renamed, edited and deleted files are followed, recounted and dropped with a warning."""
+    """Renamed files are tracked, edited ones recounted, and deleted ones dropped with a warning."""
     note(folder, "alpha", words(3))
     note(folder, "beta", words(3))
     vault.call("memory_load", memId="alpha")
@@ -407,7 +407,7 @@ def test_active_name_resolves_as_in_other_tools(folder: Path, vault: Vault, tool
 
 @pytest.mark.parametrize("tool", ["memory_mutate", "memory_evict"])
 def test_active_path_resolves_to_current_file(folder: Path, vault: Vault, tool: str) -> None:
-    """After renames, a path means the file that has it now, not the one loaded from it before."""
+    """After renames, a path refers to its current file, not to the one loaded before."""
     given = {"value": "New."} if tool == "memory_mutate" else {}
     note(folder, "alpha", "Loaded.")
     vault.call("memory_load", memId="alpha")

@@ -268,7 +268,7 @@ TAGS = (
 
 @pytest.mark.parametrize("tags", TAGS, ids=str)
 def test_arguments_tags_accept_any_usual_form(vault: Vault, run: Run, tags: str) -> None:
-    """Two tags are read as two in every form, for new and existing memories and in filters."""
+    """Two tags are parsed as two in every form, for memories and in filters."""
     made = vault.call("memory_remember", title="T", content="x", tags=tags)
     assert made["tags"] == ["a", "b"]
     assert vault.call("memory_create", name="U", value="x", tags=tags)["success"]
@@ -422,7 +422,7 @@ def test_arguments_non_utf8_byte_is_handled(filled: Path, tmp_path: Path) -> Non
 
 
 def test_arguments_reference_lists_options_of_the_command() -> None:
-    """The reference lists the arguments that a command has, also where it differs from its tool."""
+    """The reference lists a command's arguments, even if they differ from the tool's."""
     page = reference.markdown(find_command)
     for line in ("call", "review", "today"):
         command = find_command(line)

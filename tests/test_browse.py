@@ -129,7 +129,7 @@ def test_browse_shows_markup_and_escapes_literally(notes: Path) -> None:
 
 
 def test_browse_edits_a_memory_with_single_keys(notes: Path) -> None:
-    """Each edit takes one key and an answer and is one change, and Ctrl+U undoes the last."""
+    """Each edit takes one key and an answer, is one change, and can be undone with Ctrl+U."""
 
     async def answer(pilot: Pilot[BrowsedMemory], key: str, *keys: str) -> None:
         await pilot.press(key)

@@ -125,7 +125,7 @@ def behind(unindexed: Path, run: Run) -> Path:
 
 
 def test_access_by_path_works_without_index(unindexed: Path, run: Run) -> None:
-    """A memory named by its path is shown, compounded and forgotten though nothing is indexed."""
+    """A memory can be shown, compounded and forgotten by path without an index."""
     with _held(unindexed):
         shown = _soon(run, "show", "old/1.md", "--json")
         assert (shown.code, shown.json["title"], shown.err) == (0, "Old 1", "")
@@ -144,7 +144,7 @@ def test_access_by_path_works_without_index(unindexed: Path, run: Run) -> None:
 def test_remember_does_not_wait_for_index(
     state: str, request: pytest.FixtureRequest, run: Run
 ) -> None:
-    """A new memory is written even if its neighbors cannot be searched; a note says so."""
+    """A new memory is written even if similar ones cannot be searched; a note reports it."""
     folder = request.getfixturevalue(state)
     with _held(folder):
         ran = _soon(run, "remember", "Late", "A wombat digs.", "--json")
@@ -156,7 +156,7 @@ def test_remember_does_not_wait_for_index(
 
 @soak_only
 def test_recall_answers_from_partial_index(behind: Path, run: Run) -> None:
-    """Recall finds what is indexed and what was written last, and counts what it did not see."""
+    """Recall finds indexed memories and the latest new ones, and counts the ones it omitted."""
     note = f"{1 + MORE - READ} memories are not indexed yet; another process is indexing them"
     asked = f"old0 old5 new0 new{MORE - 1}"
     with _held(behind):
@@ -171,7 +171,7 @@ def test_recall_answers_from_partial_index(behind: Path, run: Run) -> None:
 
 @soak_only
 def test_lists_report_unindexed_memories(behind: Path, run: Run) -> None:
-    """List, types and status answer too, and say how many memories they leave out."""
+    """List, types and status also answer, and report how many memories they omit."""
     counted = INDEXED - 1 + READ
     note = f"{1 + MORE - READ} memories are not indexed yet; another process is indexing them"
     with _held(behind):
@@ -185,7 +185,7 @@ def test_lists_report_unindexed_memories(behind: Path, run: Run) -> None:
 
 
 def test_name_lookup_waits_for_indexing(behind: Path, run: Run) -> None:
-    """A name that the readable part does not decide is looked up when the other has finished."""
+    """A name that is ambiguous in the partial index is looked up when indexing is complete."""
     with _held(behind) as holder, _let_go(holder, 4.0):
         shown = run("show", "New 0", "--json")
     assert (shown.code, shown.json["filePath"]) == (0, "new/0.md")
@@ -220,7 +220,7 @@ def test_write_that_needs_all_memories_fails_while_indexing(
 def test_waiting_call_polls_once_a_second(
     state: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it waits for another process a call looks at the folder once a second at most."""
+    """While waiting for another process, a call checks the folder at most once a second."""
     folder = request.getfixturevalue(state)
     looks: list[float] = []
     scandir = os.scandir
@@ -249,7 +249,7 @@ def test_waiting_call_polls_once_a_second(
 
 
 def test_first_call_indexes_everything(behind: Path, run: Run) -> None:
-    """Without another process at it, a call indexes whatever is missing and leaves nothing out."""
+    """Without another indexing process, a call indexes and returns everything."""
     ran = run("list", "--json")
     assert json.loads(ran.out)["total"] == INDEXED + MORE
     assert ran.err == ""
@@ -258,7 +258,7 @@ def test_first_call_indexes_everything(behind: Path, run: Run) -> None:
 def test_deleted_index_is_not_recreated_by_embedding(
     folder: Path, run: Run, auto: None, tmp_path: Path
 ) -> None:
-    """A user may delete the cache while vectors are made: nothing of it is there afterwards."""
+    """If the user deletes the cache while vectors are computed, it is not recreated."""
     write(folder, "a.md", "# A\n\nA green river.\n")
     succeeded(run("recall", "green", "--mode", "keyword"))
     lock = index_of(folder) / "deep" / "lock"
@@ -272,7 +272,7 @@ def test_deleted_index_is_not_recreated_by_embedding(
 
 
 def test_embedding_worker_creates_no_index(folder: Path, run: Run, tmp_path: Path) -> None:
-    """A process that starts after the index was deleted ends at once, without a word."""
+    """A process that starts after the index was deleted exits immediately without output."""
     write(folder, "a.md", "# A\n\nA green river.\n")
     succeeded(run("recall", "green"))
     deep = index_of(folder) / "deep"
@@ -351,7 +351,7 @@ def test_nearest_vectors_equal_brute_force(
     limit: int,
     data: st.DataObject,
 ) -> None:
-    """Nearest memories are exactly the nearest, whatever was appended, cut off or compacted."""
+    """The nearest memories are exact after any appends, truncations and compactions."""
     chance = np.random.default_rng(seed)
     vectors: LocalVectorStore | None = LocalVectorStore.create(
         tmp_path / "v", VectorCard("name", "1", 5, 7)

@@ -74,7 +74,7 @@ def _listed(vault: Vault) -> set[str]:
 
 
 def test_eight_processes_remember_concurrently(folder: Path, racing: Racing) -> None:
-    """Eight processes that remember together lose nothing and complain of nothing."""
+    """Eight processes that remember concurrently lose nothing and report no errors."""
     each = 25 if SOAK else 10
     told = raced(racing.run(folder, WRITER, [[who, each] for who in range(8)]))
     assert told == [[]] * 8
@@ -93,7 +93,7 @@ def test_eight_processes_remember_concurrently(folder: Path, racing: Racing) -> 
 def test_process_recalls_its_new_memory_during_concurrent_writes(
     folder: Path, racing: Racing
 ) -> None:
-    """A process recalls its own new memory at once, and once, while others write and index."""
+    """A process recalls its new memory immediately, and once, while others write and index."""
     each = 15 if SOAK else 8
     ended = racing.run(folder, WRITER, [[who, each, "keyword", "hybrid"] for who in range(6)])
     assert [(process.code, process.out) for process in ended] == [(0, "")] * 6, ended
@@ -101,7 +101,7 @@ def test_process_recalls_its_new_memory_during_concurrent_writes(
 
 @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never indexed"])
 def test_recall_reads_changes_while_index_is_locked(folder: Path, run: Run, indexed: bool) -> None:
-    """While another process holds the index, recall reads what changed from the files."""
+    """While another process locks the index, recall reads changed files directly."""
     write(folder, "kept.md", "# Kept\n\nwombat and bilby\n")
     write(folder, "edited.md", "# Edited\n\nwombat\n")
     write(folder, "gone.md", "# Gone\n\nwombat\n")
@@ -152,7 +152,7 @@ def test_view_shows_each_memory_once(folder: Path) -> None:
 
 
 def test_remember_works_while_index_is_locked(folder: Path, run: Run) -> None:
-    """Remembering needs no index: it works while another process holds it, and is recalled."""
+    """A memory can be written and recalled while another process locks the index."""
     write(folder, "first.md", "# First\n\nwombat\n")
     run("list")
     with FileLock(index_of(folder) / "lock"):
@@ -186,7 +186,7 @@ def test_threads_share_one_vault(folder: Path, vault: Vault) -> None:
 
 
 def test_two_open_vaults_see_each_others_changes(folder: Path) -> None:
-    """Two processes' worth of open vaults answer alike after every change by either."""
+    """Two open vaults return the same answers after every change by either."""
     with open_vault(folder) as one, open_vault(folder) as two:
         for number in range(12):
             writer, reader = (one, two) if number % 2 else (two, one)
@@ -257,7 +257,7 @@ def _is_right(vault: Vault) -> None:
 @sampled(4)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_damaged_state_file_does_not_affect_answers(folder: Path, name: str) -> None:
-    """Garbage in any one file of ``.memvault`` or the index changes no answer, now or later."""
+    """Garbage in any file of ``.memvault`` or the index does not affect answers."""
     _write_three(folder)
     done: set[str] = set()
     while True:
@@ -280,7 +280,7 @@ def test_damaged_state_file_does_not_affect_answers(folder: Path, name: str) -> 
 
 @pytest.mark.parametrize("path", ["", INDEX, f"{INDEX}/keyword", f"{INDEX}/vectors"])
 def test_file_in_place_of_index_folder_does_not_affect_answers(folder: Path, path: str) -> None:
-    """A file in the place of one of the index's folders changes no answer."""
+    """A file in place of one of the index's folders does not affect answers."""
     _write_three(folder)
     for made in (False, True):
         if made:
@@ -298,7 +298,7 @@ def test_file_in_place_of_index_folder_does_not_affect_answers(folder: Path, pat
 
 @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never indexed"])
 def test_recall_works_on_full_disk(folder: Path, run: Run, indexed: bool) -> None:
-    """On a disk that takes no more bytes, recall and list still answer from the files."""
+    """On a full disk, recall and list still answer from the files."""
     _write_three(folder)
     if indexed:
         assert run("recall", "wombat").code == 0
@@ -317,7 +317,7 @@ def test_recall_works_on_full_disk(folder: Path, run: Run, indexed: bool) -> Non
 def test_locked_manifest_is_not_rebuilt(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While another process holds the manifest nothing is thrown away, vectors least of all."""
+    """While another process locks the manifest, nothing is discarded, not even vectors."""
     monkeypatch.setattr("memvault.index.local.sqlite_file.PATIENCE", 0.2)
     write(folder, "a.md", "# A\n\nwombat\n")
     assert run("recall", "wombat").code == 0
@@ -424,7 +424,7 @@ def letters(folder: Path) -> dict[str, str]:
 
 
 def test_requeued_event_keeps_newer_event_of_same_name(folder: Path, inbox: Inbox) -> None:
-    """A file name that is used again and again, as by CI, costs no event that went back."""
+    """A file name that is reused repeatedly, as by CI, loses no requeued event."""
     for build in ("build 1 failed", "build 2 failed", "build 3 is fine"):
         write(folder, "agents/main/inbox/ci.md", build)
         lease = taken(inbox, 5)
@@ -440,7 +440,7 @@ def test_requeued_event_keeps_newer_event_of_same_name(folder: Path, inbox: Inbo
 
 
 def test_identical_event_is_requeued_once(folder: Path, inbox: Inbox) -> None:
-    """An event that was delivered again in the meantime, byte for byte, exists once."""
+    """An event that was delivered again in the meantime, with the same bytes, exists once."""
     write(folder, "agents/main/inbox/ci.md", "fine")
     lease = taken(inbox)
     write(folder, "agents/main/inbox/ci.md", "fine")
@@ -450,7 +450,7 @@ def test_identical_event_is_requeued_once(folder: Path, inbox: Inbox) -> None:
 
 
 def test_event_with_long_name_is_requeued(folder: Path, inbox: Inbox) -> None:
-    """An event whose name leaves no room for another one behind it is not lost."""
+    """An event whose name is too long for a suffix is not lost."""
     name = "ü" * 125
     write(folder, f"agents/main/inbox/{name}.md", "one")
     lease = taken(inbox)
@@ -460,7 +460,7 @@ def test_event_with_long_name_is_requeued(folder: Path, inbox: Inbox) -> None:
 
 
 def test_only_events_are_requeued_from_lease(folder: Path, inbox: Inbox) -> None:
-    """Foreign files in or beside a lease are left in place."""
+    """Foreign files in or next to a lease are left in place."""
     inbox.deliver("service", {"name": "x"})
     lease = taken(inbox)
     own = next(path for path in (folder / PRIVATE / "leases").iterdir() if path.is_dir())
@@ -472,7 +472,7 @@ def test_only_events_are_requeued_from_lease(folder: Path, inbox: Inbox) -> None
 
 
 def test_events_are_requeued_under_reader_lock(folder: Path, inbox: Inbox) -> None:
-    """Nobody sees an event half gone back; where the lock is not free it is the next look's."""
+    """No reader sees a half requeued event; if the lock is held, the next read requeues it."""
     inbox.deliver("service", {"name": "x"})
     lease = taken(inbox)
     with agent_lock(folder, Address("main")):
@@ -482,7 +482,7 @@ def test_events_are_requeued_under_reader_lock(folder: Path, inbox: Inbox) -> No
 
 
 def test_lease_without_events_is_removed(folder: Path, inbox: Inbox) -> None:
-    """Where the wanted event's file goes away at the last moment no lease is left."""
+    """If the event's file disappears at the last moment, no lease is left."""
     name = inbox.deliver("service", {"name": "x"})
 
     def vanishes(_event: object) -> bool:
@@ -522,7 +522,7 @@ def test_unreleased_lease_is_reported(folder: Path) -> None:
 
 
 def test_unacknowledged_result_requeues_its_events(folder: Path) -> None:
-    """Events of a result that is not settled return to the inbox, those of nested calls too."""
+    """Events of an unacknowledged result return to the inbox, including those of nested calls."""
     workspace = Workspace(folder)
     invoke.call(workspace, "push_service", {"name": "x"})
     with invoke.call(workspace, "call_tool", {"tool_name": "peek_inbox"}) as left:
@@ -534,7 +534,7 @@ def test_unacknowledged_result_requeues_its_events(folder: Path) -> None:
 
 
 def test_last_hundred_leases_are_recorded(folder: Path, inbox: Inbox) -> None:
-    """A hundred takings can be looked up on this machine; older ones go."""
+    """The last hundred leases can be looked up on this machine."""
     other = write(folder, f"{PRIVATE}/popped/mine/a.md", "mine")
     for number in range(103):
         inbox.deliver("service", {"name": str(number)})
@@ -545,7 +545,7 @@ def test_last_hundred_leases_are_recorded(folder: Path, inbox: Inbox) -> None:
 
 
 def test_oldest_event_lookup_time_is_independent_of_inbox_size(folder: Path, inbox: Inbox) -> None:
-    """The oldest event is as quickly taken out of a full inbox as out of an empty one."""
+    """The oldest event is taken as quickly from a full inbox as from a nearly empty one."""
     for number in range(300):
         inbox.deliver("service", {"name": str(number)})
     code = (

@@ -36,7 +36,7 @@ def test_paraphrased_fact_is_proposed_with_quotes(vault: Vault, folder: Path) ->
 
 @pytest.mark.usefixtures("deep_now")
 def test_paraphrase_of_known_fact_is_not_proposed(vault: Vault, folder: Path) -> None:
-    """A fact that the vault states, or put away, is not proposed in the words of episodes."""
+    """A stored or archived fact is not proposed in the words of episodes."""
     for name, said in zip(("one", "two", "three"), WARM_UP, strict=True):
         put(folder, name, reflection=said)
     assert len(consolidated(vault)["facts"]) == 1
@@ -180,7 +180,7 @@ def test_contradicting_episodes_are_listed(
 
 
 def test_contradicted_fact_is_superseded(run: Run, vault: Vault, folder: Path) -> None:
-    """The later statement becomes a fact that replaces the old one, and one undo takes it back."""
+    """The later statement becomes a fact that replaces the old one, and one undo reverts it."""
     old = "modified: 2026-01-01T00:00:00.000Z\n"
     fact(folder, "old", "You need the VPN to open the wiki.", old)
     put(folder, "migration", reflection="All went well. The wiki no longer needs the VPN.")
@@ -220,7 +220,7 @@ def test_contradicted_fact_is_superseded(run: Run, vault: Vault, folder: Path) -
 def test_fact_confirmed_by_latest_statement_is_kept(
     vault: Vault, folder: Path, first: str, second: str, third: str, denied: str
 ) -> None:
-    """After a change and a change back, only facts that the latest denies are replaced."""
+    """After a change and its reversal, only facts that contradict the latest are replaced."""
     old = "modified: 2026-01-01T00:00:00.000Z\n"
     fact(folder, "first", first, old)
     put(folder, "changed", reflection=second, days=3)
@@ -235,7 +235,7 @@ def test_fact_confirmed_by_latest_statement_is_kept(
 
 @pytest.mark.usefixtures("deep_now")
 def test_consolidation_works_without_transformer(run: Run, folder: Path) -> None:
-    """A model that cannot be loaded costs paraphrases, not the run, and a note names the reason."""
+    """If the model cannot be loaded, paraphrases are missing and a note explains why."""
     write(folder, "memvault.toml", 'version = 1\n[embedder]\nmodel = "no/such-model"\n')
     put(folder, "earlier", reflection="You need the VPN to open the wiki.", days=3)
     put(folder, "later", reflection="The wiki no longer needs the VPN.")

@@ -179,7 +179,7 @@ def test_consolidate_proposal_lists_its_episodes(
 def test_consolidate_proposes_only_remaining_facts(
     episodes: list[Episode], facts: list[Memory], done: int, learned: int
 ) -> None:
-    """After some proposals were written, the rest is proposed, and then nothing."""
+    """After some proposals were written, the rest is proposed, and after that nothing."""
     start = ConsolidationInput(episodes, facts, [], [])
     first = proposed(start)
     part = proposed(held_after(start, first, done, learned))

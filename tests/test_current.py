@@ -55,7 +55,7 @@ def two(root: Path, name: str) -> None:
 )
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
 def test_superseded_memory_ranks_second(folder: Path, vault: Vault, name: str, mode: str) -> None:
-    """By whatever name: asked in the old one's words, the new one is first and the old marked."""
+    """However it refers to the old memory, the new one ranks first and the old one is marked."""
     two(folder, name)
     first, second, *_ = recalled(vault, "our MySQL database", type=mode)
     assert (first["memId"], "supersededBy" in first) == ("new-1", False)
@@ -63,7 +63,7 @@ def test_superseded_memory_ranks_second(folder: Path, vault: Vault, name: str, m
 
 
 def test_every_result_marks_superseded_memories(folder: Path, vault: Vault) -> None:
-    """Search, load by words, list, show, and the previews of forget and compound say it."""
+    """Search, load by words, list, show, and the previews of forget and compound mark it."""
     two(folder, "old-1")
 
     def marks(name: str, key: str, own: str = "memId", **arguments: Any) -> dict[str, str]:
@@ -84,7 +84,7 @@ def test_every_result_marks_superseded_memories(folder: Path, vault: Vault) -> N
 
 
 def test_context_and_similar_omit_outdated_memories(folder: Path, vault: Vault) -> None:
-    """An agent gets current facts: the replacement of a matching memory instead of it."""
+    """An agent gets current facts: the replacement instead of a superseded memory."""
     two(folder, "old-1")
     block = vault.call("context", task="our MySQL database")["context"]
     assert "PostgreSQL" in block
@@ -96,7 +96,7 @@ def test_context_and_similar_omit_outdated_memories(folder: Path, vault: Vault) 
 
 
 def test_superseded_memory_can_be_changed_and_forgotten(folder: Path, vault: Vault) -> None:
-    """It is put behind, not away; what is forgotten replaces nothing any more."""
+    """It is demoted, not removed; a forgotten replacement no longer supersedes it."""
     two(folder, "old-1")
     assert vault.call("memory_compound", query="old-1", modifications="More.")["success"]
     assert vault.call("memory_delete", ids="new-1")["success"]
@@ -133,7 +133,7 @@ def test_superseded_chain_resolves_to_last(folder: Path, vault: Vault) -> None:
 
 
 def test_mutual_supersedes_keeps_the_newer(folder: Path, vault: Vault) -> None:
-    """Of memories that replace each other, the newer is current; so is one that replaces itself."""
+    """If memories supersede each other, the newer is current; self-references are ignored."""
     memory(folder, "a.md", "# One\n\nThe lantern is red.", "id: one-1\nsupersedes: two-1\n")
     header = "id: two-1\nsupersedes: one-1\n"
     memory(folder, "b.md", "# Two\n\nThe lantern is green.", header, "2026-03-01")
@@ -143,7 +143,7 @@ def test_mutual_supersedes_keeps_the_newer(folder: Path, vault: Vault) -> None:
 
 
 def test_supersedes_shared_title_refers_to_older_memories(folder: Path, vault: Vault) -> None:
-    """Three versions of one title that name it: only the last is current."""
+    """If three versions of one title supersede it, only the last is current."""
     for number in (1, 2, 3):
         header = f"id: lamp-{number}\ntitle: Lamp\n" + "supersedes: Lamp\n" * (number > 1)
         memory(
@@ -154,7 +154,7 @@ def test_supersedes_shared_title_refers_to_older_memories(folder: Path, vault: V
 
 
 def test_expired_and_future_memories_are_marked_and_demoted(folder: Path, vault: Vault) -> None:
-    """A day counts whole; what is unreadable as a date says nothing."""
+    """A day includes all of its hours; an unreadable date has no effect."""
     for name, line in {
         "ended": f"valid_to: {day(-1)}",
         "today": f"valid_to: {day(0)}",
@@ -189,7 +189,7 @@ def test_expired_and_future_memories_are_marked_and_demoted(folder: Path, vault:
 
 
 def test_expired_memory_ranks_after_current_ones(folder: Path, vault: Vault) -> None:
-    """However well it fits, what is so and fits stands before it; else it answers, marked."""
+    """A current memory that matches ranks before it; otherwise it is the marked answer."""
     memory(folder, "ended.md", "# Parking\n\nPark in lot B.", f"valid_to: {day(-3)}\n")
     assert [entry["expired"] for entry in recalled(vault, "where do we park")] == [day(-3)]
     memory(folder, "other.md", "# Parking permits\n\nWith a permit, park in lot C.")
@@ -204,7 +204,7 @@ def test_expired_memory_ranks_after_current_ones(folder: Path, vault: Vault) -> 
 
 
 def test_future_replacement_does_not_supersede(folder: Path, vault: Vault) -> None:
-    """Until a new rule begins the old one is current."""
+    """Until a new rule takes effect, the old one is current."""
     memory(folder, "old.md", "# Rule\n\nShips sail on Mondays.", "id: rule-1\n")
     header = f"id: rule-2\nsupersedes: rule-1\nvalid_from: {day(1)}\n"
     memory(folder, "new.md", "# New rule\n\nShips sail on Fridays.", header)
@@ -214,7 +214,7 @@ def test_future_replacement_does_not_supersede(folder: Path, vault: Vault) -> No
 
 
 def test_explain_parts_of_demoted_memories_add_up(folder: Path, vault: Vault) -> None:
-    """With explain, what a memory loses or takes over is a part like others."""
+    """With explain, a memory's demotion or inherited score is shown as a part."""
     two(folder, "old-1")
     entries = explained(vault, "our MySQL database")
     assert "replaces" in entries[0]["why"]["parts"]
@@ -242,7 +242,7 @@ def test_shell_marks_superseded_memories(folder: Path, run: Run) -> None:
 
 
 def test_supersedes_edit_takes_effect_immediately(folder: Path, vault: Vault) -> None:
-    """A supersedes line that is taken out or put in is seen by the next answer."""
+    """Adding or removing a supersedes line affects the next answer."""
     two(folder, "nothing")
     assert titles(vault.call("memory_recall", query="MySQL database"))[0] == "Old database"
     two(folder, "old-1")
@@ -252,7 +252,7 @@ def test_supersedes_edit_takes_effect_immediately(folder: Path, vault: Vault) ->
 
 
 def test_superseded_by_counts_like_supersedes(folder: Path, vault: Vault) -> None:
-    """The superseded_by that consolidate writes counts like supersedes in the other one."""
+    """The superseded_by written by consolidate counts like supersedes in the other memory."""
     memory(folder, "a.md", "# Kept\n\nThe kiln fires at 900 degrees.", "id: kept-1\n")
     memory(folder, "b.md", "# Gone\n\nThe kiln is at 900 degrees.", "superseded_by: kept-1\n")
     marks = {entry["title"]: entry.get("supersededBy") for entry in recalled(vault, "kiln degrees")}
@@ -260,7 +260,7 @@ def test_superseded_by_counts_like_supersedes(folder: Path, vault: Vault) -> Non
 
 
 def test_superseded_facts_and_procedures_are_not_used(folder: Path, vault: Vault) -> None:
-    """A replaced fact is marked and listed after the new one; the context has current ones only."""
+    """A superseded fact is marked and listed last; the context has only current ones."""
     memory(folder, "a.md", "The gate code is 1111.", "id: code-1\nmemory_type: fact\n")
     header = "id: code-2\nmemory_type: fact\nsupersedes: code-1\n"
     memory(folder, "b.md", "The gate code is 2222.", header, "2026-02-01")
@@ -291,7 +291,7 @@ said = st.lists(
 def test_any_supersedes_graph_finds_all_memories(
     tmp_path_factory: pytest.TempPathFactory, headers: list[tuple[list[int], str]], mode: str
 ) -> None:
-    """However memories replace each other, all are found once, and none before what replaces it."""
+    """However memories supersede each other, each is found once, after its replacement."""
     root = tmp_path_factory.mktemp("said")
     write(root, "memvault.toml", "version = 1\n")
     for number, (replaced, key) in enumerate(headers):
@@ -337,7 +337,7 @@ def aged(root: Path, days: int) -> None:
 
 
 def test_as_of_ignores_later_replacements(folder: Path, vault: Vault) -> None:
-    """Before the new decision was made, the old one was so."""
+    """As of a day before the new decision, the old one is current."""
     dated(folder, "old.md", "# Old database\n\nOur database is MySQL.", "id: old-1\n")
     header = "id: new-1\nsupersedes: old-1\n"
     dated(folder, "new.md", "# Database\n\nOur database is PostgreSQL.", header, "2026-05-01")
@@ -369,7 +369,7 @@ def test_validity_is_evaluated_as_of_day(folder: Path, vault: Vault) -> None:
 
 
 def test_as_of_shows_the_revision(folder: Path, vault: Vault) -> None:
-    """A kept revision is what fits and what is shown, and the answer says so."""
+    """A stored revision is matched and shown, and the answer is marked as such."""
     dated(folder, "db.md", "# Database\n\nWe use MySQL, with replicas.", "id: db-1\n")
     text = "We use Cassandra now."
     assert vault.call("memory_compound", query="db-1", modifications=text, mode="replace")[
@@ -388,7 +388,7 @@ def test_as_of_shows_the_revision(folder: Path, vault: Vault) -> None:
 
 
 def test_as_of_selects_revision_of_that_day(folder: Path, vault: Vault) -> None:
-    """Each day has the text that stood then."""
+    """Each day has the text of that day."""
     dated(folder, "lamp.md", "# Lamp\n\nThe lamp is red.", "id: lamp-1\n")
     for colour in ("green", "blue"):
         aged(folder, 10)
@@ -404,7 +404,7 @@ def test_as_of_selects_revision_of_that_day(folder: Path, vault: Vault) -> None:
 
 
 def test_phrase_is_searched_in_revision_as_of(folder: Path, vault: Vault) -> None:
-    """Quoted words are looked for in what is shown."""
+    """Quoted words are searched in the displayed revision."""
     dated(folder, "a.md", "# A\n\nThe north gate is open.", "id: gate-1\n")
     arguments = {"query": "gate-1", "modifications": "The south gate is open.", "mode": "replace"}
     assert vault.call("memory_compound", **arguments)["success"]
@@ -414,14 +414,14 @@ def test_phrase_is_searched_in_revision_as_of(folder: Path, vault: Vault) -> Non
 
 
 def test_daily_note_exists_as_of_its_day(folder: Path, vault: Vault) -> None:
-    """A fresh clone gives all files a new time; the day in a name still counts."""
+    """In a fresh clone with new file times, the day in a name still counts."""
     write(folder, "2020-02-03.md", "We launched the boat.\n")
     assert len(as_of(vault, "boat", "2020-02-03")) == 1
     assert as_of(vault, "boat", "2020-02-02") == []
 
 
 def test_as_of_does_not_affect_next_recall(folder: Path, vault: Vault) -> None:
-    """In one process, what is asked of today is of today."""
+    """In the same process, a question about today uses today's texts."""
     dated(folder, "a.md", "# Crane\n\nThe crane is yellow.")
     dated(folder, "b.md", "# Crane 2\n\nThe crane is blue.", "", "2026-06-01")
     assert len(as_of(vault, "crane", "2026-03-01")) == 1
@@ -429,7 +429,7 @@ def test_as_of_does_not_affect_next_recall(folder: Path, vault: Vault) -> None:
 
 
 def test_shell_marks_earlier_text(folder: Path, run: Run, vault: Vault) -> None:
-    """The command line takes words for the day, and says what is no longer so."""
+    """The command line accepts date words, and marks outdated memories."""
     dated(folder, "db.md", "# Database\n\nWe use MySQL.", "id: db-1\n")
     arguments = {"query": "db-1", "modifications": "We use Postgres.", "mode": "replace"}
     assert vault.call("memory_compound", **arguments)["success"]
@@ -439,7 +439,7 @@ def test_shell_marks_earlier_text(folder: Path, run: Run, vault: Vault) -> None:
 
 
 def test_filters_accept_relative_dates(folder: Path, run: Run) -> None:
-    """A list of what changed since yesterday leaves out what is older."""
+    """A list of changes since yesterday omits older memories."""
     dated(folder, "old.md", "# Old\n\nx", "", "2020-01-01")
     dated(folder, "new.md", "# New\n\nx", "", day(0))
     found = run("list", "--since", "yesterday", "--json").json["memories"]
@@ -519,7 +519,7 @@ def test_state_search_hides_other_agents(kept: Vault, folder: Path) -> None:
 
 
 def test_state_search_needs_half_of_the_words(kept: Vault) -> None:
-    """Half of the words are needed, a phrase as it is, and more words come first."""
+    """Half of the words, and phrases literally, must match; more matches come first."""
     assert others(kept, "keys of the piano in the parlour", include=["state"]) == []
     assert others(kept, '"each deploy key"', include=["state"])[0]["name"] == "keys"
     first, *rest = others(kept, "Ana rotates deploy keys", include=["state"])
@@ -529,7 +529,7 @@ def test_state_search_needs_half_of_the_words(kept: Vault) -> None:
 
 
 def test_chinese_state_is_found_by_character_pairs(vault: Vault) -> None:
-    """Words of scripts without spaces are found as in memories."""
+    """Words in scripts without spaces are found as in memories."""
     vault.call(
         "set_memories", memories=[{"key": "数据库", "value": "我们使用数据库来存储客户订单。"}]
     )
@@ -558,7 +558,7 @@ def test_note_suggests_state_search_if_no_memory_matches(kept: Vault, run: Run) 
 
 
 def test_state_search_masks_secrets_over_mcp(vault: Vault, folder: Path) -> None:
-    """An agent's own entries are masked as all results are."""
+    """An agent's own entries are masked like all results."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     from mcp_client import session, structured
 

@@ -93,7 +93,7 @@ def test_created_is_the_date_in_the_file_name(path: str, day: str) -> None:
     ],
 )
 def test_implausible_date_in_the_name_is_not_used(path: str) -> None:
-    """Numbers that are not dates, and implausible dates, are not used."""
+    """Numbers that are not dates, and implausible dates, are ignored."""
     assert created_of(path) == ("2026-11-27", "file")
 
 
@@ -203,7 +203,7 @@ def test_notes_are_dated_by_their_commits(repository: Repository) -> None:
 
 
 def test_touch_changes_no_date(repository: Repository) -> None:
-    """Touching files changes neither what a listing shows nor which note is newer."""
+    """Touching files affects neither listings nor which note is newer."""
     allow(repository.root)
     before = dates(repository.root), newer(repository.root)
     assert before == (WANTED, {"new.md": "", "old.md": "new.md"})

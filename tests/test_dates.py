@@ -187,13 +187,13 @@ def days(text: str) -> DateRange:
     [*((text, str(FRIDAY), meant) for text, meant in ENGLISH.items()), *ELSEWHERE],
 )
 def test_english_dates_are_parsed(text: str, today: str, meant: str) -> None:
-    """Dates, months and counts of days are read; those without a year mean the last such days."""
+    """Dates, months and day counts are parsed; without a year they mean the most recent ones."""
     assert meant_by(text, date.fromisoformat(today)) == days(meant)
 
 
 @pytest.mark.parametrize("text", FOREIGN)
 def test_foreign_dates_are_parsed(text: str) -> None:
-    """A question in another language names its days in words of that language."""
+    """A question in another language mentions days in words of that language."""
     found = find_foreign_date(text, SUNDAY)
     assert found is not None
     assert found[0] == days(FOREIGN[text])
@@ -224,13 +224,13 @@ def test_since_and_until_accept_relative_dates(
 
 @pytest.mark.parametrize("path", NOTES)
 def test_daily_weekly_and_monthly_names_are_parsed(path: str) -> None:
-    """Daily, weekly and monthly notes are known by the names that people give them."""
+    """Daily, weekly and monthly notes are recognized by their usual names."""
     assert note_days(path) == days(NOTES[path])
 
 
 @pytest.mark.parametrize("text", NO_ENGLISH)
 def test_non_date_words_are_not_parsed_as_dates(text: str) -> None:
-    """A verb, a number, a made-up date or half a phrase does not pass for a date."""
+    """A verb, a number, an invalid date or half a phrase is not a date."""
     assert meant_by(text, FRIDAY) is None
 
 
@@ -251,7 +251,7 @@ def test_file_name_without_date_has_no_days(path: str) -> None:
 )
 @pytest.mark.parametrize("today", [date.min, date.max, date(9999, 12, 1), date(1, 1, 31)])
 def test_date_parser_handles_calendar_limits(text: str, today: date) -> None:
-    """On the first and last days that a computer knows there are days or none, and no error."""
+    """At the limits of the calendar there are days or none, but no error."""
     found = meant_by(text, today)
     assert found is None or found.first <= found.last
 
@@ -282,14 +282,14 @@ foreign_words = st.sampled_from(
 @example("٣ days ago", FRIDAY)
 @example("² days ago", FRIDAY)
 def test_date_parser_accepts_any_text(text: str, today: date) -> None:
-    """No text on any day is trouble, and no span ends before it begins."""
+    """Any text on any day is parsed without an error, and no span ends before it begins."""
     found = meant_by(text, today)
     assert found is None or (date.min <= found.first <= found.last <= date.max)
 
 
 @given(st.lists(foreign_words | st.text(max_size=4), max_size=9).map(" ".join), st.dates())
 def test_foreign_date_parser_accepts_any_text(text: str, today: date) -> None:
-    """No words in any language are trouble on any day, and no span ends before it begins."""
+    """Any words in any language are parsed without an error, and no span ends before it begins."""
     for found in (find_foreign_date(text, today), (parse_phrase(text, today), text)):
         assert found is None or found[0] is None or found[0].first <= found[0].last
 
@@ -298,7 +298,7 @@ def test_foreign_date_parser_accepts_any_text(text: str, today: date) -> None:
 @example(date.min, date.max, date.max)
 @example(date.min, date.min, date.max)
 def test_date_proximity_decreases_with_distance(one: date, other: date, day: date) -> None:
-    """Nearness is 1 inside the days, and outside falls the farther off a day is, never below 0."""
+    """Proximity is 1 within the days, decreases with distance, and is never below 0."""
     found = DateRange(min(one, other), max(one, other))
     near = span_proximity(found, DateRange(day, day))
     assert 0 <= near <= 1
@@ -312,7 +312,7 @@ def test_date_proximity_decreases_with_distance(one: date, other: date, day: dat
 
 
 def test_almost_dates_are_not_parsed() -> None:
-    """However often it is repeated, what only begins like a date is none."""
+    """Text that only begins like a date is not a date, however often it is repeated."""
     for text in ("last " * 800, "2023-" * 800, "may " * 1000, "9" * 4000, "a couple of " * 330):
         assert meant_by(text, FRIDAY) is None
 
@@ -327,7 +327,7 @@ def date_parts(vault: Vault, query: str) -> list[tuple[str, float | None]]:
 def test_memories_of_requested_days_rank_first(
     folder: Path, vault: Vault, paths: tuple[str, str], key: str
 ) -> None:
-    """Asked for a month, a memory made or changed in it comes first, unless date is set to 0."""
+    """For a month, a memory created or changed in it ranks first, unless date is set to 0."""
     for path, day in zip(paths, ("2023-05-14", "2022-01-14"), strict=True):
         front = f"created: 2021-01-01\nmodified: 2024-09-01\n{key}: {day}\n"
         front = front.replace(f"{key}: 2021-01-01\n", "").replace(f"{key}: 2024-09-01\n", "")
@@ -353,7 +353,7 @@ def test_query_without_dates_has_no_date_part(folder: Path, vault: Vault, query:
 
 
 def test_date_only_query_finds_memories_of_that_time(folder: Path, vault: Vault) -> None:
-    """Asked only for a time, recall answers with the memories of that time, whatever they say."""
+    """A question with only a time returns the memories of that time, whatever their content."""
     told = {"04-30": "Boats tied up", "05-01": "A new lantern", "05-31": "Rain", "06-01": "Nets"}
     for day, body in told.items():
         header = f"created: 2023-{day}\nmodified: 2023-{day}\ntitle: {body}\n"
@@ -364,7 +364,7 @@ def test_date_only_query_finds_memories_of_that_time(folder: Path, vault: Vault)
 
 
 def test_incidental_date_word_does_not_dominate(folder: Path, vault: Vault) -> None:
-    """A question about something does not bring up all that was written on the day it names."""
+    """A question about a subject does not return everything written on the mentioned day."""
     write(folder, "unicorn.md", "# Unicorn\n\nThe unicorn eats clover.\n")
     for number in range(25):
         write(folder, f"bread{number}.md", f"# Bread {number}\n\nKnead loaf {number} slowly.\n")
@@ -400,7 +400,7 @@ def test_dateparser_is_loaded_only_for_date_hints(folder: Path, vault: Vault) ->
 
 
 def test_german_month_is_parsed(folder: Path, vault: Vault) -> None:
-    """Asked for a month in another language, a memory made in it comes first."""
+    """For a month in another language, a memory created in it ranks first."""
     for month in ("03", "05", "09"):
         header = f"created: 2025-{month}-10\nmodified: 2025-{month}-10\n"
         body = f"# Sitzung {month}\n\nWir haben über das Dach gesprochen.\n"
@@ -410,7 +410,7 @@ def test_german_month_is_parsed(folder: Path, vault: Vault) -> None:
 
 
 def test_file_name_date_prefix_dates_the_note() -> None:
-    """A post or meeting note is of the day that its name begins with, and keeps its words."""
+    """A post or meeting note is dated by its name's prefix, which stays searchable."""
     assert dates_in_path("posts/2026-11-05-launch.md") == (date(2026, 11, 5),) * 2
     assert note_days("posts/2026-11-05-launch.md") is None
 
@@ -437,7 +437,7 @@ def journal(root: Path) -> None:
     ],
 )
 def test_date_query_finds_daily_note(folder: Path, vault: Vault, query: str) -> None:
-    """Asked for a day, the note that is called by it comes first."""
+    """For a day, the note named after it ranks first."""
     journal(folder)
     result: dict[str, Any] = vault.call("memory_recall", query=query)
     assert titles(result)[0] == "2026-11-05"
@@ -461,7 +461,7 @@ def test_header_date_dates_the_memory(folder: Path, vault: Vault) -> None:
 
 
 def test_date_words_still_match_text(folder: Path, vault: Vault) -> None:
-    """A memory of another day that speaks of the date is found by it."""
+    """A memory of another day that mentions the date is found."""
     write(folder, "a.md", "---\ncreated: 2020-01-01\n---\n\n# Audit\n\nIt is due 2026-11-05.\n")
     for number in range(40):
         write(
@@ -488,7 +488,7 @@ def test_memory_type_is_not_searched_as_text(folder: Path, vault: Vault) -> None
 
 
 def test_dates_in_names_and_headers_are_not_searched(folder: Path, vault: Vault) -> None:
-    """A year is not found in the names of notes, nor a day in when a memory ends."""
+    """A year does not match note names, and a day does not match validity dates."""
     journal(folder)
     write(folder, "rent.md", "---\nvalid_to: 2099-12-31\n---\n\n# Rent\n\nThe rent is 900.\n")
     found = vault.call("memory_recall", query="released 2026", type="keyword")
@@ -528,7 +528,7 @@ def test_day_filter_excludes_other_days(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["yesterday", "22.11.2026", "2026-13", "", "x" * 500])
 def test_invalid_time_in_filter_is_refused(text: str) -> None:
-    """A filter that could never fit is refused in one sentence, not answered with nothing."""
+    """A filter that can never match is refused in one sentence instead of returning nothing."""
     with pytest.raises(UsageError) as failed:
         compile_expression(f"created > {text!r}")
     assert len(failed.value.message) < 150
@@ -537,7 +537,7 @@ def test_invalid_time_in_filter_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("expression", ["status != 'keep'", "importance < 0.5", "area == 'x'"])
 def test_missing_value_fails_comparison(folder: Path, vault: Vault, expression: str) -> None:
-    """A filter never takes in a memory for lack of the key it asks about."""
+    """A filter never matches a memory that lacks its key."""
     write(folder, "a.md", "# A\n\nzebra\n")
     assert titles(vault.call("memory_list", filter=expression)) == []
     assert titles(vault.call("memory_list", filter="status == None")) == ["A"]
@@ -575,7 +575,7 @@ filter_values = st.dictionaries(
 def test_filter_expression_never_raises_other_errors(
     text: str, given_values: dict[str, Any]
 ) -> None:
-    """Nothing that a filter may hold ever raises anything but a usage error."""
+    """A filter with any content raises no error except a usage error."""
     try:
         test = compile_expression(text)
     except UsageError:
@@ -606,6 +606,6 @@ simple = st.recursive(
     simple, small_numbers, small_numbers, st.lists(st.sampled_from("xyz")), st.sampled_from("xXy")
 )
 def test_filter_expression_equals_python(text: str, a: int, b: int, t: list[str], s: str) -> None:
-    """Where all values are there, an expression is true exactly where Python says so."""
+    """If all values exist, an expression is true exactly if it is in Python."""
     names: dict[str, Any] = {"a": a, "b": b, "t": t, "s": s}
     assert compile_expression(text)(names) == bool(eval(text, {"__builtins__": {}}, names))

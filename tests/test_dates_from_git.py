@@ -54,7 +54,7 @@ def read(
 
 
 def test_merge_with_rename_keeps_commit_dates(repository: Repository) -> None:
-    """A rename in a merge keeps the note's history and changes nothing for other notes."""
+    """A rename in a merge keeps the note's history and does not affect other notes."""
     for name in ("a", "b", "c"):
         write(repository.root, f"{name}.md", lines(name))
     repository.commit(OLD)
@@ -135,7 +135,7 @@ def change_some(root: Path, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("when", ["@4102444800 +0000", "@99999999999999 +0000", "tomorrow"])
 def test_future_commit_date_is_ignored(repository: Repository, when: str) -> None:
-    """A commit whose author's clock was over a day ahead says nothing about its notes."""
+    """A commit whose author's clock was over a day ahead does not date its notes."""
     if when == "tomorrow":
         when = (datetime.now(UTC) + timedelta(days=2)).isoformat()
     write(repository.root, "old.md", "# The office\n\nOur office is in Faro.\n")
@@ -176,7 +176,7 @@ def cache_of(root: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["forbidden", "folder", "pipe"])
 def test_unreadable_commit_cache_is_ignored(repository: Repository, kind: str) -> None:
-    """Where the times from git cannot be read, notes are found all the same."""
+    """If the times from git cannot be read, notes are still found."""
     allow(repository.root)
     assert dates(repository.root) == WANTED
     cache = cache_of(repository.root)
@@ -227,7 +227,7 @@ def test_disabling_git_dates_applies_everywhere(
 
 
 def test_rebuilt_commit_cache_drops_old_dates(repository: Repository) -> None:
-    """A note that git no longer has is dated by its file after the cache was made anew."""
+    """A note that git no longer has is dated by its file after the cache is rebuilt."""
     root = repository.root
     allow(root)
     assert dates(root) == WANTED
@@ -241,7 +241,7 @@ def test_rebuilt_commit_cache_drops_old_dates(repository: Repository) -> None:
 
 
 def test_restored_repository_dates_notes_again(repository: Repository) -> None:
-    """A repository that was moved away for a while changes nothing for good."""
+    """Moving a repository away temporarily has no permanent effect."""
     root = repository.root
     allow(root)
     assert dates(root) == WANTED
@@ -252,7 +252,7 @@ def test_restored_repository_dates_notes_again(repository: Repository) -> None:
 
 
 def test_date_in_name_does_not_depend_on_git(repository: Repository) -> None:
-    """A note with its last change in the header is as old as its name says, with git or not."""
+    """A note with a modified date in its header is created on its name's date, even with git."""
     root = repository.root
     header = "---\nmodified: 2025-06-01\n---\n\n"
     write(root, "2025-03-04 Plan.md", f"{header}# Plan\n\nBegun early.\n")
@@ -267,7 +267,7 @@ def test_date_in_name_does_not_depend_on_git(repository: Repository) -> None:
 
 @pytest.mark.parametrize("kind", ["symbolic", "reftable", "worktree"])
 def test_every_kind_of_head_is_detected(repository: Repository, kind: str) -> None:
-    """A commit is seen whatever leads from HEAD to it."""
+    """A commit is detected for every kind of HEAD."""
     root = repository.root
     if kind == "symbolic":
         git(root, "config", "core.logAllRefUpdates", "false")
@@ -310,7 +310,7 @@ def slow_git(
 
 
 def test_slow_git_does_not_delay_recall(repository: Repository, slow_git: Path) -> None:
-    """A recall waits two seconds for git, then says that dates are pending, and finishes later."""
+    """A recall waits two seconds for git, then notes that dates are pending."""
     root = repository.root
     allow(root)
     slow_git.touch()

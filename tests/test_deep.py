@@ -138,7 +138,7 @@ def test_deep_token_codes_preserve_cosines() -> None:
 
 
 def test_deep_pooling_merges_most_similar_tokens() -> None:
-    """Repetitions of a word share one vector; a token unlike all others keeps its own."""
+    """Repetitions of a word share one vector; a unique token has its own."""
     tokens = np.eye(9, dtype=np.float32)[[0, 1, 0, 2, 3, 4, 5, 0, 6]]
     pooled = pool(tokens, 9 / 7)
     assert np.allclose(np.sort(pooled @ np.arange(9)), range(7))

@@ -336,7 +336,7 @@ def test_index_reads_changed_file_with_older_time(vault: Vault, folder: Path) ->
 
 @pytest.mark.skipif(not shutil.which("prlimit"), reason="needs prlimit")
 def test_open_file_limit_is_not_reported_as_a_broken_install(folder: Path) -> None:
-    """A command that hits the open file limit reports it and does not suggest to reinstall."""
+    """A command that hits the open file limit reports it and does not suggest reinstalling."""
     write(folder, "a.md", "# Zebra\n\nIt sleeps.\n")
     hints = ""
     for number in (5, 6, 7, 8):

@@ -226,7 +226,7 @@ def test_doctor_reports_missing_model(
 def test_doctor_messages_refer_to_tools_for_agents(
     vault: Vault, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Messages in a result refer to tools for an agent and to commands for a person."""
+    """Messages refer to tools for an agent and to commands for a person."""
     write(folder, "a.md", "# A\n\nBees sting.\n")
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     (finding,) = vault.call("vault_doctor")["findings"]

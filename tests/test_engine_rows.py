@@ -52,7 +52,7 @@ RECORD = {
     ],
 )
 def test_foreign_engine_rows_are_validated(record: str) -> None:
-    """A record that could be no memory's is left out; what could be one is read."""
+    """A row that cannot be a memory is dropped; all others are read."""
     assert text_rows.parse_row(1, record) is None
     whole = {"record": RECORD, "lengths": {"body": 3}, "times": [0, 0], "is_text": True}
     found = text_rows.parse_row(1, json.dumps(whole))
@@ -62,7 +62,7 @@ def test_foreign_engine_rows_are_validated(record: str) -> None:
 
 @pytest.mark.parametrize("lengths", [[1], "abc", {"body": "x"}, {"body": [1]}, {"body": -1}, None])
 def test_invalid_field_lengths_are_dropped(lengths: object) -> None:
-    """Only whole numbers of terms by the names of fields are scored."""
+    """Only integer term counts of known fields are scored."""
     assert not keyword_rows.are_lengths(lengths)
     assert keyword_rows.are_lengths({"body": 3})
 
@@ -84,7 +84,7 @@ def test_row_text_decodes_any_encoding(text: str, is_text: bool) -> None:
     ],
 )
 def test_engine_name_in_error_is_ignored(uri: str, said: str, kind: type[MemvaultError]) -> None:
-    """Neither the engine's name nor a collection's makes an engine that is away refuse."""
+    """The name of an unavailable engine or collection is not mistaken for a refusal."""
     from pymilvus.exceptions import MilvusException
 
     error = MilvusException(message=said)
@@ -105,7 +105,7 @@ said = st.dictionaries(st.sampled_from([*Publication._fields, "more"]), values)
 @pytest.mark.promise("S19")
 @given(values | said)
 def test_publication_parser_accepts_any_row(told: object) -> None:
-    """Its texts are texts, its numbers no less than 0, and it is kept as it was read."""
+    """Its texts are strings, its numbers are not negative, and it round-trips."""
     card = Publication.from_json(told)
     for value, default in zip(card, Publication("", "", ""), strict=True):
         assert type(value) is type(default)

@@ -253,7 +253,7 @@ def test_engine_lost_during_recall_is_noted(tmp_path: Path, server: Server) -> N
 def test_engine_token_is_read_only_from_environment(
     tmp_path: Path, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the token the engine answers; without it or with a wrong one, the error says so."""
+    """With the token the engine answers; a missing or wrong token is reported."""
     with served(tmp_path / "engine", "sesame") as server:
         write(folder, "memvault.toml", SETTINGS.format(server.uri))
         assert "requires a token" in refused(run("index", "push"), 1)
@@ -268,7 +268,7 @@ def test_engine_token_is_read_only_from_environment(
 
 
 def test_rows_of_interrupted_push_are_never_found(tmp_path: Path, server: Server) -> None:
-    """Rows left under a memory's number by an interrupted push are removed when it is sent."""
+    """Rows left by an interrupted push are removed when their memory is uploaded."""
     machine = Machine(tmp_path / "m", server.uri)
     write(machine.vault, "fact/a.md", "The first.\n")
     succeeded(machine.run("index", "push"))

@@ -41,7 +41,7 @@ ODD = dict(
 
 
 def test_suite_is_isolated_from_environment() -> None:
-    """Tests get the variables that are listed and no others, and the usual umask."""
+    """Tests get only the listed variables, and the usual umask."""
     shell = ["/bin/sh", "-c", 'umask 077; exec "$@" <&-', "sh"]
     done = subprocess.run(
         [
@@ -176,7 +176,7 @@ def test_documented_sessions_do_not_depend_on_environment(
     monkeypatch: pytest.MonkeyPatch,
     launchers: _Launchers,
 ) -> None:
-    """Locale, time zone, umask, terminal, priority and Python's variables change no answer."""
+    """Locale, time zone, umask, terminal, priority and Python's variables do not affect output."""
     machine.enter(monkeypatch)
     launcher = None
     if SOAK and not machine.shell:  # else it would take longer to start than a page takes

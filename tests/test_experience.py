@@ -112,7 +112,7 @@ FAILED = [
 
 @pytest.mark.parametrize(("told", "text"), FAILED, ids=str)
 def test_failure_outcomes_are_recognized(vault: Vault, told: Any, text: str | None) -> None:
-    """A text that says that a step failed becomes an outcome of the type action_error."""
+    """A text that reports a failed step becomes an outcome of the type action_error."""
     made = vault.call("store_episode", action="Pushed the door", outcome=told, skills="doors.open")
     assert made["episodeSuccess"] is False, made
     (entry,) = vault.call("get_recent_episodes")["episodes"]
@@ -271,7 +271,7 @@ def test_handwritten_episode_is_parsed(folder: Path, vault: Vault) -> None:
 
 
 def test_episode_values_invalid_in_json_are_read_as_text(folder: Path, run: Run) -> None:
-    """NaN, lone surrogates and endless brackets in a file break no answer."""
+    """NaN, lone surrogates and endless brackets in a file do not break answers."""
     odd = [
         '{"type": "x", "n": NaN}',
         '{"type": "x", "n": 1e999}',
@@ -380,6 +380,6 @@ TITLES = [
 def test_episode_title_has_situation_and_outcome(
     vault: Vault, context: list[str], actions: list[str], outcomes: list[dict[str, Any]], title: str
 ) -> None:
-    """It is short, in the episode's own words, and says how it went where these say nothing."""
+    """It is short, quotes the episode, and adds the result if the quote does not have it."""
     made = vault.call("store_episode", context=context, actions=actions, outcomes=outcomes)
     assert made["title"] == title.strip().replace(" :", ":")

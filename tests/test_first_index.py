@@ -45,7 +45,7 @@ def recall(folder: Path, *words: str) -> tuple[int, str]:
 
 @pytest.mark.promise("R110")
 def test_recall_at_a_terminal_answers_while_indexing(unindexed: Path) -> None:
-    """The answer comes from the files changed last and says so; the next call has all of them."""
+    """The answer uses the latest files and says so; the next call is complete."""
     code, shown = recall(unindexed, "wombat", "-n", "1")
     assert code == 0, shown
     note = f"Indexing: answered from {FIRST} of {COUNT} memories"

@@ -119,19 +119,20 @@ def _remembered(folder: Path, title: str, stdin: Any) -> subprocess.CompletedPro
 
 
 def test_remember_reads_redirected_file_but_not_dev_null(folder: Path) -> None:
-    """Standard input from a file is the content; from /dev/null there is none."""
+    """Standard input from a file is the content; from /dev/null there is none, which is refused."""
     text = write(folder.parent, "text.txt", "The wombat sleeps.\n")
     with text.open("rb") as file:
         assert _remembered(folder, "Read", file).returncode == 0
-    assert _remembered(folder, "Plain", subprocess.DEVNULL).returncode == 0
+    assert _remembered(folder, "Plain", subprocess.DEVNULL).returncode == 2
     assert "wombat" in (folder / "context/read.md").read_text("utf-8")
-    assert (folder / "context/plain.md").read_text("utf-8").rstrip().endswith("---")
+    assert not (folder / "context/plain.md").exists()
 
 
 def test_remember_in_shell_loop_keeps_remaining_lines(folder: Path) -> None:
-    """In a shell's read loop, remember does not consume the remaining lines of the file."""
+    """In a shell's read loop, no command consumes the remaining lines of the file."""
     list_of = write(folder.parent, "titles.txt", "One\nTwo\nThree\n")
-    script = f'while read -r title; do "{sys.executable}" -m memvault remember "$title"; done'
+    memvault = f'"{sys.executable}" -m memvault'
+    script = f'while read -r t; do {memvault} remember "$t"; {memvault} remember "$t" ""; done'
     with list_of.open("rb") as file:
         subprocess.run(["sh", "-c", script], cwd=folder, stdin=file, check=True)
     assert {file.name for file in folder.glob("context/*.md")} == {"one.md", "two.md", "three.md"}

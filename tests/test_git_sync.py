@@ -57,7 +57,7 @@ def both(clones: tuple[Clone, ...]) -> tuple[Clone, ...]:
 
 
 def test_sync_transfers_memories(clones: tuple[Clone, ...]) -> None:
-    """A memory travels, and each sync says how much it committed, pulled and pushed."""
+    """A memory is transferred, and each sync reports how much it committed, pulled and pushed."""
     one, two = clones
     made = one.remember("Wombats", "They dig.")
     assert one.sync() == {
@@ -101,7 +101,7 @@ def test_sync_merges_edit_and_additions(both: tuple[Clone, ...]) -> None:
 
 @soak_only
 def test_sync_conflict_at_end_keeps_both_texts(both: tuple[Clone, ...]) -> None:
-    """Where one side changed the last line and the other added behind it, both texts stay."""
+    """If one side changed the last line and the other appended to it, both texts are kept."""
     one, two = both
     write(one.root, "note.md", NOTE.replace("one file.", "two files."))
     write(two.root, "note.md", NOTE + "\nSince June.\n")
@@ -114,7 +114,7 @@ def test_sync_conflict_at_end_keeps_both_texts(both: tuple[Clone, ...]) -> None:
 
 @pytest.mark.promise("R37")
 def test_sync_merges_headers_by_key(both: tuple[Clone, ...]) -> None:
-    """Both sides' keys are kept: lists are united, counters added, and the later value wins."""
+    """Both sides' keys are merged: lists united, counters added, and the later value wins."""
     one, two = both
     first = DATABASE.replace("[a, b]", "[b, c]").replace("count: 3", "count: 5")
     first = first.replace("open ", "done ").replace("2026-01-01", "2026-01-03")
@@ -139,7 +139,7 @@ def test_sync_merges_headers_by_key(both: tuple[Clone, ...]) -> None:
 @soak_only
 @pytest.mark.promise("R41")
 def test_sync_commits_dropped_header_value(both: tuple[Clone, ...]) -> None:
-    """The value that another one won over can be found in git, if it was the only change."""
+    """An overridden value can be found in git, even if it was the only change."""
     one, two = both
     write(one.root, "note.md", NOTE.replace("tags: [a]", "status: done").replace("01T", "03T"))
     write(two.root, "note.md", NOTE.replace("tags: [a]", "status: late").replace("01T", "02T"))
@@ -151,7 +151,7 @@ def test_sync_commits_dropped_header_value(both: tuple[Clone, ...]) -> None:
 
 
 def test_sync_masks_secret_in_dropped_value(clones: tuple[Clone, ...]) -> None:
-    """A note on a value that was not kept masks the secret in it."""
+    """A note about a dropped value masks the secret in it."""
     one, two = clones
     before, make = MADE["GitHub token"]
     secret = before + make()
@@ -170,7 +170,7 @@ def test_sync_masks_secret_in_dropped_value(clones: tuple[Clone, ...]) -> None:
 
 @pytest.mark.promise("R38")
 def test_sync_keeps_conflicting_texts_as_two_files(both: tuple[Clone, ...]) -> None:
-    """Both versions stay as memories that name each other until one is forgotten; doctor tells."""
+    """Both versions are kept and linked until one is forgotten, and doctor reports them."""
     one, two = both
     write(one.root, "fact/database.md", DATABASE.replace("SQLite", "PostgreSQL"))
     write(two.root, "fact/database.md", DATABASE.replace("SQLite", "DuckDB"))
@@ -209,7 +209,7 @@ def test_sync_keeps_conflicting_texts_as_two_files(both: tuple[Clone, ...]) -> N
 
 @soak_only
 def test_sync_keeps_both_versions_with_broken_header(both: tuple[Clone, ...]) -> None:
-    """A header that cannot be edited is left as it is; the other version names it."""
+    """A header that cannot be edited is unchanged; the other version links to it."""
     one, two = both
     broken = NOTE.replace("tags: [a]", "tags: [a").replace("SQLite", "DuckDB")
     write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL"))
@@ -242,7 +242,7 @@ def test_forgetting_conflicting_version_removes_its_link(both: tuple[Clone, ...]
 
 
 def test_sync_handles_any_file_name(clones: tuple[Clone, ...]) -> None:
-    """Blanks, quotes, brackets and letters of any script in a path are nothing special."""
+    """Spaces, quotes, brackets and letters of any script in a path are supported."""
     one, two = clones
     names = ["a b.md", "[x] *.md", "'q' \"r\".md", "日本語.md", ":(top)t.md", "-n.md"]
     for name in names:
@@ -257,7 +257,7 @@ def test_sync_handles_any_file_name(clones: tuple[Clone, ...]) -> None:
 
 @pytest.mark.promise("R38")
 def test_sync_keeps_memories_with_same_title(clones: tuple[Clone, ...]) -> None:
-    """Clones that remember under one title have two memories with that title and their own ids."""
+    """If clones add memories with the same title, both are kept with their own ids."""
     one, two = clones
     ids = [
         clone.remember("wombats", text)["memId"]
@@ -300,7 +300,7 @@ def test_sync_keeps_memory_deleted_here_and_changed_there(
 
 
 def test_sync_reports_path_of_kept_memory(clones: tuple[Clone, ...]) -> None:
-    """A memory that others deleted is reported under its path, even if its folder is a file now."""
+    """A memory deleted by others is reported with its path, even if its folder is now a file."""
     one, two = clones
     write(one.root, "proj/one.md", titled("one-aaaaaa", "One", "First."))
     settle(one, two)
@@ -351,7 +351,7 @@ def test_sync_does_not_apply_change_to_new_memory_at_path(
 @soak_only
 @pytest.mark.promise("R39")
 def test_sync_follows_swapped_memories(both: tuple[Clone, ...]) -> None:
-    """Moves along a chain of paths, and a swap, take along what the others changed."""
+    """Moves along a chain of paths, and swaps, include changes by others."""
     one, two = both
     (one.root / "note.md").rename(one.root / "last.md")
     (one.root / "fact/database.md").rename(one.root / "note.md")
@@ -374,7 +374,7 @@ def test_sync_follows_swapped_memories(both: tuple[Clone, ...]) -> None:
 
 
 def test_sync_keeps_conflicting_state_and_plain_files(clones: tuple[Clone, ...]) -> None:
-    """Two values under one key, and two versions of any file, end as two files."""
+    """Two values under one key, and two versions of any file, become two files."""
     one, two = clones
     one.call("set_memories", memories=[{"key": "tone", "value": "friendly"}])
     two.call("set_memories", memories=[{"key": "tone", "value": "formal"}])
@@ -431,7 +431,7 @@ def test_sync_keeps_file_and_folder_of_same_name(
 
 @soak_only
 def test_sync_replaces_file_by_folder(both: tuple[Clone, ...]) -> None:
-    """A file that gives way to a folder of its name, and back, is so in the other clone too."""
+    """Replacing a file by a folder of the same name, and back, is synced to the other clone."""
     one, two = both
     write(one.root, "ideas", "The file.\n")
     settle(*both)
@@ -461,7 +461,7 @@ def test_sync_accepts_folder_replaced_by_symlink(clones: tuple[Clone, ...]) -> N
 @soak_only
 @pytest.mark.promise("R40")
 def test_sync_never_deletes_untracked_folder(both: tuple[Clone, ...]) -> None:
-    """A folder with files that git does not know gives way to no file, and says so."""
+    """A folder with untracked files is not replaced by a file, and a message reports it."""
     one, two = both
     write(two.root, ".gitignore", ".memvault/\n.*.tmp\n*.private\n")
     settle(two, one)
@@ -479,7 +479,7 @@ def test_sync_never_deletes_untracked_folder(both: tuple[Clone, ...]) -> None:
 
 
 def test_sync_joins_unrelated_histories(clones: tuple[Clone, ...], tmp_path: Path) -> None:
-    """A vault that began elsewhere can join; both sides' files are there."""
+    """A vault with a separate history can join; both sides' files are kept."""
     one, _ = clones
     one.remember("wombats", "They dig.")
     one.sync()
@@ -499,7 +499,7 @@ def test_sync_joins_unrelated_histories(clones: tuple[Clone, ...], tmp_path: Pat
 
 @pytest.mark.promise("R42")
 def test_sync_keeps_local_merge_commits(both: tuple[Clone, ...]) -> None:
-    """Local commits with a merge among them are not put in a row, and nothing of them is lost."""
+    """Local commits that include a merge are not rebased, and nothing is lost."""
     one, two = both
     two.git("switch", "--quiet", "--create", "side")
     write(two.root, "side.md", "Side.\n")
@@ -520,7 +520,7 @@ def test_sync_keeps_local_merge_commits(both: tuple[Clone, ...]) -> None:
 
 @pytest.mark.promise("R43")
 def test_sync_retries_after_concurrent_push(both: tuple[Clone, ...], tmp_path: Path) -> None:
-    """Where somebody else pushed between pull and push, sync pulls once more."""
+    """If someone else pushed between pull and push, sync pulls again."""
     one, two = both
     one.remember("First", "One.")
     two.remember("Second", "Two.")
@@ -558,7 +558,7 @@ def test_sync_keeps_file_saved_during_sync(
 
 
 def test_undo_reports_path_after_sync(clones: tuple[Clone, ...]) -> None:
-    """A remember whose file was renamed by a sync is not undone: the reason names the new path."""
+    """If a sync renamed a new memory's file, undo refuses and reports the new path."""
     one, two = clones
     write(one.root, "context/plan.md", titled("plan-aaaaaa", "Plan", "Ours."))
     one.sync()
@@ -572,7 +572,7 @@ def test_undo_reports_path_after_sync(clones: tuple[Clone, ...]) -> None:
 
 
 def test_restore_refuses_duplicate_id_after_sync(clones: tuple[Clone, ...]) -> None:
-    """Restoring what others kept is refused: two files of one memId would be one too many."""
+    """A restore is refused if another file has the same memId."""
     one, two = clones
     made = one.remember("Kept", "First.")
     settle(one, two)
@@ -587,7 +587,7 @@ def test_restore_refuses_duplicate_id_after_sync(clones: tuple[Clone, ...]) -> N
 
 @pytest.mark.promise("R36")
 def test_sync_keeps_replaced_text_as_revision(both: tuple[Clone, ...]) -> None:
-    """The text that a sync replaces, or deletes with others, can be shown as it was."""
+    """Text replaced or deleted by a sync can still be shown as a revision."""
     one, two = both
     one.call("memory_compound", query="note-abc123", modifications="Since May.")
     one.call("memory_forget", query="database-abc123", confirm=True)

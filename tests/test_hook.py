@@ -93,7 +93,7 @@ def test_hook_answers_each_event_in_the_program_format(
 
 
 def test_hook_cases_cover_every_event() -> None:
-    """The cases above cover every event of each program."""
+    """The cases cover every event of each program."""
     assert {event for _, event, _ in CASES} == set(EVENTS)
 
 
@@ -213,7 +213,7 @@ def silent(ran: Ran) -> None:
 def test_hook_is_silent_on_any_error(
     words: list[str], stdin: str | bytes, known: Path, run: Run
 ) -> None:
-    """No vault, no JSON, no such event, program or agent: code 0, and not a word anywhere."""
+    """Without a vault, with invalid JSON or unknown names, it exits with 0 and no output."""
     silent(run("hook", *words, stdin=stdin))
 
 

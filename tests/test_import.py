@@ -78,7 +78,7 @@ def test_each_format_is_recognized_imported_once_and_undone(
 
 
 def test_folder_notes_are_unchanged(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A note keeps its own header and links; its file says where it is from; links out stay out."""
+    """A note keeps its header and links, records its origin, and outside links stay unchanged."""
     found = import_all(run, folder_source.make(tmp_path)).json
     assert found["unreadable"] == [
         {"what": "passwords.md", "reason": "a symbolic link, which is not followed"}
@@ -282,7 +282,7 @@ FORMS = [
 def test_each_variant_of_a_format_is_converted(
     source: str, make: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Each form that a program writes is read, and the notes are where its page says."""
+    """Each format variant of a program is read, and the notes are where its page says."""
     import_all(run, getattr(importlib.import_module(f"import_sources.{source}"), make)(tmp_path))
     notes = notes_in(folder)
     for path, text in (form[2:] for form in FORMS if form[:2] == (source, make)):
@@ -302,7 +302,7 @@ def test_each_variant_of_a_format_is_converted(
 )
 @pytest.mark.parametrize("place", ["UTC", "America/New_York", "Pacific/Kiritimati"])
 def test_notion_times_are_local(text: str, local: str, place: str) -> None:
-    """A time in an export, which Notion writes in the user's zone, is kept to the minute."""
+    """Notion's times, which are in the user's time zone, are imported to the minute."""
     with user_in(place):
         assert notion._time(text) == clock.iso(clock.parse(local, ZoneInfo(place)))
         assert notion._time("November 3, 2026") == "2026-11-03T00:00:00.000Z"
@@ -310,7 +310,7 @@ def test_notion_times_are_local(text: str, local: str, place: str) -> None:
 
 
 def test_readable_part_of_broken_export_is_imported(run: Run, folder: Path, tmp_path: Path) -> None:
-    """An array that ends half way gives the conversations before, and the reason for the rest."""
+    """The complete conversations of a truncated array are imported, with a reason for the rest."""
     whole = json.dumps([chatgpt_source.conversation(number) for number in range(4)])
     write(tmp_path, "conversations.json", whole[: len(whole) * 3 // 5])
     found = import_all(run, tmp_path / "conversations.json").json
@@ -405,7 +405,7 @@ def work(root):
 
 @sampled(1)
 def test_killed_import_is_completed_by_the_next(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Killed in front of a change it makes, no note is half or there twice; undo takes all."""
+    """After a kill before any change, no note is partial or duplicate, and undo reverts all."""
     made = folder_source.make(tmp_path)
     before = notes_in(folder)
     import_all(run, made)

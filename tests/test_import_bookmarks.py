@@ -28,7 +28,7 @@ def imported(run: Run, folder: Path, source: Path) -> dict[str, Any]:
 
 
 def test_bookmarks_in_several_folders_are_one_note(run: Run, folder: Path, tmp_path: Path) -> None:
-    """One address is one note with all its folders, tags and descriptions, and both dates."""
+    """Each URL becomes one note with all its folders, tags and descriptions, and both dates."""
     html = f"""{_HEAD}
     <DT><H3>Tea & more</H3><DD>All about tea
     <DL><p>
@@ -79,7 +79,7 @@ def test_bookmarks_with_other_schemes_are_listed(
 def test_firefox_bookmarks_keep_both_dates_and_keywords(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Microseconds become times; keywords are kept, separators are counted."""
+    """Microseconds become times, keywords are imported, and separators are counted."""
     tea = {
         "guid": "a",
         "title": "Tea",
@@ -130,7 +130,7 @@ def safari() -> dict[str, Any]:
 def test_safari_bookmarks_and_reading_list_are_read(
     form: plistlib.PlistFormat, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Safari's property list of either form gives bookmarks and its reading list."""
+    """Both forms of Safari's property list yield bookmarks and the reading list."""
     found = imported(
         run, folder, write(tmp_path, "Bookmarks.plist", plistlib.dumps(safari(), fmt=form))
     )

@@ -30,7 +30,7 @@ def shown(run: Run, name: str) -> dict[str, Any]:
 
 
 def test_import_lists_files_of_guessed_encoding(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Each file that is not UTF-8 is listed with the encoding in which it was read."""
+    """Each file that is not UTF-8 is listed with its detected encoding."""
     write(tmp_path / "n", "a.md", "Привет, мир".encode("cp1251"))
     write(tmp_path / "n", "b.md", "Größe, naïve\n".encode() + b"\xe9\n")
     write(tmp_path / "n", "c.md", "é\n")
@@ -45,7 +45,7 @@ def test_import_lists_files_of_guessed_encoding(run: Run, folder: Path, tmp_path
 
 
 def test_imported_note_keeps_the_date_in_its_name(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The date in a name is when a note was created; the file's time is when it was modified."""
+    """A date in the name is the creation date, and the file time the modification date."""
     for name in ("2020-05-06.md", "b.md"):
         os.utime(write(tmp_path / "n", name, "text\n"), (_OLD, _OLD))
     imported(run, tmp_path / "n")
@@ -59,7 +59,7 @@ def test_imported_note_keeps_the_date_in_its_name(run: Run, folder: Path, tmp_pa
 
 
 def test_import_replaces_duplicate_ids(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A note whose id another memory has gets a new id and is listed; the vault's note stays."""
+    """A note with another memory's id gets a new id and is listed; the memory is unchanged."""
     write(folder, "own.md", "---\nid: same\n---\n\nown\n")
     for name in ("a", "b", "c"):
         mem_id = "same" if name == "a" else "twice"
@@ -112,7 +112,7 @@ def test_folder_of_exports_lists_a_command_for_each(run: Run, folder: Path, tmp_
 def test_one_export_among_attachments_is_not_a_folder_of_exports(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Notes with a folder of attachments, of which one is an export, can be imported as notes."""
+    """Notes with an attachment folder that contains an export can be imported as notes."""
     for number in range(3):
         write(tmp_path / "n", f"files/{number}.png", b"png")
         write(tmp_path / "n", f"{number}.md", "text\n")
@@ -124,7 +124,7 @@ def test_one_export_among_attachments_is_not_a_folder_of_exports(
 def test_undo_of_an_import_removes_the_folders_that_it_created(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """No empty folder remains of an import that was undone; a folder with a file does."""
+    """After undoing an import no empty folder remains, while folders with files do."""
     write(tmp_path / "n", "a/b/c.md", "text\n")
     write(tmp_path / "n", "a/pictures/d.png", b"png")
     write(folder, "imported/own.md", "own\n")
@@ -162,7 +162,7 @@ def test_preview_lists_renamed_notes(run: Run, folder: Path, tmp_path: Path) -> 
 
 
 def test_chatgpt_formulas_become_markdown(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Formulas become those of markdown outside of code; escaped signs and open ones stay."""
+    """Formulas outside code become markdown; escaped and unclosed ones are unchanged."""
     text = r"Let \( x^2 \) be. \[ a \\[2pt] b \]" + "\n\n" + r"`\(c\)` \\(d\\) \(open"
     source = chatgpt(tmp_path, said("user", "Why?"), said("assistant", text))
     found = Chats(run, folder, source, "chatgpt").text

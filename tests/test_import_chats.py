@@ -84,7 +84,7 @@ def chatgpt(folder: Path, *messages: dict[str, Any], **more: Any) -> Path:
 def test_claude_artifacts_keep_each_version_and_the_last(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A created and a rewritten artifact are code; after changes in parts the last is whole."""
+    """Created and rewritten artifacts are code blocks; partial edits end with the full version."""
     made = claude(
         tmp_path,
         claude_message("human", "Write it"),
@@ -105,7 +105,7 @@ def test_claude_artifacts_keep_each_version_and_the_last(
 
 
 def test_claude_tool_and_user_files_are_imported(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Created files are code, given files a quote of their text or a name; the rest is counted."""
+    """Created files become code, given files a quote or a name; the rest is counted."""
     made = claude(
         tmp_path,
         claude_message(
@@ -157,7 +157,7 @@ def test_claude_tool_and_user_files_are_imported(run: Run, folder: Path, tmp_pat
 
 
 def test_claude_shows_the_branch_of_the_last_edit(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Of an edited message the last version is kept, and the messages of others are counted."""
+    """Of an edited message the last version is imported, and other branches are counted."""
     root = "00000000-0000-4000-8000-000000000000"
     links = [("m1", root), ("m2", "m1"), ("m3", "m1"), ("m4", "m3")]
     messages = [
@@ -176,7 +176,7 @@ def test_claude_shows_the_branch_of_the_last_edit(run: Run, folder: Path, tmp_pa
 def test_claude_export_split_into_folders_is_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Projects and memories in files of their own are notes; design chats are listed."""
+    """Projects and memories in separate files become notes; design chats are listed."""
     project = {
         "uuid": "p",
         "name": "Garden",
@@ -206,7 +206,7 @@ def test_claude_export_split_into_folders_is_imported(
 
 
 def test_chatgpt_canvas_keeps_its_versions(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A canvas is shown as it was created and rewritten; changed in parts, as it was at last."""
+    """A canvas is shown as created and as rewritten; after partial edits, its last version."""
     create = {"name": "roses", "type": "document", "content": "Roses sleep.\nBeside (it)."}
     part = {"updates": [{"pattern": r"sleep\.", "multiple": False, "replacement": "wake\\1!"}]}
     unknown = {"updates": [{"pattern": "w.*e", "replacement": "x"}]}
@@ -234,7 +234,7 @@ def test_chatgpt_canvas_keeps_its_versions(run: Run, folder: Path, tmp_path: Pat
 
 
 def test_chatgpt_code_and_citations_are_converted(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Code and its output are code blocks; citations become links, and their marks vanish."""
+    """Code and its output become code blocks, and citations become links."""
     cite = "\ue200cite\ue202turn0search1\ue201"
     page = {"url": "https://a.example/", "title": "A [x]"}
     answer = (
@@ -277,7 +277,7 @@ def test_chatgpt_code_and_citations_are_converted(run: Run, folder: Path, tmp_pa
 
 
 def test_chatgpt_files_are_found_by_their_ids(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Pictures and files of the zip are embedded or linked; those it lacks are counted."""
+    """Pictures and files in the zip are embedded or linked; missing ones are counted."""
     picture = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_0000abcd"}
     gone = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-Gone12"}
     voice = {"content_type": "audio_transcription", "text": "Spoken *words*"}
@@ -323,7 +323,7 @@ def test_chatgpt_files_are_found_by_their_ids(run: Run, folder: Path, tmp_path: 
 def test_chatgpt_instructions_and_memories_are_notes(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Custom instructions are one note however often they are repeated; so are memories."""
+    """Repeated custom instructions become one note, and so do memories."""
     context = {
         "content_type": "user_editable_context",
         "user_profile": "I keep bees",
@@ -356,7 +356,7 @@ def test_chatgpt_instructions_and_memories_are_notes(
 
 
 def test_chatgpt_counts_the_other_branches(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The branch that was shown last is kept; the answers of others are counted."""
+    """The branch shown last is imported, and answers on other branches are counted."""
     made = chatgpt(tmp_path, said("user", "One"), said("assistant", "Two"), said("assistant", "3"))
     whole = json.loads((made / "conversations.json").read_text("utf-8"))
     whole[0]["mapping"]["2"]["parent"] = "0"
@@ -367,7 +367,7 @@ def test_chatgpt_counts_the_other_branches(run: Run, folder: Path, tmp_path: Pat
 
 
 def test_chats_show_speakers_and_times(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A speaker's messages in a row are under one heading with the time of the first."""
+    """Consecutive messages of a speaker have one heading with the time of the first."""
     times = ("2026-03-01T10:00:00Z", "2026-03-01T10:01:00Z")
     made = claude(
         tmp_path,
@@ -424,7 +424,7 @@ _BEFORE = (
 @pytest.mark.parametrize("tag", _TAGS.split("|"))
 @pytest.mark.parametrize("before", _BEFORE)
 def test_typed_message_escapes_html(tag: str, before: str) -> None:
-    """HTML that a person typed is text, also after backslashes, which are shown as they are."""
+    """HTML typed by a person is shown as text, including after backslashes."""
     given_text = f"{before}{tag} x"
     tokens = [
         inner
@@ -440,13 +440,13 @@ def test_typed_message_escapes_html(tag: str, before: str) -> None:
 
 @pytest.mark.parametrize("sign", ["<!-- a", "<script>", "[[a]]"])
 def test_message_markdown_after_escaped_backslashes_is_escaped(sign: str) -> None:
-    """A sign has a meaning behind two backslashes, and none behind one: it is escaped once."""
+    """Markup after two backslashes is escaped once; after one backslash it already is."""
     assert message(f"\\\\{sign}") == f"\\\\\\{sign}"
     assert message(f"\\{sign}") == f"\\{sign}"
 
 
 def test_message_markdown_is_escaped_in_indented_text_but_not_in_code() -> None:
-    """A line that continues a paragraph or a list is text; one after a blank line is code."""
+    """An indented line is text in a paragraph or list, and code after a blank line."""
     given_text = "My code:\n    #include <x>\n\n    #define y\n\n- a\n    - #b [[c]] \\#d"
     assert message(given_text, is_plain=True) == (
         "My code:\n    \\#include \\<x>\n\n    #define y\n\n- a\n    - \\#b \\[[c]] \\#d"
@@ -455,7 +455,7 @@ def test_message_markdown_is_escaped_in_indented_text_but_not_in_code() -> None:
 
 @given(st.text("`~ab\n # ", max_size=60))
 def test_fences_are_longer_than_those_inside(text: str) -> None:
-    """A code block has the text as it is, whatever fences are in it."""
+    """A code block contains the unchanged text, whatever fences are in it."""
     made = fenced(text)
     code = [bool(is_code) for _, is_code in markdown.lines_with_code(f"{made}\n\nx\n")]
     assert all(code[:-2])
@@ -488,7 +488,7 @@ def test_old_chatgpt_zip_matches_its_folder(tmp_path: Path, run: Run, folder: Pa
 def test_format_claims_only_files_of_its_program(
     module: str, unclaimed: set[str], tmp_path: Path
 ) -> None:
-    """A kind claims all files that its program writes, and no note beside them."""
+    """A format claims all files that its program writes, and no other notes."""
     fixture = importlib.import_module(f"import_sources.{module}")
     reader = importlib.import_module(f"memvault.importers.{module}")
     for number, name in enumerate(sorted(vars(fixture))):

@@ -171,7 +171,7 @@ def likely_kinds(source: Source) -> Iterator[str]:
 def test_files_are_imported_listed_or_claimed(
     kind: str, module: str, make: str, below: str, tmp_path: Path
 ) -> None:
-    """Each file of a folder is imported, listed or claimed; what is listed adds no item."""
+    """Each file of a folder is imported, listed or claimed; listed files add no item."""
     (tmp_path / "made").mkdir()
     with closing(open_source(str(mixed(tmp_path, module, make, below)))) as source:
         for name in {kind, *likely_kinds(source)}:
@@ -190,7 +190,7 @@ def test_files_are_imported_listed_or_claimed(
 def test_format_detection_ignores_ordinary_documents(
     kind: str, module: str, make: str, file: str, tmp_path: Path
 ) -> None:
-    """A Word document, a PDF or a JSON file beside a program's files leaves their kind as it is."""
+    """A Word, PDF or JSON file next to a program's files does not change the detected format."""
     (tmp_path / "made").mkdir()
     made = getattr(importlib.import_module(f"import_sources.{module}"), make)(tmp_path / "made")
     if made.suffix in ARCHIVES:
@@ -212,7 +212,7 @@ def recognized(folder: Path) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_format_claims_every_file_of_its_program(kind: str, tmp_path: Path) -> None:
-    """A source that a program wrote has no file to list as not read."""
+    """No file of a program's own export is listed as unread."""
     module = importlib.import_module(f"import_sources.{formats.find_format(kind).module_name}")
     with closing(open_source(str(module.make(tmp_path)))) as source:
         recognition = detection.detect(source)
@@ -269,7 +269,7 @@ def repository(folder: Path) -> Path:
 def test_workspace_is_detected_as_markdown_folder(
     make: Any, form: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """All visible notes of a workspace are imported, although some are named as Claude's are."""
+    """All visible notes of a workspace are imported, even if some have names of Claude's files."""
     made = make(tmp_path)
     names = [path for path in made.rglob("*.md") if ".claude" not in path.parts]
     if form == "zip":
@@ -300,7 +300,7 @@ def partial(folder: Path) -> Path:
 def test_format_covering_few_notes_asks_on_a_terminal(
     options: tuple[str, ...], form: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A kind that reads less than half of the notes is an error with both commands."""
+    """A format that reads less than half of the notes is an error with both commands."""
     made = partial(tmp_path)
     if form == "zip":
         made = Path(shutil.make_archive(str(made), "zip", tmp_path, "notes"))
@@ -335,7 +335,7 @@ def test_mixed_folder_asks_for_the_format(
 def test_two_formats_import_each_note_once(
     kinds_in_order: tuple[str, str], run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Importing a part as its kind, and then all as a folder, duplicates no note."""
+    """Importing a part in its format, and then all as a folder, duplicates no note."""
     made = partial(tmp_path)
     write(made, "Home.md", "See [[x]].\n")
     for kind in (*kinds_in_order, *kinds_in_order):
@@ -349,7 +349,7 @@ def test_two_formats_import_each_note_once(
 
 
 def test_other_files_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The files that a kind does not read are one line for people, and a list for programs."""
+    """Unread files are one line for people, and a list for programs."""
     made = write_notes(tmp_path / "my notes")
     write(made, "memory.jsonl", ODD_FILES["memory.jsonl"])
     write(made, "plan.png", b"\x89PNG")
@@ -370,7 +370,7 @@ def test_other_files_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
 def test_other_files_without_notes_suggest_no_command(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Where no markdown file is left, the line has no command."""
+    """If no unread file is markdown, the line has no command."""
     made = mcp_source.make(tmp_path / "graph").parent
     write(made, "plan.png", b"\x89PNG")
     shown = succeeded(run("import", str(made))).out
@@ -382,7 +382,7 @@ def test_other_files_without_notes_suggest_no_command(
 def test_kind_without_matching_files_is_an_error(
     kind: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The error of ``--from`` says that nothing matched, and what the kind needs."""
+    """The error of ``--from`` reports that nothing matched, and what the format needs."""
     made = write_notes(tmp_path / "notes")
     ran = run("import", str(made), "--from", kind, "--yes")
     with closing(open_source(str(made))) as source:
@@ -409,7 +409,7 @@ def test_two_exports_in_a_folder_list_their_commands(run: Run, tmp_path: Path) -
 def test_basic_memory_entities_without_files_are_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Beside notes, Basic Memory's database adds the entities whose files are missing."""
+    """In addition to notes, Basic Memory's database adds entities whose files are missing."""
     made = tmp_path / "notes"
     made.mkdir()
     basic_memory_source.make_database(made)
@@ -459,7 +459,7 @@ class _CountingSource(PlainSource):
 
 
 def test_recognition_opens_each_file_once(tmp_path: Path) -> None:
-    """Recognizing a folder of many files opens each at most once per length that kinds look at."""
+    """Recognizing a folder of many files opens each at most once per inspected length."""
     for number in range(30):
         write(tmp_path, f"notes/{number}.json", json.dumps({"a": number, "text": "x" * 70_000}))
         write(tmp_path, f"notes/{number}.md", f"# {number}\n")

@@ -20,7 +20,7 @@ from test_import_outlines import counts
 def test_dendron_vaults_of_a_workspace_keep_their_links(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A link leads to the note of its own vault or of the named one; ranges, users and images."""
+    """Links resolve to a note in the same or the named vault; also ranges, users and images."""
     got = Imported(run, folder, dendron_source.make_workspace(tmp_path), "dendron")
     assert got.unreadable == set()
     assert got.found["new"] == 6  # the stub is left out, both roots have one id
@@ -56,7 +56,7 @@ def test_basic_memory_counts_observations_and_relations(tmp_path: Path) -> None:
 
 
 def test_basic_memory_database_keeps_metadata(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Other keys of a note's header, which the database has as JSON, come along."""
+    """Other header keys, which the database stores as JSON, are imported."""
     made = basic_memory_source.make_database(tmp_path)
     with closing(sqlite3.connect(made)) as database:
         metadata = json.dumps({"tags": ["hot", "drink"], "rating": 5, "title": "no"})
@@ -70,7 +70,7 @@ def test_basic_memory_database_keeps_metadata(run: Run, folder: Path, tmp_path: 
 def test_basic_memory_notes_with_equal_permalinks_are_both_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A copied file, whose permalink is that of the original, is a note of its own."""
+    """A copied file with the original's permalink becomes a separate note."""
     made = basic_memory_source.make(tmp_path)
     tea = (made / "drinks/Tea Brewing Methods.md").read_text("utf-8")
     write(made, "drinks/copy.md", tea + "A copy.\n")
@@ -80,7 +80,7 @@ def test_basic_memory_notes_with_equal_permalinks_are_both_imported(
 
 
 def test_mcp_memory_counts_unknown_properties(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Entities of one name are both imported; unknown properties are counted."""
+    """Entities with the same name are both imported; unknown properties are counted."""
     lines = [
         {"type": "entity", "name": "Ana", "observations": ["a\nb", 7], "version": 2},
         {"type": "entity", "name": "Ana", "observations": ["another"]},
@@ -118,7 +118,7 @@ def test_mem0_counts_relations_and_unknown_properties(
 
 
 def test_mem0_points_keep_their_metadata(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Metadata of a memory in Qdrant, which are beside its text, go to the header."""
+    """A memory's metadata in Qdrant go to the header."""
     made = mem0_source.make_databases(tmp_path)
     payload = {"data": "Writes Go", "user_id": "dev", "team": "api"}
     point = pickle.dumps(mem0_source.PointStruct(id="d", payload=payload))
@@ -133,7 +133,7 @@ def test_mem0_points_keep_their_metadata(run: Run, folder: Path, tmp_path: Path)
 
 
 def test_agent_zero_counts_memories_and_metadata(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Memories of two agents with one id are both imported; other metadata are counted."""
+    """Memories of two agents with the same id are both imported; other metadata are counted."""
     for name in ("default", "other"):
         document = agent_zero_source.Document(f"Tea of {name}.", id="x", area="main", mood="fine")
         stored = agent_zero_source.InMemoryDocstore({"x": document})

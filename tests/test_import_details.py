@@ -73,7 +73,7 @@ def twins(folder: Path) -> Path:
 
 
 def test_notion_links_resolve_to_their_pages(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Of pages and pictures with one name each link leads to its own; other links stay."""
+    """Links to equally named pages and pictures resolve correctly; other links are unchanged."""
     got = Imported(run, folder, twins(tmp_path), "notion")
     assert got.unreadable == set()
     assert got.text("Page.md").endswith("![p](Page/image.png)\n\none\n")
@@ -93,7 +93,7 @@ def test_notion_links_resolve_to_their_pages(run: Run, folder: Path, tmp_path: P
 
 
 def test_notion_link_resolves_across_export_parts(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The parts of a large export are one tree, also to the links in it."""
+    """The parts of a large export form one tree, and links across parts work."""
     made, part = tmp_path / "Export", "ExportBlock-0a1b-Part"
     write(made, f"{part}-1/Home {HOME}.md", f"# Home\n\n[one](Home%20{HOME}/Page%20{FIRST}.md)\n")
     write(made, f"{part}-2/Home {HOME}/Page {FIRST}.md", "# Page\n\nOne.\n")
@@ -103,7 +103,7 @@ def test_notion_link_resolves_across_export_parts(run: Run, folder: Path, tmp_pa
 
 
 def test_notion_only_database_pages_have_properties(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Lines with colons of other pages stay text; keys of memvault keep their meaning."""
+    """Lines with colons on other pages stay text; memvault's keys keep their meaning."""
     made = twins(tmp_path)
     write(made, f"Plain {'a' * 32}.md", "# Plain\n\nWarning: hot\n\nText.\n")
     write(made, f"Tasks {BASE}/Talk {'b' * 32}.md", "# Talk\n\nShe said: no\nand went.\n")
@@ -123,7 +123,7 @@ def test_notion_only_database_pages_have_properties(run: Run, folder: Path, tmp_
     ["snake_case_name", "_x_ and __init__ in a_ _b", "x__y 2*3*4 * _", "_中_文_", "ghp_abc_1"],
 )
 def test_html_import_preserves_text_and_formatting(text: str) -> None:
-    """A name with underscores is stored as it is, and what is rendered is the text of the note."""
+    """A name with underscores is unchanged, and the rendered text equals the note's text."""
     from markdown_it import MarkdownIt
 
     made = html_markdown.markdown(f"<div>{text} <b>{text}</b></div>")
@@ -134,7 +134,7 @@ def test_html_import_preserves_text_and_formatting(text: str) -> None:
 
 
 def test_table_cell_can_contain_pipes_and_pictures(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Of a database, and of a note in HTML, a pipe in a cell does not begin another."""
+    """In databases and HTML notes, a pipe in a cell does not start another cell."""
     got = Imported(run, folder, twins(tmp_path), "notion")
     assert "| Paint (green) | a\\|b |\n| Old | x y |\n" in got.text("Tasks.md")
     picture = b"\x89PNG of a table"
@@ -204,7 +204,7 @@ def test_claude_invalid_entries_are_listed(run: Run, folder: Path, tmp_path: Pat
 def test_claude_memories_of_two_accounts_are_two_notes(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Claude's memories are identified by account, and those of a project by the project's name."""
+    """Claude's memories are identified by account, and a project's by the project's name."""
     for account in ("ana", "bob"):
         memories = {
             "account_uuid": account,
@@ -227,7 +227,7 @@ def test_claude_memories_of_two_accounts_are_two_notes(
 
 @pytest.mark.usefixtures("in_utc")
 def test_chatgpt_invalid_entries_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Empty and damaged conversations are named; one whose last message is unknown is kept."""
+    """Empty and damaged conversations are listed; one without a known last message is imported."""
     whole = [chatgpt_source.conversation(number) for number in range(5)]
     whole[1]["mapping"] = []
     whole[2]["mapping"] = ["x"]
@@ -246,7 +246,7 @@ def test_chatgpt_invalid_entries_are_listed(run: Run, folder: Path, tmp_path: Pa
 
 
 def test_json_export_without_array_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A file whose conversations are not where they should be is named."""
+    """A file without conversations in the expected place is listed."""
     whole = {"conversations": [chatgpt_source.conversation(1)]}
     write(tmp_path, "conversations.json", json.dumps(whole))
     got = Imported(run, folder, tmp_path / "conversations.json", "chatgpt")
@@ -256,7 +256,7 @@ def test_json_export_without_array_is_listed(run: Run, folder: Path, tmp_path: P
 def test_keep_notes_without_times_or_files_are_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A note needs no time; files that are missing or lead out, and other JSON, are listed."""
+    """A note needs no time; missing files, outside paths and other JSON are listed."""
     keep, other = tmp_path / "Takeout/Keep", tmp_path / "Takeout/Other"
     files = [{"filePath": name} for name in ("gone.png", "../secret.png", "here.jpeg")]
     timed = {"userEditedTimestampUsec": 1762164900000000, "title": "Shelf", "attachments": files}
@@ -422,14 +422,14 @@ def logseq(folder: Path) -> Path:
 def test_unknown_entry_is_listed(
     make: Any, kind: str, listed: set[tuple[str, str]], run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """No entry that should be a note, or a part of one, is left out without being named."""
+    """Every omitted entry that should be a note, or a part of one, is listed."""
     assert Imported(run, folder, make(tmp_path), kind).unreadable >= listed
 
 
 def test_damaged_qdrant_point_does_not_affect_others(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The memories behind a point that cannot be read are imported."""
+    """The memories after an unreadable point are imported."""
     got = Imported(run, folder, points(tmp_path), "mem0")
     assert any("point a" in what for what, _ in got.unreadable)
     assert "dev" in got.text("Works on the API.md")
@@ -438,7 +438,7 @@ def test_damaged_qdrant_point_does_not_affect_others(
 def test_claude_code_session_after_a_long_snapshot_is_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A Claude Code file is recognized even if its first records have several thousand bytes."""
+    """A Claude Code file is recognized even if its first records are several thousand bytes."""
     asked = {
         "parentUuid": None,
         "sessionId": "s",

@@ -84,7 +84,7 @@ def test_evernote_blocks_become_markdown(run: Run, folder: Path, tmp_path: Path)
 
 
 def test_evernote_markdown_characters_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A line that looks like markdown is text, and an address is as it was."""
+    """A line that looks like markdown is text, and URLs are unchanged."""
     got = enex(run, folder, tmp_path, exported(note("Signs", SIGNS)))
     assert got.text("Signs.md").endswith(
         "\\# not a heading\n\n1\\. not a list\n\n\\[ ] no box\n\n\\_x_ \\#nottag\n\n"
@@ -93,7 +93,7 @@ def test_evernote_markdown_characters_are_escaped(run: Run, folder: Path, tmp_pa
 
 
 def test_evernote_indentation_is_preserved(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Hard blanks before a line indent it; blanks within it are one, and a task is a task."""
+    """Non-breaking spaces before a line indent it, and repeated spaces within it are collapsed."""
     lines = "<div>a&nbsp; b</div><div>&nbsp;&nbsp;&nbsp;&nbsp;# four</div>"
     done = '<div>&nbsp;&nbsp;<en-todo checked="true"/>done</div>'
     got = enex(run, folder, tmp_path, exported(note("N", lines + done)))
@@ -129,7 +129,7 @@ BEFORE, AFTER = note("Before", "<div>marigold</div>"), note("After", "<div>dahli
 def test_evernote_damaged_note_does_not_affect_others(
     middle: str, kept: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The notes around it are imported, and what can be read of it too, which is listed."""
+    """The other notes and its readable part are imported, and the damage is listed."""
     got = enex(run, folder, tmp_path, exported(BEFORE, middle, AFTER))
     assert "marigold" in got.text("Before.md")
     assert "dahlia" in got.text("After.md")
@@ -142,7 +142,7 @@ def test_evernote_damaged_note_does_not_affect_others(
 def test_evernote_truncated_export_is_partly_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The last note of a file that was cut off is imported with the text that it has."""
+    """The last note of a truncated file is imported with its remaining text."""
     whole = exported(BEFORE, note("Cut", "<div>crocus</div><div>iris</div>"))
     got = enex(run, folder, tmp_path, whole[: whole.index("</div><div>iris")])
     assert "marigold" in got.text("Before.md")
@@ -164,7 +164,7 @@ def test_evernote_export_may_start_with_a_byte_order_mark(
 def test_evernote_notes_with_equal_title_and_time_are_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Each is a note of its own, and a second import adds none."""
+    """Each becomes a separate note, and a second import adds none."""
     text = exported(note("Clip", "<div>lily</div>"), note("Clip", "<div>iris</div>"))
     got = enex(run, folder, tmp_path, text)
     assert {got.text("Clip.md")[-5:], got.text("Clip-2.md")[-5:]} == {"lily\n", "iris\n"}
@@ -182,7 +182,7 @@ def resource(data: str, mime: str = "image/png", name: str = "") -> str:
 
 
 def test_evernote_files_keep_their_names(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Files of one name are both there, one without a name gets one, damaged ones are listed."""
+    """Equally named files are both imported, unnamed ones get a name, damaged ones are listed."""
     one, two, three = (base64.b64encode(data).decode() for data in (b"1", b"2", b"3"))
     files = (
         resource(f"{one[:2]}\n {one[2:]}", name="a/../image.png"),
@@ -206,7 +206,7 @@ def test_evernote_files_keep_their_names(run: Run, folder: Path, tmp_path: Path)
 
 
 def test_evernote_unplaced_tasks_follow_the_text(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A task whose group is not in the text is at its end, and an odd due date costs nothing."""
+    """A task whose group is not in the text is at its end, and an invalid due date is ignored."""
     more = task("A", "open", "B", more="<dueDate>20260301T230000Z</dueDate>")
     more += task("B", "", "A", more="<dueDate>soon</dueDate><timeZone>Nowhere/X</timeZone>")
     got = enex(run, folder, tmp_path, exported(note("Tasks", "<div>Intro</div>", more)))

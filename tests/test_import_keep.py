@@ -32,7 +32,7 @@ def header_of(found: Imported, path: str) -> dict[str, Any]:
 
 
 def test_keep_markdown_characters_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Text, items and titles of links that look like markdown are text, in the same lines."""
+    """Text, items and link titles that look like markdown stay text, on the same lines."""
     text = "# no\n- no\n\n    code? no_x *y* #tag\nhttps://a.org/b_c [x](y)"
     items = [{"text": "# a [x] |", "isChecked": True}, {"text": "1. b\nc", "isChecked": False}]
     link = {"url": "https://a.org/x (y", "title": "[A] *b*", "description": "About _it_"}
@@ -61,13 +61,13 @@ def test_keep_markdown_characters_are_escaped(run: Run, folder: Path, tmp_path: 
 def test_keep_formatting_is_preserved(
     html: str, made: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Formatted text comes from its HTML, and other text is as it was typed."""
+    """Formatted text is converted from its HTML, and other text is unchanged."""
     note = {"title": "T", "textContent": "plain # b", "textContentHtml": html}
     assert keep(run, folder, tmp_path, note).text("T.md").endswith(f"---\n\n{made}\n")
 
 
 def test_keep_takeout_list_is_not_reported(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The page that Takeout adds to each export is not listed as not read."""
+    """The page that Takeout adds to each export is not listed as unread."""
     write(tmp_path, "Takeout/archive_browser.html", "<html></html>")
     write(
         tmp_path,
@@ -89,7 +89,7 @@ def test_keep_takeout_list_is_not_reported(run: Run, folder: Path, tmp_path: Pat
 
 
 def test_keep_states_and_times_are_preserved(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Color, labels, pins and people are in the header, and what is in the trash is counted."""
+    """Color, labels, pins and people are in the header, and trashed notes are counted."""
     note = {
         "title": "T",
         "textContent": "x",
@@ -114,7 +114,7 @@ def test_keep_states_and_times_are_preserved(run: Run, folder: Path, tmp_path: P
 
 
 def test_keep_files_are_found_with_other_extensions(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Takeout writes other endings than it names; names with signs are linked too."""
+    """Files with other extensions than listed, or with special characters, are linked."""
     names = ("a.jpeg", "b.jpg", "c.JPEG", "d #1.png", "e", "gone.png")
     for name in ("a.jpg", "b.jpeg", "c.jpg", "d #1.png", "e.gif"):
         write(tmp_path, f"Takeout/Google Notizen/{name}", name.encode())

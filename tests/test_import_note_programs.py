@@ -39,7 +39,7 @@ def body(text: str) -> str:
 def test_joplin_items_keep_their_properties_and_are_counted(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Notebooks, tags, times, places and addresses are kept; what is left out is counted."""
+    """Notebooks, tags, times, places and URLs are imported; omissions are counted."""
     got = Imported(run, folder, joplin_source.make(tmp_path), "joplin")
     bees = got.text("Garden/Hives/Bees.md")
     for kept in ("tags: [bee-keeping]", "source: https://bees.example/1", "52.52", "author: Ana"):
@@ -96,7 +96,7 @@ def test_special_tar_entries_are_listed(run: Run, folder: Path, tmp_path: Path) 
 
 
 def test_truncated_tar_is_partly_imported(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Of a tar that was cut off, the whole items are imported and the rest is listed."""
+    """Complete items of a truncated tar are imported, and the rest is listed."""
     whole = joplin_source.make(tmp_path).read_bytes()
     (tmp_path / "notes.jex").write_bytes(whole[: len(whole) // 4])
     got = Imported(run, folder, tmp_path / "notes.jex", "joplin")
@@ -121,7 +121,7 @@ def test_simplenote_plain_text_is_escaped(run: Run, folder: Path, tmp_path: Path
 def test_standard_notes_of_each_type_become_markdown(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Each type of note is converted by what its text is; tags have the names of their parents."""
+    """Each type of note is converted by its text format; tags include their parents' names."""
     got = Imported(run, folder, standard_source.make(tmp_path), "standard-notes")
     weaving = body(got.text("Weaving.md"))
     assert "A **bold** loom" in weaving
@@ -139,7 +139,7 @@ def test_standard_notes_of_each_type_become_markdown(
 
 
 def test_authenticator_secrets_are_not_imported(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A note of an authenticator is listed, and its keys are nowhere in the vault."""
+    """An authenticator note is listed, and its keys are not written to the vault."""
     got = Imported(run, folder, standard_source.make(tmp_path), "standard-notes")
     assert "Keys" in {what for what, _ in got.unreadable}
     assert not any(b"JBSWY3DP" in data for data in notes_in(folder).values())
@@ -148,7 +148,7 @@ def test_authenticator_secrets_are_not_imported(run: Run, folder: Path, tmp_path
 def test_standard_notes_encrypted_backup_hints_at_decryption(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Encrypted items are counted in one message that says what to do."""
+    """Encrypted items are counted in one message with a hint."""
     got = Imported(run, folder, standard_source.make_encrypted(tmp_path), "standard-notes")
     assert got.unreadable == {
         (
@@ -160,7 +160,7 @@ def test_standard_notes_encrypted_backup_hints_at_decryption(
 
 
 def test_bear_notes_keep_tags_links_and_code(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Bear's marks become markdown outside of code; locked notes are listed."""
+    """Bear's markup outside code becomes markdown; locked notes are listed."""
     got = Imported(run, folder, bundle_source.make(tmp_path), "textbundle")
     fox = body(got.text("Fox-den.md"))
     assert "#animals/wild #two-words and ==marked== <u>under</u> ==🟢green==" in fox
@@ -176,7 +176,7 @@ def test_bear_notes_keep_tags_links_and_code(run: Run, folder: Path, tmp_path: P
 
 
 def test_bear_later_backup_adds_no_duplicates(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A backup of another day, which has another name, has the same notes."""
+    """A backup of another day, with another name, updates the same notes."""
     made = bundle_source.make(tmp_path)
     assert import_all(run, made).json["new"] == 3
     again = tmp_path / "Bear Notes 2026-11-11 at 08.00.bear2bk"
@@ -203,7 +203,7 @@ def test_word_documents_become_markdown(run: Run, folder: Path, tmp_path: Path) 
 
 
 def test_word_list_styles_and_titles_are_converted(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A list may be that of a paragraph's style; the title is the document's own."""
+    """A list can come from a paragraph's style; the title comes from the document's properties."""
     no_list = '<w:numPr><w:numId w:val="0"/></w:numPr>'
     steps = (("One", "Schritt"), ("a", "Unter"), ("b", "Punkt2"), ("Two", "Schritt"))
     body_of_lists = (
@@ -266,7 +266,7 @@ def test_damaged_parts_of_word_documents_are_listed(run: Run, folder: Path, tmp_
 def test_copy_of_apple_notes_keeps_times_tasks_and_files(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The copy's table gives the times; circles become tasks; files are where they were."""
+    """Times come from the copy's table, circles become tasks, and files stay in position."""
     got = Imported(run, folder, apple_source.make(tmp_path), "apple-notes")
     garden = got.text("Garden.md")
     assert "created: 2026-11-03T09:15:00.000Z\nmodified: 2026-11-04T10:15:00.000Z" in garden
@@ -281,7 +281,7 @@ def test_copy_of_apple_notes_keeps_times_tasks_and_files(
 
 
 def test_apple_notes_with_equal_titles_take_linear_time(tmp_path: Path) -> None:
-    """The time of an import does not grow with the square of the notes in a folder."""
+    """An import takes linear time in the number of notes in a folder."""
 
     def steps(size: int) -> Steps:
         made = tmp_path / str(size) / "Notes"
@@ -309,7 +309,7 @@ def test_apple_notes_with_equal_titles_take_linear_time(tmp_path: Path) -> None:
 def test_odd_file_does_not_change_the_detected_format(
     file: tuple[str, bytes], tmp_path: Path
 ) -> None:
-    """One file of another program does not change the kind of a folder of markdown."""
+    """One file of another program does not change the format of a markdown folder."""
     for number in range(3):
         write(tmp_path, f"vault/n{number}.md", f"# Note {number}\n")
     (tmp_path / "vault" / file[0]).write_bytes(file[1])
@@ -320,7 +320,7 @@ def test_odd_file_does_not_change_the_detected_format(
 def test_unpacked_and_packed_exports_are_the_same(
     module: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The unpacked folder of an export, and a zip of it, give what the export itself gives."""
+    """The unpacked folder of an export, or a zip of it, has the same result as the export."""
     makers = {
         "joplin": joplin_source.make,
         "simplenote": simplenote_source.make,
@@ -342,7 +342,7 @@ def test_unpacked_and_packed_exports_are_the_same(
 
 
 def test_notes_with_equal_ids_are_all_imported(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Of records with one id, none is lost, and a second import changes nothing."""
+    """No record with a duplicate id is lost, and a second import changes nothing."""
     write(
         tmp_path,
         "notes.json",
@@ -363,7 +363,7 @@ def test_notes_with_equal_ids_are_all_imported(run: Run, folder: Path, tmp_path:
 
 
 def test_rule_at_the_beginning_is_not_front_matter(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A text that begins with a line of hyphens stays whole, and gives the note no header."""
+    """A text that begins with a line of hyphens is unchanged and is not read as a header."""
     text = "---\nid: mine\n---\nThe rest."
     write(tmp_path, f"raw/{'a' * 32}.md", joplin_source.item("Note", text, 1, "a" * 32))
     entry = {"id": "a", "content": text, "markdown": True}

@@ -39,7 +39,7 @@ TWO = zipped(
 def test_notion_nested_zips_are_one_export(
     method: int, depth: int, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The parts of an export are read together, and files of one name in both are kept."""
+    """The parts of an export are read together, and files with the same name are kept."""
     made = zipped((f"{PART}1.zip", ONE), (f"{PART}2.zip", TWO), method=method)
     if depth == 2:
         made = zipped(("Export-8bf9cfec.zip", made), ("__MACOSX/._x", b"x"), method=method)
@@ -71,7 +71,7 @@ def test_damaged_nested_zip_does_not_affect_others(run: Run, folder: Path, tmp_p
 
 
 def test_nested_zip_expansion_is_limited(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The limit of a zip holds for all that is in it, however deep."""
+    """The limit of a zip applies to everything in it, at any depth."""
     bomb = zipped((f"Bomb {ROW}.md", b"\0" * (270 << 20)))
     write(tmp_path, "e.zip", zipped((f"{PART}1.zip", ONE), (f"{PART}2.zip", bomb)))
     got = Imported(run, folder, tmp_path / "e.zip", "notion")
@@ -94,7 +94,7 @@ def header_of(found: Imported, path: str) -> str:
 
 
 def test_notion_properties_go_to_the_header(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Names may be of any language and signs, values of several lines; relations become links."""
+    """Names can have any characters, values several lines; relations become links."""
     made = database(
         tmp_path,
         "🚀 Launch: November 18, 2026 → November 20, 2026\n2nd: Yes\n状态: 完成\nURL: https://a.org\n"
@@ -141,7 +141,7 @@ def test_notion_properties_go_to_the_header(run: Run, folder: Path, tmp_path: Pa
 def test_notion_times_may_be_in_any_language(
     name: str, value: str, created: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The time of creation is that of the property, in the language of Notion's user."""
+    """The creation time comes from the property, in the Notion user's language."""
     got = Imported(run, folder, database(tmp_path, f"{name}: {value}", name), "notion")
     assert f"created: {created}" in header_of(got, "Tasks/Row.md")
 
@@ -153,7 +153,7 @@ def test_notion_ambiguous_date_stays_text(run: Run, folder: Path, tmp_path: Path
 
 
 def test_notion_callouts_and_urls_become_markdown(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A callout becomes a quote, and an address of an exported page a link to its note."""
+    """A callout becomes a quote, and the URL of an exported page a link to its note."""
     made = tmp_path / "Export"
     write(
         made,
@@ -187,7 +187,7 @@ def test_notion_table_cells_are_escaped(run: Run, folder: Path, tmp_path: Path) 
 
 
 def test_notion_html_pages_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """An export as HTML is recognized, and each of its pages listed with what to do."""
+    """An HTML export is recognized, and each of its pages is listed with a hint."""
     made = tmp_path / "Export"
     write(made, f"Home {HOME}.html", "<html></html>")
     write(made, "index.html", "<html></html>")

@@ -80,7 +80,7 @@ def test_logseq_link_to_a_day_without_journal_has_its_date(tmp_path: Path) -> No
 def test_logseq_tasks_have_days_priorities_and_repeaters(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A deadline is the task's day; scheduled days, priorities and repeaters are kept."""
+    """A deadline becomes the due day; scheduled days, priorities and repeaters are imported."""
     got = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq")
     text = got.text("notes/The Bees.md")
     task = "10:30 ⏫ 🔁 every 2 weeks when done ⏳ 2024-03-06 📅 2024-03-09\n"
@@ -93,7 +93,7 @@ def test_logseq_tasks_have_days_priorities_and_repeaters(
 
 
 def test_logseq_code_is_untouched(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Tasks, properties, links and drawers in code stay as they are, with their indentation."""
+    """Tasks, properties, links and drawers in code are unchanged, with their indentation."""
     text = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq").text(
         "notes/The Bees.md"
     )
@@ -143,12 +143,12 @@ def test_logseq_code_is_untouched(run: Run, folder: Path, tmp_path: Path) -> Non
     ],
 )
 def test_logseq_block_is_converted(given: str, expected: str | None, tmp_path: Path) -> None:
-    """Markup of a block becomes markdown; code and everything unknown stay as they are."""
+    """Markup of a block becomes markdown; code and unknown markup are unchanged."""
     assert logseq_page(tmp_path, given) == (given if expected is None else expected)
 
 
 def test_logseq_links_resolve_to_their_pages(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Aliases, titles and names in any case lead to their page, and references to the block's."""
+    """Aliases, titles and names in any case resolve to their page, and references to blocks."""
     got = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq")
     hives = got.text("notes/Hives.md")
     rest = "“Let it rest, deep [[in/notes/Hives|Hives]]” ([[The Bees]])"
@@ -176,7 +176,7 @@ def test_logseq_reference_to_code_shows_its_first_line(tmp_path: Path) -> None:
 
 
 def test_logseq_properties_and_lists_are_kept(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Properties go to the header, those with a meaning here under another name."""
+    """Properties go to the header, under another name if memvault uses the key."""
     text = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq").text(
         "notes/The Bees.md"
     )
@@ -189,7 +189,7 @@ def test_logseq_properties_and_lists_are_kept(run: Run, folder: Path, tmp_path: 
 
 
 def test_logseq_highlights_have_page_and_color(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Highlights of a PDF keep their page and color, and an area its picture."""
+    """PDF highlights keep their page and color, and area highlights their picture."""
     got = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq")
     text = got.text("notes/hls__bees_1.md")
     assert "[bees.pdf](../assets/bees_1.pdf)\n\n- They tell the way. (p. 12, yellow)\n" in text
@@ -236,7 +236,7 @@ def test_logseq_database_graph_hint_explains_export(run: Run, folder: Path, tmp_
 def test_logseq_database_export_hint_explains_alternative(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """An export of the version with a database is refused with what to do instead."""
+    """A database version's export is refused with a hint about the alternative."""
     made = write(tmp_path, "graph.edn", "{:properties {} :pages-and-blocks [{:page {}}]}")
     got = Imported(run, folder, made, "logseq")
     assert [what for what, _ in got.unreadable] == ["graph.edn"]
@@ -252,7 +252,7 @@ def roam_block(tmp_path: Path, string: str, *children: dict[str, Any], **keys: A
 
 
 def test_roam_graphs_of_a_zip_are_all_imported(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Each graph of a zip has its folder, and a later export of another name is the same graph."""
+    """Each graph of a zip has a folder, and a later, renamed export updates the same graph."""
     made = roam_source.make_graphs(tmp_path)
     got = Imported(run, folder, made, "roam")
     assert got.unreadable == set()
@@ -281,7 +281,7 @@ def test_roam_links_point_to_pages_days_and_blocks(run: Run, folder: Path, tmp_p
 
 
 def test_roam_code_and_tables_are_kept(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Code has its own lines and stays as it is; nested cells become a table."""
+    """Code gets separate lines and is unchanged; nested cells become a table."""
     text = Imported(run, folder, roam_source.make_graphs(tmp_path), "roam").text("honey/Honey.md")
     assert "- ```javascript\n  - {{[[TODO]]}} [[x]] ^^y^^\n    # z\n  ```\n" in text
     assert "- `((hiveBlock)) {{[[TODO]]}}` #bee-house a#b\n" in text
@@ -339,7 +339,7 @@ def test_roam_counts_each_type_once(tmp_path: Path) -> None:
 
 
 def test_roam_export_without_blocks_at_its_start_is_recognized(tmp_path: Path) -> None:
-    """Empty pages at the beginning of an export do not hide what it is."""
+    """Empty pages at the beginning of an export do not prevent its recognition."""
     pages = [{"title": f"P{n}", "edit-time": 1, "uid": f"u{n}"} for n in range(3_000)]
     write(tmp_path, "x.json", json.dumps(pages))
     source = open_source(str(tmp_path / "x.json"))
@@ -347,7 +347,7 @@ def test_roam_export_without_blocks_at_its_start_is_recognized(tmp_path: Path) -
 
 
 def test_roam_edn_hint_explains_alternative(run: Run, folder: Path, tmp_path: Path) -> None:
-    """An export as EDN is refused with the format to choose instead."""
+    """An EDN export is refused with the format to use instead."""
     made = write(tmp_path, "graph.edn", "#datascript/DB {:schema {}}")
     got = Imported(run, folder, made, "roam")
     assert got.unreadable == {("graph.edn", "EDN is not read: export the graph as JSON")}

@@ -36,7 +36,7 @@ def limited(folder: Path, kilobytes: int, *arguments: str) -> subprocess.Complet
 def test_sources_with_equal_names_are_imported_separately(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A folder whose paths are those of an earlier one adds its notes, and changes none."""
+    """A folder with the same paths as an earlier one adds its notes, and changes none."""
     for name in ("one", "two"):
         write(tmp_path, f"{name}/README.md", f"# Read me\n\nThis is {name}: [[start]].\n")
         write(tmp_path, f"{name}/start.md", f"The start of {name}.\n")
@@ -54,7 +54,7 @@ def test_sources_with_equal_names_are_imported_separately(
 def test_imported_link_to_ambiguous_name_becomes_a_path(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A link in an imported note leads to the imported note, not to one of the same name."""
+    """A link in an imported note resolves to the imported note, not to another of that name."""
     write(folder, "team/Plan.md", "The team's plan.\n")
     write(tmp_path, "mine/Plan.md", "My plan.\n")
     write(tmp_path, "mine/Home.md", "See [[Plan]].\n")
@@ -75,7 +75,7 @@ def test_preview_lists_each_changed_note(run: Run, folder: Path, tmp_path: Path)
 
 
 def test_changed_file_times_do_not_change_notes(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A copy of a folder, or a zip of it, is the same source, whatever the times of its files."""
+    """A copy or a zip of a folder is the same source, whatever its file times."""
     made = folder_source.make(tmp_path)
     import_all(run, made)
     os.utime(made / "Beta.md", (1_000_000_000, 1_000_000_000))
@@ -88,7 +88,7 @@ def test_changed_file_times_do_not_change_notes(run: Run, folder: Path, tmp_path
 
 
 def test_import_vault_into_itself_is_refused(run: Run, folder: Path) -> None:
-    """The vault, a folder in it and one around it are refused; a hidden folder in it is not."""
+    """The vault, a folder in it and a parent folder are refused; a hidden folder in it is not."""
     write(folder, "notes/a.md", "A\n")
     for source in (".", "notes", "notes/a.md", ".."):
         assert "already memories" in refused(run("import", source, "--from", "folder"), 1)
@@ -97,7 +97,7 @@ def test_import_vault_into_itself_is_refused(run: Run, folder: Path) -> None:
 
 
 def test_import_invalid_file_name_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A path that is too long for the file system is left out, and the rest is imported."""
+    """A path that is too long for the file system is listed, and the rest is imported."""
     lines = [
         {"memvault": "export", "format": 1},
         {"path": f"{'long' * 100}.md", "encoding": "utf-8", "content": "a"},
@@ -110,7 +110,7 @@ def test_import_invalid_file_name_is_listed(run: Run, folder: Path, tmp_path: Pa
 
 
 def test_import_stops_if_journal_is_unwritable(run: Run, folder: Path, tmp_path: Path) -> None:
-    """If the journal cannot be written, no further note is, and the error names the reason."""
+    """If the journal cannot be written, the import stops, and the error gives the reason."""
     made = folder_source.make(tmp_path)
     run("list")
     write(folder, ".memvault/journal/1.jsonl", "\n" * 200 * 1024)
@@ -129,7 +129,7 @@ def test_import_that_writes_nothing_is_an_error(run: Run, folder: Path, tmp_path
 
 
 def test_import_skips_settings_of_other_vaults(run: Run, folder: Path, tmp_path: Path) -> None:
-    """No import makes a vault within the vault."""
+    """No import creates a vault within the vault."""
     write(tmp_path, "old/memvault.toml", "version = 1\n")
     write(tmp_path, "old/a.md", "A\n")
     for arguments in (["--from", "folder"], ["--to", "team"]):
@@ -144,7 +144,7 @@ def test_import_skips_settings_of_other_vaults(run: Run, folder: Path, tmp_path:
 
 
 def test_unreadable_source_is_an_error(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The reason is in the message: encrypted, leading out of the zip, damaged."""
+    """The message contains the reason: encrypted, outside the zip, damaged."""
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as made:
         made.writestr("../a.md", "A")
     assert "points outside the zip" in refused(run("import", str(tmp_path / "x.zip"), "--yes"), 2)
@@ -162,7 +162,7 @@ def test_unreadable_source_is_an_error(run: Run, folder: Path, tmp_path: Path) -
 def test_import_failure_hint_explains_how_to_continue(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The error names the written files and the undo command; a second import adds the rest."""
+    """The error lists the written files and the undo command; a second import adds the rest."""
     write(tmp_path, "notes/a.md", "A\n")
     write(tmp_path, "notes/b.md", "B " * 200_000)
     run("list")
@@ -192,7 +192,7 @@ OF_PROGRAMS = (
 def test_import_skips_agent_instructions_and_settings(
     run: Run, folder: Path, tmp_path: Path, form: str
 ) -> None:
-    """Files that programs read as instructions or settings are listed and left out."""
+    """Files that programs read as instructions or settings are listed and omitted."""
     names = [name for name in OF_PROGRAMS if form == "jsonl" or name.isascii()]
     if form == "jsonl":
         made = exported(tmp_path, *names)
@@ -276,7 +276,7 @@ def test_imported_instructions_are_renamed(run: Run, folder: Path, tmp_path: Pat
 
 @pytest.mark.promise("S97")
 def test_instruction_attachments_are_skipped(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A file that a note brings is left out if programs would read it, whatever the kind."""
+    """A note's attachment is omitted if programs would read it, in every format."""
     made = evernote_source.make(tmp_path)
     made.write_text(made.read_text("utf-8").replace("receipt.png", "CLAUDE.md"), "utf-8")
     graph = logseq_source.make(tmp_path)
@@ -288,7 +288,7 @@ def test_instruction_attachments_are_skipped(run: Run, folder: Path, tmp_path: P
 
 @pytest.mark.promise("S97")
 def test_vault_settings_are_detected_in_any_case(run: Run, folder: Path, tmp_path: Path) -> None:
-    """No spelling of memvault.toml is copied beside the vault's own or into a folder."""
+    """No spelling of memvault.toml is copied next to the vault's own or into a folder."""
     before = notes_in(folder)
     names = ("Memvault.toml", "memvault.toml.", "sub/MEMVAULT.TOML", "memvault.toml")
     import_all(run, exported(tmp_path, *names))
@@ -310,7 +310,7 @@ CHEAP = {
 def test_hostile_source_takes_limited_memory_and_time(
     folder: Path, tmp_path: Path, name: str
 ) -> None:
-    """Files made to use gigabytes or minutes are imported or listed; other notes are imported."""
+    """Files that exhaust memory or time are imported or listed, and other notes imported."""
     attack = ATTACKS[name]
     made = attack.make(tmp_path / "source")
     script = 'ulimit -v 1500000; ulimit -t 60; exec "$@"'  # kilobytes, and CPU seconds of each
@@ -343,7 +343,7 @@ for convert in (use_memory, use_time):
 
 @pytest.mark.promise("S99")
 def test_record_memory_and_time_are_limited() -> None:
-    """A record that exceeds a limit of the process is listed, and the process goes on."""
+    """A record that exceeds a limit of the process is listed, and the process continues."""
     done = subprocess.run(
         [sys.executable, "-c", _LIMITED], capture_output=True, text=True, check=True
     )
@@ -390,7 +390,7 @@ RECORDS: dict[str, str] = {
 
 @pytest.mark.promise("S100")
 def test_malformed_record_does_not_affect_others(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Records with values that no program writes are imported or listed, the others imported."""
+    """Records with invalid values are imported or listed, and the others are imported."""
     notes = {**RECORDS, "z": '"title": "z", "textContent": "Wombats"'}
     for name, text in notes.items():
         made = f'{{"userEditedTimestampUsec": 1700000000000000, {text}}}'
@@ -405,7 +405,7 @@ def test_malformed_record_does_not_affect_others(run: Run, folder: Path, tmp_pat
 def test_invalid_name_does_not_affect_others(
     run: Run, folder: Path, tmp_path: Path, odd: str
 ) -> None:
-    """A path with a NUL or half a character is listed, and the other files are imported."""
+    """A path with a NUL or a lone surrogate is listed, and the other files are imported."""
     found = import_all(run, exported(tmp_path, odd, "z/z.md")).json
     assert [one["what"] for one in found["unreadable"]] == [odd]
     assert "z/z.md" in notes_in(folder)
@@ -418,7 +418,7 @@ def test_invalid_name_does_not_affect_others(
 def test_invalid_array_entry_does_not_affect_others(
     run: Run, folder: Path, tmp_path: Path, odd: str
 ) -> None:
-    """An entry that is not JSON is listed by its number, and the ones around it are imported."""
+    """An entry that is not JSON is listed by its number, and the others are imported."""
     odd += "]" * odd.count("[")
     good = [
         f'{{"uuid": "{n}", "name": "N", "chat_messages": [{{"text": "Wombat {n}"}}]}}'

@@ -156,7 +156,7 @@ def test_session_api_errors_are_not_answers(
     ],
 )
 def test_session_messages_from_the_program_are_not_prompts(written: str) -> None:
-    """Notifications, commands, their output, hooks and summaries are not what the user asked."""
+    """Notifications, commands, their output, hooks and summaries are not user prompts."""
     session = Session("claude-code", "s")
     session.add_prompt(written)
     assert session.prompts == []
@@ -167,7 +167,7 @@ def test_session_messages_from_the_program_are_not_prompts(written: str) -> None
     ["Caveat: mind the gap", "/home/ana/shop is broken", "# AGENTS.md needs a line", "<b>x</b>"],
 )
 def test_session_prompts_resembling_commands_are_imported(written: str) -> None:
-    """A path, a heading and a word that programs also use do not hide a prompt."""
+    """Prompts that start with a path, a heading or a program's keyword are imported."""
     session = Session("claude-code", "s")
     session.add_prompt(written)
     assert session.prompts == [written]

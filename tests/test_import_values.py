@@ -15,7 +15,7 @@ KEYS = st.lists(st.from_regex(r"[ab](-[1-3]){0,2}", fullmatch=True))
 
 @given(keys=KEYS)
 def test_numbered_keys_are_unique(keys: list[str]) -> None:
-    """No two records have one key, and the first record with a key keeps it."""
+    """Keys are unique, and the first record with a key keeps it."""
     seen: Counter[str] = Counter()
     made = [convert.unique_key(key, seen) for key in keys]
     assert len(set(made)) == len(made)
@@ -41,12 +41,12 @@ def test_free_keys_are_unique(pairs: list[list[str]]) -> None:
     ],
 )
 def test_web_link_is_a_page_with_its_title(url: object, title: object, link: str) -> None:
-    """Only an address of the web becomes a link, with its host if it has no title."""
+    """Only a web URL becomes a link, labeled by its host if it has no title."""
     assert convert.web_link(url, title) == link
 
 
 def test_table_may_have_short_rows_and_limited_cells() -> None:
-    """The head has all columns; empty rows are left out; too many cells are an error."""
+    """The head has all columns, empty rows are omitted, and too many cells are an error."""
     assert plain_text.table([["a"], [], ["b", "c"]]) == "| a |  |\n| --- | --- |\n| b | c |"
     assert plain_text.table([[]]) == ""
     with pytest.raises(ValueError, match="more than 200,000 cells"):
@@ -54,9 +54,7 @@ def test_table_may_have_short_rows_and_limited_cells() -> None:
 
 
 def test_link_to_a_missing_page_keeps_its_label() -> None:
-    """The shown text of a link remains where the name of the missing page has links in it."""
+    """A link's label is kept if the missing page's name contains links."""
     link = "[[{}]]".format
-    assert outlines.link_nested_names("a [[b]]", "", lambda name, _: link(name)) == "a [[b]]"
-    assert (
-        outlines.link_nested_names("a [[b]]", "see", lambda name, _: link(name)) == "see (a [[b]])"
-    )
+    assert outlines.link_missing("a [[b]]", "", lambda name, _: link(name)) == "a [[b]]"
+    assert outlines.link_missing("a [[b]]", "see", lambda name, _: link(name)) == "see (a [[b]])"

@@ -46,7 +46,7 @@ def test_zotero_annotations_keep_page_color_and_author(
 
 
 def test_zotero_databases_of_a_folder_are_all_read(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Notes of groups and of other databases with the same keys are imported, too."""
+    """Notes of groups and of other databases with equal keys are also imported."""
     made = zotero_source.make_library(tmp_path)
     got = Imported(run, folder, made, "zotero")
     assert got.found["new"] == 6
@@ -58,7 +58,7 @@ def test_zotero_databases_of_a_folder_are_all_read(run: Run, folder: Path, tmp_p
 
 
 def test_zotero_counts_items_and_fields(tmp_path: Path) -> None:
-    """Items without notes, fields that are not kept and the trash are counted by type."""
+    """Items without notes, omitted fields and the trash are counted by type."""
     made = zotero_source.make_library(tmp_path)
     shutil.rmtree(made / "old")
     found = counts(made, "zotero")
@@ -82,7 +82,7 @@ def test_zotero_counts_items_and_fields(tmp_path: Path) -> None:
 
 
 def test_zotero_database_is_read_while_zotero_runs(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A database that its program has locked is read from a copy, and stays as it is."""
+    """A database locked by its program is read from a copy and stays unchanged."""
     made = zotero_source.make(tmp_path)
     before = (made / "zotero.sqlite").read_bytes()
     with closing(sqlite3.connect(made / "zotero.sqlite", isolation_level=None)) as database:
@@ -97,7 +97,7 @@ def test_zotero_database_is_read_while_zotero_runs(run: Run, folder: Path, tmp_p
 def test_zotero_folder_is_unchanged_by_reading_a_log(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Reading a database with a write-ahead log creates no file beside it."""
+    """Reading a database with a write-ahead log creates no other file."""
     made = zotero_source.with_log(tmp_path / "Zotero")
     assert Imported(run, folder, made, "zotero").found["new"] == 3
     assert sorted(path.name for path in made.iterdir()) == ["zotero.sqlite", "zotero.sqlite-wal"]

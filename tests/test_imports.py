@@ -118,7 +118,7 @@ UNWANTED = {
 
 @sampled(1)
 def test_commands_import_only_needed_libraries(indexed: Path, subtests: pytest.Subtests) -> None:
-    """Help needs no library, state and messages no index, looking no vectors, nothing a model."""
+    """Help loads no library, state and messages no index, lookups no vectors, and none a model."""
     for lines, unwanted in UNWANTED.items():
         for line in some_of(lines.split(" | "), every=8):
             with subtests.test(line=line):
@@ -137,7 +137,7 @@ def test_recall_imports_only_stop_words_from_whoosh(indexed: Path) -> None:
 
 @pytest.mark.parametrize("event", ["prompt", "session-start", "stop", "nothing"])
 def test_hook_imports_only_modules_for_its_event(indexed: Path, event: str) -> None:
-    """A hook, which runs at each prompt, loads no command line; an end loads no index either."""
+    """A hook loads no command-line code, and a session-end hook no index either."""
 
     def asked() -> str:
         line = [sys.executable, "-X", "importtime", "-m", "memvault", "hook", event]
@@ -161,7 +161,7 @@ def test_hook_imports_only_modules_for_its_event(indexed: Path, event: str) -> N
 
 
 def test_active_list_reads_only_the_state_file(current: Path) -> None:
-    """Listing and evicting what has not changed load neither index nor vectors nor a terminal."""
+    """Listing or evicting unchanged memories loads no index, vectors or terminal code."""
     assert among(loaded(current, "load", "Note 1"), NEVER, PERSON, WORDS) == []
     for command in (["active", "--json"], ["evict", "Note 1"], ["active"]):
         assert among(loaded(current, *command), NEVER, PERSON, VECTORS, WORDS, SLOW) == []
@@ -178,7 +178,7 @@ def test_library_imports_no_more_than_the_command_line(indexed: Path) -> None:
 
 
 def test_importing_memvault_imports_no_submodules() -> None:
-    """A program that imports memvault pays for it when it opens a vault."""
+    """Importing memvault is cheap; opening a vault loads the rest."""
     code = "import sys, memvault; print(*[name for name in sys.modules if 'memvault' in name])"
     line = [sys.executable, "-c", code]
     assert subprocess.run(line, capture_output=True, text=True, check=True).stdout == "memvault\n"
@@ -197,7 +197,7 @@ The order is that in which they are tried on one vault: what makes a memory is t
 
 
 def test_command_imports_few_of_our_own_modules(current: Path, subtests: pytest.Subtests) -> None:
-    """A plain command stays within a number of modules, which is lowered as they get fewer."""
+    """A plain command imports at most a fixed number of modules, which only decreases."""
     for command, most in BUDGET.items():
         with subtests.test(command=command):
             loads = all_loaded(current, *command.split())

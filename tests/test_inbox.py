@@ -192,7 +192,7 @@ def test_inbox_keeps_event_if_result_is_not_written(
 
 
 def test_inbox_skips_invalid_files(vault: Vault, run: Run, folder: Path) -> None:
-    """Broken, empty and binary files in an inbox are named and skipped; plain text is an event."""
+    """Broken, empty and binary inbox files are reported and skipped; plain text is an event."""
     inbox = "agents/main/inbox"
     write(folder, f"{inbox}/a.md", "---\nid: [\n---\n\nx\n")
     write(folder, f"{inbox}/b.md", "")

@@ -257,7 +257,7 @@ def _points(session: Session, clean: dict[str, Clean]) -> list[tuple[str, int, s
 
 @pytest.mark.promise("R25")
 def test_fault_points_cover_every_tool_and_kind(session: Session, clean: dict[str, Clean]) -> None:
-    """Each tool that writes a file meets faults, and of each kind there are as many as ever."""
+    """Every writing tool has fault points, and the number of each kind does not decrease."""
     points = _points(session, clean)
     kinds = Counter(kind for _, _, kind, within in points if within)
     for kind, least in LEAST.items():
@@ -278,7 +278,7 @@ REMEMBERED = [
 
 @pytest.mark.promise("R26")
 def test_fault_at_sampled_points_loses_nothing(session: Session, clean: dict[str, Clean]) -> None:
-    """In each call one change of each kind meets a fault: nothing is half, or lost."""
+    """With a fault at one change of each kind in each call, nothing is partial or lost."""
     chosen: dict[tuple[str, str], list[int]] = {}
     for name, number, kind, within in _points(session, clean):
         if within:
@@ -299,7 +299,7 @@ def test_fault_at_sampled_points_loses_nothing(session: Session, clean: dict[str
 @pytest.mark.promise("R26")
 @pytest.mark.skipif(not SOAK, reason="make soak tries every point")
 def test_fault_at_every_point_loses_nothing(session: Session, clean: dict[str, Clean]) -> None:
-    """Every fault at every change of every call, the index's too, for as long as there is time."""
+    """Every fault at every change of every call, including the index's, within the time limit."""
     tries = [
         (name, number, fault, kind)
         for name, number, kind, _ in _points(session, clean)
@@ -351,7 +351,7 @@ with tempfile.TemporaryDirectory() as scratch:  # so that the copies need to loa
 
 
 def test_killed_writer_leaves_whole_files(folder: Path, vault: Vault) -> None:
-    """Killed in front of any change that it makes, memvault leaves each memory whole."""
+    """If killed before any change that it makes, memvault leaves each memory complete."""
     assert vault.call(
         "memory_remember", title="Start", content="0 " * 2_000 + "end", memoryType=""
     )["success"]
@@ -407,7 +407,7 @@ NOTES = 40 if SOAK else 16
 def test_killed_indexer_leaves_correct_answers(
     folder: Path, indexed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed in front of any change to the index, the next recall finds everything."""
+    """After a kill before any change to the index, the next recall finds everything."""
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")  # the work is done in forks
     for number in range(NOTES):
         write(folder, f"n/{number}.md", f"# Note {number}\n\ncommon word{number}\n")

@@ -192,7 +192,7 @@ def test_kill_before_rename_is_repaired_by_the_next_change(folder: Path, save: s
 @pytest.mark.promise("R90")
 @pytest.mark.parametrize("save", ["in place", "not at all"])
 def test_doctor_separates_note_sharing_a_file_with_its_revision(folder: Path, save: str) -> None:
-    """Doctor reports the state left by a kill, and its fix keeps note and history intact."""
+    """Doctor reports the state after a kill, and its fix keeps note and history intact."""
     file = note(folder)
     _killed_at_rename(folder, file)
     if save == "in place":

@@ -64,7 +64,7 @@ def test_slug_is_idempotent(title: str) -> None:
 @example("x" * 300)
 @example(" ")
 def test_title_becomes_file_name_if_possible(title: str) -> None:
-    """A file that is called like its memory is seen, stored on every system, and linked to."""
+    """A file named like its memory is visible, valid on every system, and can be linked to."""
     name = naming.file_name(title)
     assert paths.is_memory_path(f"{name}.md")
     assert not set('\\/:*?"<>|#^[]\n\0') & set(name)
@@ -384,7 +384,7 @@ def test_commands_work_with_deeply_nested_folders(folder: Path, run: Run, place:
 
 
 def test_short_prefix_is_not_a_memory_id(vault: Vault, folder: Path) -> None:
-    """The beginning of a memId is words to look for, unless it is the whole slug."""
+    """A memId prefix is treated as search words, unless it contains the whole slug."""
     write(folder, "fact/deploy-notes.md", "# Deploy notes\n\nBlue and green.\n")
     write(folder, "fact/design.md", "# Design\n\nDeep water.\n")
     refused = vault.call("memory_compound", query="d", modifications="oops")
@@ -411,7 +411,7 @@ def test_restore_refuses_ambiguous_revision(vault: Vault) -> None:
 
 
 def test_forget_ignores_year_in_date_query(folder: Path, vault: Vault) -> None:
-    """Words such as "what happened in" do not make every memory that names the year fit."""
+    """Words such as "what happened in" do not match every memory of the year."""
     write(folder, "a.md", "# Invoice\n\nPaid in 2023.\n")
     result = vault.call("memory_forget", query="what happened in May 2023")
     assert result.get("candidates", []) == []
@@ -492,7 +492,7 @@ def test_examples_are_listed_but_never_recalled(tmp_path: Path, run: Run) -> Non
 
 
 def test_procedure_replaces_example_of_same_name(tmp_path: Path, run: Run) -> None:
-    """Storing under an example's name makes it one's own, so that it is recalled."""
+    """Storing under an example's name replaces the example, so that it is recalled."""
     root = tmp_path / "made"
     assert run("init", "--examples", "made", cwd=tmp_path).code == 0
     name = "Review a vault once a month"

@@ -116,7 +116,7 @@ def test_library_write_failure_raises_memvault_error(folder: Path) -> None:
 
 
 def test_library_returned_event_is_delivered_once(vault: Vault, folder: Path) -> None:
-    """An event that a method returned goes to no other caller, and the others keep waiting."""
+    """An event returned by a method is not delivered to others, which keep waiting."""
     vault.inbox_push("ci", "one")
     vault.inbox_push("ci", "two")
     assert [event["data"]["message"] for event in vault.inbox_peek()["events"]] == ["one"]
@@ -225,7 +225,7 @@ def test_library_call_on_closed_vault_raises_error(folder: Path) -> None:
 
 
 def test_library_async_methods_raise_the_same_errors(folder: Path) -> None:
-    """An async method raises what the sync one raises, and ``call`` returns the failure."""
+    """Async and sync methods raise the same errors, and ``call`` returns the failure."""
 
     async def talk() -> None:
         async with AsyncVault(folder, agent="ann") as vault:

@@ -103,7 +103,7 @@ def test_messages_render_replaces_commands_with_tools(text: str, rendered: str) 
 
 
 def test_messages_render_keeps_commands_for_callers_in_a_shell() -> None:
-    """`memvault call` is typed in a shell, so its messages have commands, with JSON keys beside."""
+    """`memvault call` is typed in a shell, so its messages have commands and JSON keys."""
     text = "`memvault list --limit 5` and `--keep-changed` of `memvault undo`, or `MEMORY`"
     shown = messages.render(
         text, registry.find("memory_show"), LOCAL._replace(message_style="keys")

@@ -272,7 +272,7 @@ def test_remember_note_corrects_mistyped_type(
 
 @pytest.mark.parametrize("given", ["contact", "project", "reference", "issue", "Design Decision"])
 def test_remember_accepts_distinct_new_type(folder: Path, run: Run, given: str) -> None:
-    """Neither a known type nor a type unlike all others is questioned."""
+    """Neither a known type nor a clearly different type causes a question."""
     assert "warnings" not in run("remember", "Ferry", "Pier 4.", "--type", given, "--json").json
 
 

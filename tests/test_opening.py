@@ -113,7 +113,7 @@ def test_edit_leaves_ctrl_c_to_the_editor(
 def test_edit_without_editor_or_terminal_fails_with_hint(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If no editor is set and no terminal is attached, the hint says what to set."""
+    """If no editor is set and no terminal is attached, the hint shows the variable to set."""
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.delenv("EDITOR", raising=False)
     ran = run("edit", "The plan")
@@ -223,7 +223,7 @@ def test_edit_deletion_in_editor_can_be_undone(
 def test_edit_logs_concurrent_change_separately(
     run: Run, folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A change by another process is logged as its own; a note says if the editor overwrote it."""
+    """Another process's change is logged separately; a note reports if it was overwritten."""
     calls = f"subprocess.run([{sys.executable!r}, '-m', 'memvault', 'compound', 'The plan', 'So.'])"
     compound = f"import subprocess\n{calls}"
     scripted(folder, monkeypatch, compound)

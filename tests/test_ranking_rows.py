@@ -377,7 +377,7 @@ def day_of(entry: Ranked) -> str:
 def test_ranking_prefers_newer_of_two_similar_memories(
     drawn: tuple[list[Ranked], list[list[float]]],
 ) -> None:
-    """Nobody is lost or falls in score; a newer one rises over the older it is nearest to."""
+    """No memory is lost or falls in score; a newer one rises above its nearest older one."""
     before, alike = drawn
     after, newer = prefer_newer(before, alike)
     keys = [entry.row.uid for entry in after]

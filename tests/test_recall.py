@@ -532,7 +532,7 @@ def test_recall_uses_stop_words_of_query_language() -> None:
 
 
 def test_recall_counts_forms_of_a_query_word_once() -> None:
-    """Two spellings of a query word in one memory weigh no more than one of them."""
+    """Two spellings of a query word in one memory have the weight of one."""
     documents = [
         KeywordDocument(1, {"body": Counter({"haus": 1, "hause": 1})}),
         KeywordDocument(2, {"body": Counter({"haus": 1, "garten": 1})}),

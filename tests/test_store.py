@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from conftest import index_of, titles, write
 from memvault import Vault
 from memvault.errors import Conflict, NotFound, StorageError
-from memvault.files import atomic
+from memvault.files import atomic, temporary_files
 from memvault.index.local.folder_diff import diff_folder
 from memvault.index.local.manifest import IndexedFile
 from memvault.memories.link_graph import LinkGraph
@@ -515,7 +515,7 @@ def test_store_write_deletes_stale_temporary_files(folder: Path) -> None:
         assert fresh.exists(), "it may belong to a process of another machine"
         assert all(path.exists() for path in others)
         living.communicate(b"\n")
-    atomic.remove_stale_temp_files(folder)
+    temporary_files.remove_stale_temp_files(folder)
     assert not own.exists(), "its process has ended"
 
 

@@ -12,15 +12,7 @@ from anthropic.lib.tools import (
     BetaAsyncAbstractMemoryTool,
     ToolError,
 )
-from anthropic.types.beta import (
-    BetaCacheControlEphemeralParam,
-    BetaMemoryTool20250818CreateCommand,
-    BetaMemoryTool20250818DeleteCommand,
-    BetaMemoryTool20250818InsertCommand,
-    BetaMemoryTool20250818RenameCommand,
-    BetaMemoryTool20250818StrReplaceCommand,
-    BetaMemoryTool20250818ViewCommand,
-)
+from anthropic.types.beta import BetaCacheControlEphemeralParam
 from pydantic import BaseModel
 
 from memvault.anthropic.memory_tool import FOLDER, MemoryFiles
@@ -52,29 +44,11 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
         super().__init__(cache_control=cache_control)
         self._files = MemoryFiles(vault, folder, agent, memory_type)
 
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return the numbered lines of a file, or the listing of a folder."""
+    def _run(self, command: BaseModel) -> str:
+        """Run one command of the tool and return its answer."""
         return _run(self._files, command)
 
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Create a memory."""
-        return _run(self._files, command)
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that occurs exactly once in a memory."""
-        return _run(self._files, command)
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert a text after a line of a memory."""
-        return _run(self._files, command)
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Move a memory, or all memories in a folder, to the trash."""
-        return _run(self._files, command)
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a memory or a folder to another path."""
-        return _run(self._files, command)
+    view = create = str_replace = insert = delete = rename = _run
 
     def close(self) -> None:
         """Close open files."""
@@ -96,36 +70,15 @@ class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
         super().__init__(cache_control=cache_control)
         self._files = MemoryFiles(vault, folder, agent, memory_type)
 
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return the numbered lines of a file, or the listing of a folder."""
-        return await self._run(command)
+    async def _run(self, command: BaseModel) -> str:
+        """Run one command of the tool and return its answer."""
+        return await anyio.to_thread.run_sync(partial(_run, self._files, command))
 
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Create a memory."""
-        return await self._run(command)
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that occurs exactly once in a memory."""
-        return await self._run(command)
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert a text after a line of a memory."""
-        return await self._run(command)
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Move a memory, or all memories in a folder, to the trash."""
-        return await self._run(command)
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a memory or a folder to another path."""
-        return await self._run(command)
+    view = create = str_replace = insert = delete = rename = _run
 
     def close(self) -> None:
         """Close open files."""
         self._files.close()
-
-    async def _run(self, command: BaseModel) -> str:
-        return await anyio.to_thread.run_sync(partial(_run, self._files, command))
 
 
 def _run(files: MemoryFiles, command: BaseModel) -> str:

@@ -216,19 +216,16 @@ def bind(
     expected: tuple[Parameter, ...],
     arguments: Mapping[str, Any],
     whose: str,
-    ignored: list[str] | None = None,
 ) -> dict[str, Any]:
     """Validate JSON arguments, and return them by the names of the function's parameters.
 
     ``whose`` is the tool's name in messages. Case, underscores and hyphens in keys are ignored; a
-    key may be an alias of an argument. With ``ignored``, the arguments come from a client that may
-    add its own: unknown keys are appended to it unless they resemble an argument, and the string
-    ``null`` means that an optional argument is missing.
+    key may be an alias of an argument.
 
     Raises:
         UsageError: a key is unknown, given twice or missing, or a value is invalid.
     """
-    return check(expected, by_name(expected, arguments, whose, ignored), whose)
+    return check(expected, by_name(expected, arguments, whose), whose)
 
 
 def by_name(
@@ -237,7 +234,11 @@ def by_name(
     whose: str,
     ignored: list[str] | None = None,
 ) -> dict[str, Any]:
-    """Return JSON arguments under the names of their parameters; ``ignored`` is as for ``bind``.
+    """Return JSON arguments under the names of their parameters.
+
+    With ``ignored``, the arguments come from a client that may add its own: unknown keys are
+    appended to it unless they resemble an argument, and the string ``null`` means that an optional
+    argument is missing.
 
     Raises:
         UsageError: a key is unknown or given twice.

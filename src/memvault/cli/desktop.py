@@ -10,7 +10,7 @@ from pathlib import Path
 
 from memvault import process
 from memvault.errors import Refused, UsageError
-from memvault.files import atomic
+from memvault.files import atomic, temporary_files
 from memvault.files.user_folders import enclosing_vault, make_private, user_folder
 
 _OPENERS = ("open",) if sys.platform == "darwin" else ("xdg-open", "wslview")
@@ -85,7 +85,7 @@ def redirect_file(address: str) -> Iterator[Path]:
         raise PermissionError("the state folder is in a vault")
     make_private(folder)
     for older in folder.glob("*.html"):  # of processes that were killed
-        if not (older.stem.isdecimal() and atomic.is_alive(int(older.stem))):
+        if not (older.stem.isdecimal() and temporary_files.is_alive(int(older.stem))):
             older.unlink(missing_ok=True)
     file = folder / f"{os.getpid()}.html"
     try:

@@ -16,7 +16,7 @@ from memvault.tools.core.render import Template
 
 if TYPE_CHECKING:
     from memvault.call import Call
-    from memvault.files import atomic
+    from memvault.files.attributes import Attributes
     from memvault.model import Memory
     from memvault.store.journal import JournalEntry
     from memvault.tools.core.registry import Tool
@@ -216,7 +216,9 @@ def edit_memory(call: Call, memory: Memory, line: int = 1) -> dict[str, Any]:
     output.flush()
     before, _ = call.store.read_bytes(memory.path)
     with atomic.map_os_errors(memory.path):
-        attributes = atomic.Attributes.of(call.root / memory.path)
+        from memvault.files.attributes import Attributes
+
+        attributes = Attributes.of(call.root / memory.path)
     last = next(call.store.changes.journal.changes(), None)
     problem = None
     try:
@@ -246,7 +248,7 @@ def _record_edit(
     memory: Memory,
     before: bytes,
     last: JournalEntry | None,
-    attributes: atomic.Attributes,
+    attributes: Attributes,
 ) -> bytes:
     """Record in the journal how an editor changed a file; return the bytes from before that.
 

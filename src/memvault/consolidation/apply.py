@@ -59,9 +59,7 @@ def load_input(
     """Read the input of the rules, with the episodes of the last ``days``."""
     counts = recall_counts.counts(store.root)
     kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
-    found_episodes, found_facts, found_procedures = (
-        list(_read(store, engine, kind)) for kind in kinds
-    )
+    found_episodes, found_facts, found_procedures = (list(_read(store, engine, k)) for k in kinds)
     max_age = now - datetime.min.replace(tzinfo=now.tzinfo)
     since = clock.iso(now - min(timedelta(days=days), max_age))
     files = Counter(record.mem_id for record in engine.list_records(Filters()))

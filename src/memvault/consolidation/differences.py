@@ -154,11 +154,9 @@ def _is_name(token: str, index: int, language: str) -> bool:
 
 def _numbers(tokens: list[str], stems: list[str]) -> Iterable[Number]:
     """Yield numbers in digits or words; "twenty-five" is one number."""
-    kept_indexes = [
-        index for index, token in enumerate(tokens) if token.casefold() not in _CHANGE_WORDS
-    ]
-    tokens = [tokens[index] for index in kept_indexes]
-    stems = [stems[index] for index in kept_indexes]
+    pairs = list(zip(tokens, stems, strict=True))
+    pairs = [pair for pair in pairs if pair[0].casefold() not in _CHANGE_WORDS]
+    tokens, stems = [token for token, _ in pairs], [stem for _, stem in pairs]
     index = 0
     while index < len(tokens):
         low, start = tokens[index].casefold(), index
@@ -197,9 +195,8 @@ def _is_equal(number: Number, other_number: Number) -> bool:
 
 
 def _corresponds(number: Number, other_number: Number, context: Wording) -> bool:
-    # As in "ticket 12".
-    names = other_number.before == number.before and number.before in context.content
-    return names or _has_same_unit(number, other_number, context)
+    is_name = other_number.before == number.before and number.before in context.content
+    return is_name or _has_same_unit(number, other_number, context)  # as in "ticket 12"
 
 
 def _has_same_unit(number: Number, other_number: Number, context: Wording) -> bool:
@@ -247,7 +244,7 @@ def other_name(one: Wording, other: Wording) -> bool:
 def are_incompatible(one: Wording, other: Wording) -> bool:
     """Return whether statements differ in meaning, however similar they are."""
     days = one.weekdays and other.weekdays and one.weekdays != other.weekdays
-    nearly = share(one, other) >= _MIN_DICE  # fewer words in common have no fixed roles
+    nearly = share(one, other) >= _MIN_DICE  # otherwise word roles are unclear
     return bool(
         days
         or different_numbers(one, other)

@@ -61,9 +61,8 @@ def extract(
     try:
         parts = shlex.split(command)
     except ValueError as error:
-        raise UsageError(
-            f"The extractor {command!r} is not a command: {error}", "close its quotes"
-        ) from error
+        message = f"The extractor {command!r} is not a command: {error}"
+        raise UsageError(message, "close its quotes") from error
     if not parts:
         raise UsageError("The extractor is empty", "give a command, such as 'python extract.py'")
     input_text = "".join(f"{_line_of(episode)}\n" for episode in episodes)
@@ -107,9 +106,8 @@ def read_lines(output: str, episodes: Sequence[Episode]) -> ExtractorOutput:
         try:
             new = _proposal(line, episodes_by_id)
         except (ValueError, UsageError) as error:
-            result.refused.append(
-                RejectedLine(number, shorten(line.strip(), _MAX_SHOWN), str(error))
-            )
+            text = shorten(line.strip(), _MAX_SHOWN)
+            result.refused.append(RejectedLine(number, text, str(error)))
         else:
             if isinstance(new, NewFact):
                 result.facts.append(new)
@@ -144,9 +142,8 @@ def _proposal(line: str, episodes_by_id: Mapping[str, Episode]) -> NewFact | New
     name, prompt = clean_name(_line(value, "procedure")), _text(value, "prompt")
     rate = sum(episodes_by_id[mem_id].success for mem_id in ids) / len(ids)
     skill = checked_id(_line(value, "skillId")) if "skillId" in value else ""
-    return NewProcedure(
-        proposal_id("procedure", name, prompt), name, prompt, round(rate, 4), ids, skill
-    )
+    proposal = proposal_id("procedure", name, prompt)
+    return NewProcedure(proposal, name, prompt, round(rate, 4), ids, skill)
 
 
 def _sources(value: Any, episodes_by_id: Mapping[str, Episode]) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from memvault.consolidation.differences import are_incompatible, wording
 from memvault.consolidation.paraphrases import (
@@ -36,24 +35,18 @@ from memvault.model import Memory
 _MAX_FACT = 300
 
 
-class Rewording(NamedTuple):
-    """Facts by exact and paraphrased wording, and contradictions by meaning."""
-
-    facts: list[NewFact]
-    contradictions: list[Contradiction]
-
-
 def by_meaning(
     inputs: ConsolidationInput,
     statement_clusters: Sequence[StatementCluster],
     facts: Iterable[NewFact],
     analyzer: Analyzer,
     meaning: Meaning,
-) -> Rewording:
+) -> tuple[list[NewFact], list[Contradiction]]:
     """Join paraphrased statements, and find statements that later ones contradict.
 
-    ``facts`` come from the exact rules; a fact that is part of a group is replaced by the group. If
-    a stored fact is contradicted, the later statement becomes a fact that supersedes it.
+    Returns facts by exact and paraphrased wording, and contradictions by meaning. ``facts`` come
+    from the exact rules; a fact that is part of a group is replaced by the group. If a stored fact
+    is contradicted, the later statement becomes a fact that supersedes it.
     """
     comparison = compare(_sources(inputs, statement_clusters, analyzer), meaning, analyzer)
     groups = paraphrases(comparison)
@@ -68,7 +61,7 @@ def by_meaning(
     contradicted = changes(comparison)
     for contradiction, sources in contradicted:
         ordered = _with_superseding(ordered, contradiction, sources, inputs.shared)
-    return Rewording(ordered, [contradiction for contradiction, _ in contradicted])
+    return ordered, [contradiction for contradiction, _ in contradicted]
 
 
 def _sources(
@@ -141,9 +134,8 @@ def _not_stated(
     fresh = []
     for fact in facts:
         mine = wording(fact.text, analyzer)
-        cosines = (
-            space.vectors[[rows[text] for text in known_texts]] @ space.vectors[rows[fact.text]]
-        )
+        known_vectors = space.vectors[[rows[text] for text in known_texts]]
+        cosines = known_vectors @ space.vectors[rows[fact.text]]
         stated = fact.proposal in grouped and any(
             cosine >= space.cosine(SAME) and not are_incompatible(mine, wording(text, analyzer))
             for cosine, text in zip(cosines.tolist(), known_texts, strict=True)
@@ -162,38 +154,22 @@ def _with_superseding(
 ) -> list[NewFact]:
     """Make the fact of a later statement supersede the stored facts that it contradicts."""
     *denied, latest = sources
-    outdated = tuple(
-        sorted(
-            name
-            for source in denied
-            if source.cluster is None
-            for name in source.ids
-            if name not in shared
-        )
-    )
+    held = {name for source in denied if source.cluster is None for name in source.ids}
+    outdated = tuple(sorted(held - shared))
     if not contradiction.current or latest.cluster is None or not outdated:
         return list(facts)
-    latest_index = next(
-        (
-            latest_index
-            for latest_index, fact in enumerate(facts)
-            if latest.text in {fact.text, *fact.wordings}
-        ),
-        None,
+    result = list(facts)
+    for index, fact in enumerate(facts):
+        if latest.text in {fact.text, *fact.wordings}:
+            supersedes = tuple(sorted({*fact.supersedes, *outdated}))
+            result[index] = fact._replace(supersedes=supersedes)
+            return result
+    new = NewFact(
+        _proposal(latest.cluster),
+        latest.text,
+        confidence_of(len(latest.ids)),
+        latest.ids,
+        quotes=latest.cluster.quotes,
+        supersedes=outdated,
     )
-    if latest_index is None:
-        new = NewFact(
-            _proposal(latest.cluster),
-            latest.text,
-            confidence_of(len(latest.ids)),
-            latest.ids,
-            quotes=latest.cluster.quotes,
-            supersedes=outdated,
-        )
-        return [*facts, new]
-    return [
-        fact._replace(supersedes=tuple(sorted({*fact.supersedes, *outdated})))
-        if index == latest_index
-        else fact
-        for index, fact in enumerate(facts)
-    ]
+    return [*facts, new]

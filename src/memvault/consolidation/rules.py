@@ -168,9 +168,8 @@ def contradictions(
     numbers = _groups(((stems, turned), numbers) for stems, turned, numbers in frames)
     negations = _groups(((stems, numbers), turned) for stems, turned, numbers in frames)
     values = _groups(_value(entry.text, analyzer) for entry in statements)
-    opposing = [(sides, "number") for sides in numbers] + [
-        (sides, "negation") for sides in negations
-    ]
+    opposing = [(sides, "number") for sides in numbers]
+    opposing += [(sides, "negation") for sides in negations]
     covered: dict[int, set[int]] = defaultdict(set)
     for group, (sides, _) in enumerate(opposing):
         for index in chain(*sides):
@@ -262,24 +261,18 @@ def propose(
     """
     statement_clusters = [] if extracted else clusters(inputs.episodes, analyzer)
     facts, procedures = extracted or (
-        _facts(statement_clusters),
-        _procedures(inputs.episodes, analyzer),
-    )
+        _facts(statement_clusters), _procedures(inputs.episodes, analyzer)
+    )  # fmt: skip
     changes: list[Contradiction] = []
     if meaning and not extracted:
-        reworded = by_meaning(inputs, statement_clusters, facts, analyzer, meaning)
-        facts, changes = reworded.facts, reworded.contradictions
+        facts, changes = by_meaning(inputs, statement_clusters, facts, analyzer, meaning)
         procedures = [*procedures, *_reworded_procedures(inputs.episodes, meaning)]
     fresh = _new_facts(inputs.facts, facts, analyzer)
     merged = _merges(inputs, analyzer)
     merged_paths = {merge.other.path for merge in merged}
     exact = _contradictions(inputs.facts, fresh, statement_clusters, analyzer)
     shown = [set(entry.texts) for entry in exact]
-    changes = [
-        entry
-        for entry in changes
-        if not any(set(entry.texts) <= shown_texts for shown_texts in shown)
-    ]
+    changes = [entry for entry in changes if not any(map(set(entry.texts).issubset, shown))]
     return Proposals(
         fresh,
         _new_procedures(inputs.procedures, procedures, analyzer),
@@ -293,11 +286,7 @@ def _facts(statement_clusters: Iterable[StatementCluster]) -> list[NewFact]:
     """Return the statements that several episodes contain, most episodes first."""
     facts = [
         NewFact(
-            proposal_id("fact", made.key),
-            made.text,
-            confidence_of(len(ids)),
-            ids,
-            quotes=quotes,
+            proposal_id("fact", made.key), made.text, confidence_of(len(ids)), ids, quotes=quotes
         )
         for made, ids, quotes in statement_clusters
         if len(ids) >= MIN_EPISODES
@@ -345,9 +334,7 @@ def _normalized(text: str) -> str:
 def _procedures(episodes: Sequence[Episode], analyzer: Analyzer) -> list[NewProcedure]:
     """Return the mostly successful repeated sequences that are not part of a longer one."""
     candidates = []
-    for steps in frequent_sequences(
-        [episode.actions for episode in episodes], analyzer, MIN_EPISODES
-    ):
+    for steps in frequent_sequences([each.actions for each in episodes], analyzer, MIN_EPISODES):
         containing = [episodes[index] for index in steps.episodes]
         rate = sum(episode.success for episode in containing) / len(containing)
         ids = {episode.episode_id for episode in containing}  # copies count once
@@ -361,18 +348,23 @@ def _procedures(episodes: Sequence[Episode], analyzer: Analyzer) -> list[NewProc
         if steps.key in parts_of_selected:
             continue
         parts_of_selected.update(parts(steps.key))
-        skill = _common_skill(containing)
-        selected.append(
-            NewProcedure(
-                proposal_id("procedure", steps.key),
-                skill or _default_name(steps.texts),
-                _numbered(steps.texts),
-                round(rate, 4),
-                tuple(sorted({episode.episode_id for episode in containing})),
-                skill,
-            )
-        )
+        selected.append(_procedure(steps.key, steps.texts, containing, rate))
     return selected
+
+
+def _procedure(
+    key: Hashable, texts: Sequence[str], episodes: Sequence[Episode], rate: float
+) -> NewProcedure:
+    """Return a procedure with the texts as its numbered steps."""
+    skill = _common_skill(episodes)
+    return NewProcedure(
+        proposal_id("procedure", key),
+        skill or _default_name(texts),
+        "\n".join(f"{position}. {text}" for position, text in enumerate(texts, 1)),
+        round(rate, 4),
+        tuple(sorted({episode.episode_id for episode in episodes})),
+        skill,
+    )
 
 
 def _reworded_procedures(episodes: Sequence[Episode], meaning: Meaning) -> list[NewProcedure]:
@@ -381,25 +373,10 @@ def _reworded_procedures(episodes: Sequence[Episode], meaning: Meaning) -> list[
     for shared in shared_sequences(episodes, meaning):
         rate = sum(episode.success for episode in shared.episodes) / len(shared.episodes)
         if rate > MIN_SUCCESS_RATE:
-            skill = _common_skill(shared.episodes)
-            procedures.append(
-                NewProcedure(
-                    proposal_id("procedure", shared.texts),
-                    skill or _default_name(shared.texts),
-                    _numbered(shared.texts),
-                    round(rate, 4),
-                    tuple(episode.episode_id for episode in shared.episodes),
-                    skill,
-                    shared.quotes,
-                    shared.varies,
-                    shared.reordered,
-                )
-            )
+            about = {name: getattr(shared, name) for name in ("quotes", "varies", "reordered")}
+            new = _procedure(shared.texts, shared.texts, shared.episodes, rate)
+            procedures.append(new._replace(**about))
     return sorted(procedures, key=lambda new: (-len(new.episodes), new.prompt))
-
-
-def _numbered(texts: Iterable[str]) -> str:
-    return "\n".join(f"{position}. {text}" for position, text in enumerate(texts, 1))
 
 
 def _common_skill(episodes: Sequence[Episode]) -> str:
@@ -525,9 +502,8 @@ def _contradictions(
         if any(index < facts_end for side in sides for index in side):
             wordings = tuple(made[side[0]][0].text for side in sides)
             ids = ({name for index in side for name in made[index][1]} for side in sides)
-            out.append(
-                Contradiction(wordings, tuple(tuple(sorted(side)) for side in ids), difference)
-            )
+            sorted_ids = tuple(tuple(sorted(side)) for side in ids)
+            out.append(Contradiction(wordings, sorted_ids, difference))
     return sorted(out)
 
 

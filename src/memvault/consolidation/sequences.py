@@ -135,19 +135,17 @@ def _aligned(
     def near(one: int, other: int) -> float:
         return scores.get((min(one, other), max(one, other)), 0.0)
 
-    center = min(
-        group,
-        key=lambda episode: (-round(sum(near(episode, other) for other in group), 4), episode),
-    )
+    def distance(episode: int) -> tuple[float, int]:
+        return -round(sum(near(episode, other) for other in group), 4), episode
+
+    center = min(group, key=distance)
     others = sorted(set(group) - {center}, key=lambda episode: (-near(center, episode), episode))
     columns: list[_Column] = [[(center, step)] for step in range(len(steps.actions[center]))]
     limit = steps.space.cosine(STEP)
     for episode in others:
         means = [_mean(steps, column) for column in columns]
-        matched = {
-            row: column
-            for _, row, column in best_matches(list(steps.vectors[episode]), means, limit)
-        }
+        matches = best_matches(list(steps.vectors[episode]), means, limit)
+        matched = {row: column for _, row, column in matches}
         for step in range(len(steps.actions[episode])):
             if step in matched:
                 columns[matched[step]].append((episode, step))
@@ -155,8 +153,7 @@ def _aligned(
                 columns.append([(episode, step)])
     usual = [column for column in columns if 2 * len(column) > len(group)]
     rare = [column for column in columns if 2 * len(column) <= len(group)]
-    order = _usual_order(usual)
-    ordered = [usual[index] for index in order]
+    ordered = [usual[index] for index in _usual_order(usual)]
     return SharedSequence(
         tuple(_wording(steps, column) for column in ordered),
         tuple(steps.episodes[episode] for episode in sorted(group)),

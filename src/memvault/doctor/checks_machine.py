@@ -12,7 +12,7 @@ from memvault.doctor.file_problems import remove_temporary_files
 from memvault.doctor.findings import Finding, Fix, check
 from memvault.doctor.inspection import VaultInspection
 from memvault.errors import MemvaultError
-from memvault.files import atomic
+from memvault.files import atomic, temporary_files
 from memvault.recall.filters import Filters
 from memvault.repository import submodules
 from memvault.repository.approved import approved_repository
@@ -25,9 +25,9 @@ _GIT_SECONDS = 5.0
 
 
 @check("temporary-left", "note", "A file left over from an interrupted write", fix="deletes it")
-def temporary_files(vault: VaultInspection) -> Iterator[Finding]:
+def left_over_files(vault: VaultInspection) -> Iterator[Finding]:
     fix = Fix("delete it", remove_temporary_files)
-    for path in _relative(vault, atomic.abandoned_below(vault.call.root)):
+    for path in _relative(vault, temporary_files.abandoned_below(vault.call.root)):
         yield Finding(path, "Left over from an interrupted write", fix)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memvault.call import Call
-from memvault.files import atomic, walk
+from memvault.files import temporary_files, walk
 from memvault.files.plain_files import MAX_STATE_BYTES
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def remove_temporary_files(call: Call) -> None:
     """Delete temporary files left by killed processes in the vault and its index folder."""
     for folder in (call.root, call.index.folder):
         if folder is not None:
-            atomic.sweep_below(folder)
+            temporary_files.sweep_below(folder)
 
 
 def file_sizes(folder: Path) -> Iterator[tuple[Path, int]]:

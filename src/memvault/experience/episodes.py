@@ -108,9 +108,8 @@ def _title(story: EpisodeInput, detector: SecretDetector) -> str:
     """Return a short title: the situation, or else the actions, and the outcome."""
     situation = _first_meaningful((*story.context, *story.actions))
     latest_first = list(reversed(story.outcomes))
-    outcome = _first_meaningful(map(_outcome_words, latest_first)) or _first_meaningful(
-        map(_outcome_kind, latest_first)
-    )
+    outcome = _first_meaningful(map(_outcome_words, latest_first))
+    outcome = outcome or _first_meaningful(map(_outcome_kind, latest_first))
     if situation and outcome:
         parts = (situation, outcome)
         return ": ".join(create.title_of(part, _MAX_TITLE_PART, detector) for part in parts)

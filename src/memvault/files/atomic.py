@@ -5,30 +5,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
-import stat
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.errors import Conflict, Refused, StorageError, Unwritable
 from memvault.files import plain_files
-from memvault.lazy_pattern import lazy_pattern
 
-_TEMP_NAME = lazy_pattern(
-    r"\..*\.(\d{1,9})-(?:([0-9a-f]{8})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL
-)
-"""Matches the names of temporary files: the writing process's id and, on Linux, PID namespace."""
-_STALE_SECONDS = 3_600.0
-"""Seconds after which a process on another machine is assumed to have stopped writing a file."""
-_OWN_STALE_SECONDS = 60.0
-"""Seconds to keep a file whose process, in this process namespace, has ended."""
+if TYPE_CHECKING:
+    from memvault.files.attributes import Attributes
+
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _READ_ONLY_ERRNOS = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOLCK}
 NO_LINK_ERRNOS = {
@@ -36,7 +26,6 @@ NO_LINK_ERRNOS = {
     errno.EXDEV,  # another mount, such as a bind mount or a btrfs subvolume
 }
 """Errors of file systems without hard links."""
-_POSIX_ACL = "system.posix_acl_access"
 
 
 @contextmanager
@@ -81,75 +70,6 @@ def _disk_full_error(path: Path | str) -> tuple[str, str]:
 def best_effort() -> contextlib.suppress:
     """Suppress file system errors, mapped or not, in best-effort work."""
     return contextlib.suppress(OSError, StorageError, Refused)
-
-
-class Attributes(NamedTuple):
-    """The permissions, owner, group and extended attributes of a file, and its times.
-
-    ``times`` are those of the last access and change in nanoseconds; None means the current time.
-    """
-
-    mode: int
-    user: int
-    group: int
-    extended: tuple[tuple[str, bytes], ...]
-    times: tuple[int, int] | None
-
-    @classmethod
-    def of(cls, path: Path) -> Self:
-        """Return the attributes of a file.
-
-        Raises:
-            OSError: the file is missing or cannot be examined.
-        """
-        status = path.stat()
-        extended: list[tuple[str, bytes]] = []
-        if sys.platform == "linux":
-            with contextlib.suppress(OSError):  # a file system without extended attributes
-                for name in os.listxattr(path, follow_symlinks=False):
-                    if name.startswith("user.") or name == _POSIX_ACL:
-                        value = os.getxattr(path, name, follow_symlinks=False)
-                        extended.append((name, value))
-        return cls(
-            stat.S_IMODE(status.st_mode),
-            status.st_uid,
-            status.st_gid,
-            tuple(extended),
-            (status.st_atime_ns, status.st_mtime_ns),
-        )
-
-    def apply(self, file: int, path: Path) -> None:
-        """Set the attributes of an open file, already written, as far as the system permits.
-
-        If the group cannot be set, the file's group gets no more rights than everyone has.
-
-        Raises:
-            OSError: the permissions cannot be set.
-        """
-        mode = self.mode & 0o777
-        if self.times is not None:
-            with contextlib.suppress(OSError):
-                os.utime(path, ns=self.times)
-        if sys.platform == "win32":
-            path.chmod(mode)
-            return
-        status = os.fstat(file)
-        if status.st_uid != self.user:
-            with contextlib.suppress(OSError):  # only root may
-                os.fchown(file, self.user, self.group)
-        keeps_group = status.st_gid == self.group
-        if not keeps_group:
-            with contextlib.suppress(OSError):  # not a group of this user
-                os.fchown(file, -1, self.group)
-                keeps_group = True
-        if not keeps_group:
-            mode &= ~0o070 | (mode & 0o007) << 3
-        os.fchmod(file, mode)
-        if sys.platform == "linux":
-            for name, value in self.extended:
-                if keeps_group or name != _POSIX_ACL:
-                    with contextlib.suppress(OSError):
-                        os.setxattr(file, name, value)
 
 
 def create(path: Path, data: bytes, like: Attributes | None = None) -> None:
@@ -211,6 +131,8 @@ def replace(
     Raises:
         StorageError: the file cannot be written; the old file is unchanged.
     """
+    from memvault.files.attributes import Attributes
+
     with map_os_errors(path):
         attributes = Attributes.of(path)._replace(times=times)
         require_writable(path)
@@ -250,6 +172,8 @@ def hard_link(path: Path, name: Path, data: bytes) -> None:
         FileNotFoundError: the file is missing.
         StorageError: the link cannot be created.
     """
+    from memvault.files.attributes import Attributes
+
     with map_os_errors(path):
         make_folders(name.parent)
         try:
@@ -335,10 +259,7 @@ def move_exclusive(source: Path, target: Path) -> None:
                 raise
             if os.path.lexists(target):
                 raise FileExistsError(errno.EEXIST, "File exists", str(target)) from error
-            if error.errno == errno.EXDEV:
-                _move_to_mount(source, target)
-            else:
-                _rename_to(source, target)
+            _rename_to(source, target)
         else:
             _remove_moved(source, target)
         _sync_folder(target.parent)
@@ -357,6 +278,8 @@ def _rename_to(source: Path, target: Path) -> None:
 
 def _move_to_mount(source: Path, target: Path) -> None:
     """Move a file to a free name on another mount by a copy; it must not change before the end."""
+    from memvault.files.attributes import Attributes
+
     attributes = Attributes.of(source)
     data = plain_files.read(source, sys.maxsize - 1)
     create(target, data, attributes)
@@ -381,81 +304,6 @@ def _remove_moved(source: Path, target: Path) -> None:
         raise
 
 
-def remove_stale_temp_files(folder: Path, only_own: bool = False) -> None:
-    """Delete temporary files left in a folder by killed processes.
-
-    Only names that this program gives to temporary files are considered, and no file is deleted
-    whose process is alive, even if it is suspended. Those of this machine's processes are deleted
-    after a minute, others after an hour; never, if ``only_own`` is set.
-    """
-    for path in _stale_temp_files(folder, _OWN_STALE_SECONDS, only_own):
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
-def sweep_below(root: Path, only_own: bool = False) -> None:
-    """Delete stale temporary files in a folder and its subfolders, except in ``.git``.
-
-    Those of this machine's processes are deleted at once, and no others if ``only_own`` is set.
-    """
-    for path in abandoned_below(root, only_own):
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
-def abandoned_below(root: Path, only_own: bool = False) -> Iterator[Path]:
-    """Yield the files that ``sweep_below`` would delete."""
-    from memvault.files.walk import walk
-
-    for parent, folders, names in walk(root):
-        folders[:] = [name for name in folders if name != ".git"]
-        if any(name.endswith(".tmp") for name in names):
-            yield from _stale_temp_files(Path(parent), 0.0, only_own)
-
-
-def _stale_temp_files(folder: Path, own_seconds: float, only_own: bool) -> Iterator[Path]:
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            match = entry.name.endswith(".tmp") and _TEMP_NAME.fullmatch(entry.name)
-            if not match or is_alive(int(match[1])):
-                continue
-            is_own = match[2] is not None and match[2] == _pid_namespace()
-            if only_own and not is_own:
-                continue
-            limit = own_seconds if is_own else _STALE_SECONDS
-            with contextlib.suppress(OSError):
-                age = time.time() - entry.stat(follow_symlinks=False).st_mtime
-                if age > limit or not limit:
-                    yield Path(entry.path)
-
-
-@lru_cache(maxsize=1)
-def _pid_namespace() -> str:
-    """Return an id of this boot and PID namespace; empty if unknown.
-
-    It differs for each machine, container and start of the system.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, ValueError):
-            boot = plain_files.read(Path("/proc/sys/kernel/random/boot_id"), 100)
-            space = os.stat("/proc/self/ns/pid").st_ino
-            return f"{(int(boot[:8], 16) ^ space) & 0xFFFFFFFF:08x}"
-    return ""
-
-
-def is_alive(process: int) -> bool:
-    """Return whether a process of this machine is running; False if that cannot be determined."""
-    if sys.platform == "win32":
-        return False  # os.kill would terminate it on Windows; the file's age has to suffice
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # a process of another user
-        return True
-    return True
-
-
 @contextmanager
 def _temporary(
     path: Path,
@@ -465,22 +313,17 @@ def _temporary(
     like: Attributes | None = None,
 ) -> Iterator[Path]:
     """Write a temporary file next to a path, for linking or renaming, and delete it at the end."""
-    temporary = path.parent / temporary_name(path.name)
+    from memvault.files import temporary_files
+
+    temporary = path.parent / temporary_files.temporary_name(path.name)
     if clock.random_id(1) == "0":  # one call in 32
-        remove_stale_temp_files(path.parent)
+        temporary_files.remove_stale_temp_files(path.parent)
     try:
         _write_new(temporary, data, durable, private, like)
         yield temporary
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-
-
-def temporary_name(name: str) -> str:
-    """Return a name for a temporary file, in the form that ``remove_stale_temp_files`` knows."""
-    stem = os.fsencode(name)[:80].decode("utf-8", "ignore").lstrip(".")
-    origin = "-".join(filter(None, (str(os.getpid()), _pid_namespace(), clock.random_id(8))))
-    return f".{stem}.{origin}.tmp"
 
 
 def _write_new(

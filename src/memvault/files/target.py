@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from memvault.errors import Refused
-from memvault.files import atomic
+from memvault.files import atomic, temporary_files
 from memvault.files.user_folders import is_owned
 
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
@@ -158,7 +158,7 @@ class TargetFolder:
         if before is not None and not stat.S_ISREG(before.st_mode):
             raise _not_replaceable(self.path / name, before)
         mode = _FILE_MODE & (before.st_mode if before is not None else _FILE_MODE)
-        temporary = atomic.temporary_name(name)
+        temporary = temporary_files.temporary_name(name)
         nameless = self._open_nameless(mode)
         descriptor = nameless
         if descriptor is None:
@@ -267,7 +267,7 @@ def target_file(path: Path, force: bool, mark: bytes = b"") -> Iterator[BinaryIO
         StorageError: the file cannot be written; an older file is unchanged.
     """
     with atomic.map_os_errors(path), open_folder(path.parent) as folder:
-        atomic.remove_stale_temp_files(path.parent, only_own=True)
+        temporary_files.remove_stale_temp_files(path.parent, only_own=True)
         message = f"{path} is there already" + (", and memvault did not make it" if mark else "")
         taken = Refused(message, "choose another name, or `--force` to replace it")
         before = folder.status(path.name)
@@ -301,7 +301,7 @@ def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFile
             if folder.names() and not (mark and folder.own_file(mark, 0) is not None):
                 raise Refused(f"{path} is there already, and not empty", "`--force` writes into it")
         # An export that was killed could leave a file there.
-        atomic.sweep_below(path, only_own=True)
+        temporary_files.sweep_below(path, only_own=True)
         files = TargetFiles(folder)
         try:
             yield files

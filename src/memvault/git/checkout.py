@@ -15,13 +15,20 @@ from pathlib import Path, PurePosixPath
 from memvault.agents.address import locks_for_paths
 from memvault.errors import Conflict, MemvaultError, Refused
 from memvault.files import atomic, plain_files
+from memvault.files.attributes import Attributes
 from memvault.files.walk import walk
 from memvault.git.objects import ChangedPath, check_names, differences, is_private, read_blobs
 from memvault.git.tree_merge import LINK
 from memvault.model import FileState, Memory
 from memvault.repository import approval
 from memvault.repository.location import find_repository
-from memvault.repository.program import QUIET_INSIDE, GitError, Repository, null_separated
+from memvault.repository.program import (
+    QUIET_INSIDE,
+    GitError,
+    Repository,
+    null_separated,
+    null_terminated,
+)
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import program_files
@@ -118,16 +125,8 @@ def restore_unfinished(repository: Repository, store: MemoryStore) -> None:
             used = set(_used(store.root, changed))
             changed = [entry for entry in changed if entry.path not in used]
             memories = _plain_memories(repository, store, changed)
-            args = (
-                "diff",
-                QUIET_INSIDE,
-                "--no-renames",
-                "--diff-filter=d",
-                "--name-only",
-                "-z",
-                new,
-            )
-            edited = set(null_separated(git.run(*args))) - memories
+            args = ("--no-renames", "--diff-filter=d", "--name-only", "-z", new)
+            edited = set(null_separated(git.run("diff", QUIET_INSIDE, *args))) - memories
             edited -= set(_cut_off(repository, changed, edited))
             changed = [entry for entry in changed if entry.path not in edited]
             _replace(repository, store, before, changed, memories, is_recovery=True)
@@ -190,9 +189,8 @@ def _plain_memories(
         if entry.path.endswith(".md")
         and all(side is None or side.mode == "100644" for side in (entry.before, entry.after))
     ]
-    data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     args = ("check-attr", "-z", "--stdin", "text", "filter", "ident", "working-tree-encoding")
-    parts = null_separated(repository.git.run(*args, data=data))
+    parts = null_separated(repository.git.run(*args, data=null_terminated(paths)))
     converted = {
         path
         for path, name, value in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
@@ -217,10 +215,8 @@ def _check(repository: Repository, changed: list[ChangedPath], memories: set[str
                 inside = (Path(parent, name).relative_to(repository.top) for name in names)
                 remaining = [inner.as_posix() for inner in inside if inner.as_posix() not in gone]
                 if remaining:
-                    message = (
-                        f"{path} is a file on the remote but a folder here "
-                        f"(contains {remaining[0]})"
-                    )
+                    contents = f"a folder here (contains {remaining[0]})"
+                    message = f"{path} is a file on the remote but {contents}"
                     raise Refused(message, "move the folder's files or add them to git")
         elif before is None and path not in memories and os.path.lexists(file):
             raise ConcurrentEdit(path)
@@ -247,9 +243,8 @@ def _replace(
     """
     memory_changes = [entry for entry in changed if entry.path in memories]
     others = [entry for entry in changed if entry.path not in memories]
-    _write(
-        repository, store, [entry for entry in memory_changes if entry.after is None], is_recovery
-    )
+    deleted = [entry for entry in memory_changes if entry.after is None]
+    _write(repository, store, deleted, is_recovery)
     for entry in changed:
         folder = repository.top / entry.path
         if entry.after is None or not _is_inside(repository.top, entry.path):
@@ -259,12 +254,8 @@ def _replace(
                 with contextlib.suppress(OSError):
                     Path(parent).rmdir()
     _check_out(repository, tree, others)
-    _write(
-        repository,
-        store,
-        [entry for entry in memory_changes if entry.after is not None],
-        is_recovery,
-    )
+    written = [entry for entry in memory_changes if entry.after is not None]
+    _write(repository, store, written, is_recovery)
 
 
 def _check_out(repository: Repository, tree: str, changed: list[ChangedPath]) -> None:
@@ -275,11 +266,10 @@ def _check_out(repository: Repository, tree: str, changed: list[ChangedPath]) ->
                 (repository.top / entry.path).unlink()
     written = [entry.path for entry in changed if entry.after is not None]
     if written:
-        data = "".join(f"{path}\0" for path in written).encode("utf-8", "surrogateescape")
         stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
         hint = "free space if the disk is full, then `memvault git sync`"
         args = ("restore", f"--source={tree}", "--worktree", *stdin)
-        repository.git.run(*args, data=data, hint=hint)
+        repository.git.run(*args, data=null_terminated(written), hint=hint)
 
 
 def _write(
@@ -288,13 +278,13 @@ def _write(
     """Write memories; one that differs from both sides is left by a recovery."""
     sides = [side.name for entry in changed for side in (entry.before, entry.after) if side]
     data = read_blobs(repository.git, sides)
-    attributes: dict[str, atomic.Attributes] = {}
+    attributes: dict[str, Attributes] = {}
     creates = any(entry.before is None for entry in changed)
     for path, old, _ in changed if creates else ():
         if old is not None:
             with contextlib.suppress(OSError):
                 mem_id = _parsed(store, path, data[old.name]).mem_id
-                now = atomic.Attributes.of(store.root / path)._replace(times=None)
+                now = Attributes.of(store.root / path)._replace(times=None)
                 attributes[mem_id] = now
     for path, old, new in changed:
         before = data[old.name] if old else None
@@ -321,7 +311,7 @@ def _write_one(
     path: str,
     before: bytes | None,
     after: bytes | None,
-    like: atomic.Attributes | None,
+    like: Attributes | None,
 ) -> None:
     file = store.root / path
     require_plain_folders(store.root, PurePosixPath(path).parent.as_posix())

@@ -19,6 +19,7 @@ from memvault.repository.program import (
     GitError,
     Repository,
     null_separated,
+    null_terminated,
     require_idle_branch,
 )
 from memvault.vault.private_folder import private_folder
@@ -133,7 +134,7 @@ def _add_all(git: Git) -> None:
     private = git.run("ls-files", "-z", "--", ".memvault")
     git.run("update-index", "--force-remove", "-z", "--stdin", data=deleted + private)
     changed = git.run("diff-files", QUIET_INSIDE, "--name-only", "-z")
-    new = _named(submodules.new_files(git))
+    new = null_terminated(submodules.new_files(git))
     git.run("update-index", "--add", "--remove", "-z", "--stdin", data=changed + new)
 
 
@@ -164,12 +165,8 @@ def _commit(repository: Repository, paths: list[str], message: str) -> None:
             changed[part[3:].removeprefix(repository.prefix)] = part[:2]
     new = [path for path, state in changed.items() if state == "??"]
     if new:
-        git.run("add", "--intent-to-add", *_NAMED_BELOW, data=_named(new))
+        git.run("add", "--intent-to-add", *_NAMED_BELOW, data=null_terminated(new))
     if changed:
         args = ("commit", "--quiet", "--only", "--message", message, *_NAMED_BELOW)
-        names = _named(repository.prefix + path for path in changed)
+        names = null_terminated(repository.prefix + path for path in changed)
         git.run(*args, data=names, env=git.identity(), seconds=_SECONDS)
-
-
-def _named(paths: Iterable[str]) -> bytes:
-    return "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")

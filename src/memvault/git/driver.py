@@ -37,10 +37,8 @@ def main(arguments: Sequence[str]) -> int:
     if merged is not None:
         atomic.write(names[1], merged.data, durable=False)
         for value in merged.dropped_values:
-            print(
-                f"not kept of {replace_surrogates(path)}: {replace_surrogates(masked(value))}",
-                file=sys.stderr,
-            )
+            dropped = f"{replace_surrogates(path)}: {replace_surrogates(masked(value))}"
+            print(f"not kept of {dropped}", file=sys.stderr)
         return 0
     atomic.write(names[1], _marked(merger, base, ours, theirs, marks), durable=False)
     return _CONFLICT

@@ -44,7 +44,8 @@ def _merged(
         elif there is None:
             value = here
         elif isinstance(here, Mapping) and isinstance(there, Mapping):
-            below = _merged(_mapping(old), here, there, newer, f"{above}{key}.")
+            earlier = old if isinstance(old, Mapping) else {}
+            below = _merged(earlier, here, there, newer, f"{above}{key}.")
             value = below.values
             lost += below.dropped_values
         elif _is_list(key, here) and _is_list(key, there):
@@ -79,10 +80,6 @@ def _is_list(key: str, value: Any) -> bool:
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _merge_lists(old: list[Any], here: list[Any], there: list[Any]) -> list[Any]:

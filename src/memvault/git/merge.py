@@ -106,12 +106,8 @@ class MemoryMerger:
             return theirs
         if _newline(ours) != _newline(theirs):  # one side converted all lines
             unified = (text.replace("\r\n", "\n") for text in (base, ours, theirs))
-            unified_merge = self.body(*unified)
-            return (
-                unified_merge
-                if unified_merge is None
-                else unified_merge.replace("\n", _newline(ours))
-            )
+            merge = self.body(*unified)
+            return None if merge is None else merge.replace("\n", _newline(ours))
         merged, _ = self.marked(map(_bytes, (base, ours, theirs)))
         if merged is None:
             return self._both_added(base, ours, theirs)

@@ -15,12 +15,7 @@ from memvault.files import atomic, plain_files
 from memvault.repository import approval
 from memvault.repository.approved import NotAllowed
 from memvault.repository.location import NoRepository, RepositoryLocation, find_repository
-from memvault.repository.program import (
-    LARGER,
-    Git,
-    Repository,
-    open_repository,
-)
+from memvault.repository.program import LARGER, Git, Repository, open_repository
 
 _IGNORED = ".gitignore", (".memvault/", ".*.tmp")
 _ATTRIBUTES = ".gitattributes", ("*.md -text merge=memvault",)

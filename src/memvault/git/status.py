@@ -43,18 +43,17 @@ def repository_status(call: Call) -> RepositoryStatus:
         "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],
     }
     if location is None:
-        return cast("RepositoryStatus", {"repository": False, "todo": [_SET_UP], **shown})
+        about: Mapping[str, Any] = {"repository": False, "todo": [_SET_UP]}
+        return cast("RepositoryStatus", {**about, **shown})
     if location.prefix_of(call.root):
         call.notes.append(LARGER)
     try:
-        repository = approved_repository(call.root, location)
+        about = _about(call, approved_repository(call.root, location))
     except NotAllowed as error:
         if error.was_allowed:
             call.notes.append(f"{error.message}: `memvault git init`")
-        return cast(
-            "RepositoryStatus", {"repository": True, **_without_git(call, location), **shown}
-        )
-    return cast("RepositoryStatus", {"repository": True, **_about(call, repository), **shown})
+        about = _without_git(call, location)
+    return cast("RepositoryStatus", {"repository": True, **about, **shown})
 
 
 def _without_git(call: Call, location: RepositoryLocation) -> Mapping[str, Any]:

@@ -17,12 +17,8 @@ from memvault.errors import Conflict, Refused
 from memvault.git import setup
 from memvault.git.checkout import ConcurrentEdit, fast_forward, restore_unfinished
 from memvault.git.commit import commit_all, lock
-from memvault.git.objects import (
-    differences,
-    read_blobs,
-    smaller_blobs,
-)
-from memvault.git.tree_merge import merge_trees
+from memvault.git.objects import differences, read_blobs, smaller_blobs
+from memvault.git.tree_merge import TreeMerger
 from memvault.repository import submodules
 from memvault.repository.program import (
     LARGER,
@@ -127,9 +123,8 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
         Refused: a text contains a secret, and the settings refuse secrets.
     """
     since = git.commit_id("HEAD") or git.empty_tree()
-    edits = [
-        entry for entry in differences(git, since, tree) if entry.after and entry.after.is_plain
-    ]
+    changed = differences(git, since, tree)
+    edits = [entry for entry in changed if entry.after and entry.after.is_plain]
     sides = [side.name for entry in edits for side in (entry.before, entry.after) if side]
     data = read_blobs(git, smaller_blobs(git, sides, _MAX_TEXT_BYTES))
     for path, old, new in edits:
@@ -138,14 +133,13 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
         if b"\0" in after[:_TEXT_HEAD_BYTES] and not paths.is_memory_path(path):
             continue  # binary
         if has_conflict_markers(decode(after, call.settings.encoding).text):
-            call.notes.append(
-                f"{replace_surrogates(path)} is committed with git conflict markers in it"
-            )
+            note = f"{replace_surrogates(path)} is committed with git conflict markers in it"
+            call.notes.append(note)
         on_write = call.settings.secrets.on_write
         before = data.get(old.name, b"") if old else b""
-        secrets = (
-            secret_policy.added_secrets(before, after, call.settings) if on_write != "off" else []
-        )
+        if on_write == "off":
+            continue
+        secrets = secret_policy.added_secrets(before, after, call.settings)
         if secrets and on_write == "refuse":
             raise Refused(
                 f"{replace_surrogates(path)} contains a secret, and memvault.toml refuses secrets",
@@ -180,9 +174,8 @@ def _fetched(repository: Repository, remote: RemoteBranch) -> str:
     """Fetch the remote branch; return the id of its last commit, empty if it does not exist."""
     git = repository.git
     hint = f"`git ls-remote {remote.name}` shows whether it can be reached"
-    listed = git.run(
-        "ls-remote", "--heads", "--", remote.name, seconds=NETWORK_SECONDS, hint=hint
-    ).decode("utf-8", "replace")
+    args: tuple[str, ...] = ("ls-remote", "--heads", "--", remote.name)
+    listed = git.run(*args, seconds=NETWORK_SECONDS, hint=hint).decode("utf-8", "replace")
     heads = [line.partition("\trefs/heads/")[2] for line in listed.splitlines()]
     if remote.branch not in heads:
         if heads and not remote.is_set:
@@ -230,7 +223,8 @@ def _merge_commit(
     git = repository.git
     base = git.line("merge-base", others, head, ok_codes=(0, 1)).partition("\n")[0]
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=repository.folder) as scratch:
-        merge = merge_trees(git, Path(scratch), base or git.empty_tree(), head, others, exclusions)
+        merger = TreeMerger(git, Path(scratch), base or git.empty_tree(), others, exclusions)
+        merge = merger.merge(head)
     message = f"{subject}: merge\n"
     if dropped := merge.notes.get("notKept"):
         listed = "".join(f"- {entry}\n" for entry in dropped)

@@ -21,9 +21,9 @@ How to add a format:
    ``read(source)`` yields ``ImportedNote``, ``Attachment`` and ``SkippedItem``. It runs twice, for
    the plan and for writing, and must yield the same items in the same order.
 2. Import heavy libraries inside functions: recognition loads the modules of all formats.
-3. Read only through ``Source``, which limits sizes and follows no links. Keep one item in memory at
-   a time. Convert each record with ``records.convert_record``, which turns any exception into a
-   ``SkippedItem``: no record may stop the import or take minutes.
+3. Read only through ``Source``, which limits sizes and does not follow links. Keep one item in
+   memory at a time. Convert each record with ``records.convert_record``, which turns any exception
+   into a ``SkippedItem``: no record may stop the import or take minutes.
 4. Count each record, block and property type in ``source.counts``, converted or not. Escape plain
    text with ``plain_text.escaped``; leave code unchanged.
 5. ``ImportedNote.key`` is the program's id of the item, else its path: a second import finds the

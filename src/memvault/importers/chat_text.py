@@ -16,11 +16,11 @@ _UNDERLINE = lazy_pattern(r" {0,3}(=+|-+)[ \t]*\Z")
 _NO_PARAGRAPH = lazy_pattern(r"[ \t]*+(?:[-*+>#|<]|\d{1,9}[.)]|\Z)")
 _SIGNS_OF_ANY = (
     r"(?<![^\s>])#(?=\d*+[^\W\d])"  # a tag
-    r"|%%"  # a comment of Obsidian's
+    r"|%%"  # an Obsidian comment
     r"|(?<!\\)(?P<slashes>\\*+)(?:"
     r"\[\[(?P<link>[^\[\]]*\]\]\()?|"  # a wikilink; or a link whose label is in brackets
 )
-_SIGNS = lazy_pattern(  # of markdown: also HTML without an end
+_SIGNS = lazy_pattern(  # in markdown: also unclosed HTML
     _SIGNS_OF_ANY + r"<(?=!--|\?|![A-Za-z\[]|/?(?:script|pre|style|textarea)\b))", re.IGNORECASE
 )
 _PLAIN_SIGNS = lazy_pattern(  # in plain text: also any HTML, and backslashes before punctuation

@@ -87,18 +87,9 @@ def read(source: Source) -> Iterator[Item]:
     readers = (_conversation, _project, _memories)
     for files, to_items in zip(_parts(source).values(), readers, strict=True):
         for name in files:
-            yield from records.convert_each(_entries(source, name), to_items, source.counts, names)
-
-
-def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
-    """Yield the objects of a file, which is an array or one object."""
-    if not source.head(name).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        yield from json_source.objects(source, name)
-        return
-    try:
-        yield name, json_source.read_object(source, name)
-    except (OSError, ValueError) as error:
-        yield SkippedItem(name, records.reason_for(error))
+            yield from records.convert_each(
+                json_source.objects(source, name, may_be_one=True), to_items, source.counts, names
+            )
 
 
 def _times(entry: Mapping[str, Any]) -> dict[str, str]:

@@ -54,11 +54,12 @@ def claims(source: Source) -> set[str]:
     """Return the memory files, and other files of ``~/.claude``."""
     memories = _memories(source)
     is_home = _HOME in _folder_names(source)
-    return {*memories, *(name for name in source.names if is_home and _is_of_program(name))}
-
-
-def _is_of_program(name: str) -> bool:
-    return name.partition("/")[0] in _PROGRAM_FOLDERS or name in _PROGRAM_FILES
+    others = [
+        name
+        for name in source.names
+        if name.partition("/")[0] in _PROGRAM_FOLDERS or name in _PROGRAM_FILES
+    ]
+    return {*memories, *(others if is_home else ())}
 
 
 def _memories(source: Source) -> list[str]:

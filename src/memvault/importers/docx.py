@@ -131,9 +131,8 @@ class Docx:
         for name in sorted(self._names):
             margin = _MARGIN.fullmatch(name)
             blocks = self._optional(name) if margin else ()
-            if margin and any(
-                text_element.text for block in blocks for text_element in block.iter("{*}t")
-            ):
+            words = (word.text for block in blocks for word in block.iter("{*}t"))
+            if margin and any(words):
                 counts.omitted(f"page {margin[1]}")
         text = marked_html.markdown("".join(self._blocks(body)))
         notes = (f"[^{label}]: {marked_html.markdown(note)}" for label, note in self._notes.items())
@@ -141,12 +140,8 @@ class Docx:
 
     def properties(self) -> dict[str, str]:
         """Return the document properties by name."""
-        elements = self._optional("docProps/core.xml")
-        return {
-            _name(element): str(element.text or "").strip()
-            for element in elements
-            if _name(element)
-        }
+        named = ((_name(entry), entry.text) for entry in self._optional("docProps/core.xml"))
+        return {name: str(text or "").strip() for name, text in named if name}
 
     def _parsed(self, name: str) -> Any:
         from lxml import etree
@@ -175,15 +170,12 @@ class Docx:
 
     def _read_styles(self) -> None:
         for style in self._optional("word/styles.xml"):
-            name, base = _child(style, "name"), _child(style, "basedOn")
-            self._styles[_value(style, "styleId")] = (
-                _value(name).lower() if name is not None else "",
-                _value(base) if base is not None else "",
-            )
-            number = _child(style, "pPr", "numPr")
+            style_id, number = _value(style, "styleId"), _child(style, "pPr", "numPr")
+            name, base = _value(_child(style, "name")).lower(), _value(_child(style, "basedOn"))
+            self._styles[style_id] = name, base
             if number is not None:
                 numbered = _value(_child(number, "numId")), _value(_child(number, "ilvl"))
-                self._numbered[_value(style, "styleId")] = numbered
+                self._numbered[style_id] = numbered
 
     def _list(self, properties: Any, style: str) -> tuple[int, str] | None:
         """Return the level and tag of the list of a paragraph or of its style, or None.
@@ -217,9 +209,8 @@ class Docx:
                 }
         for element in root:
             if _name(element) == "num":
-                used = _child(element, "abstractNumId")
-                level_tags = abstract.get(_value(used), {}) if used is not None else {}
-                self._numbers[_value(element, "numId")] = level_tags
+                used = _value(_child(element, "abstractNumId"))
+                self._numbers[_value(element, "numId")] = abstract.get(used, {})
 
     def _relations(self, name: str) -> dict[str, str]:
         return {
@@ -235,10 +226,9 @@ class Docx:
             if not base:
                 break
             style = base
-        known_names = (
-            name for name in names if _HEADING.match(name) or name in _CODE_STYLES | _QUOTES
-        )
-        return next(known_names, names[0])
+        converted = _CODE_STYLES | _QUOTES
+        known = (name for name in names if _HEADING.match(name) or name in converted)
+        return next(known, names[0])
 
     def _blocks(self, parent: Any) -> Iterator[str]:
         """Yield the blocks of an element as HTML; join adjacent list items, code and quotes."""
@@ -275,8 +265,8 @@ class Docx:
     def _paragraph(self, element: Any) -> tuple[str, Any]:
         """Return the type of a paragraph and its HTML, for a list item with its level and tag."""
         properties = _child(element, "pPr")
-        style = _child(properties, "pStyle")
-        named = self._style(_value(style)) if style is not None else ""
+        style = _value(_child(properties, "pStyle"))
+        named = self._style(style) if style else ""
         runs = list(self._runs(element, frozenset()))
         is_code = named in _CODE_STYLES or (
             any(text.strip() for _, text in runs)
@@ -295,8 +285,9 @@ class Docx:
         if heading or named == "title" or level is not None:
             self._counts.converted("heading")
             number = min(6, level or (int(heading[1]) if heading else 1))
-            return "heading", f"<h{number}>{_without_bold(inner)}</h{number}>"
-        listed = self._list(properties, _value(style))
+            bare = re.sub(r"</?b>", "", inner)
+            return "heading", f"<h{number}>{bare}</h{number}>"
+        listed = self._list(properties, style)
         task = _TASK.match(inner)
         if task is not None:
             mark = marked_html.task(task[1] != "\u2610")
@@ -310,8 +301,7 @@ class Docx:
 
     @staticmethod
     def _level(properties: Any) -> int | None:
-        level = _child(properties, "outlineLvl")
-        value = _value(level) if level is not None else ""
+        value = _value(_child(properties, "outlineLvl"))
         return int(value) + 1 if value.isdecimal() and len(value) == 1 and value != "9" else None
 
     def _runs(self, element: Any, formats: frozenset[str]) -> Iterator[tuple[frozenset[str], str]]:
@@ -386,12 +376,11 @@ class Docx:
             for element in properties
             if _name(element) in _FORMATS and _is_on(element)
         }
-        style, fonts = _child(properties, "rStyle"), _child(properties, "rFonts")
-        if style is not None and self._style(_value(style)) in _CODE_STYLES:
+        style = _value(_child(properties, "rStyle"))
+        font = _value(_child(properties, "rFonts"), "ascii").lower()
+        if self._style(style) in _CODE_STYLES or font in _CODE_FONTS:
             return frozenset(("code",))
-        if fonts is not None and _value(fonts, "ascii").lower() in _CODE_FONTS:
-            return frozenset(("code",))
-        if style is not None and _value(style) == "Hyperlink":
+        if style == "Hyperlink":
             formats.discard("u")
         return frozenset(formats)
 
@@ -451,14 +440,12 @@ class Docx:
 
     def _cell(self, cell: Any) -> Iterator[str]:
         """Yield the text of a cell, then an empty text for each further column it spans."""
-        lines = (
-            _joined(list(self._runs(paragraph, frozenset()))) for paragraph in cell.iter("{*}p")
-        )
+        paragraphs = (self._runs(paragraph, frozenset()) for paragraph in cell.iter("{*}p"))
+        lines = (_joined(list(runs)) for runs in paragraphs)
         merged = _child(cell, "tcPr", "vMerge")
         is_continued = merged is not None and _value(merged) != "restart"
         yield "" if is_continued else "<br>".join(line for line in lines if line.strip())
-        span = _child(cell, "tcPr", "gridSpan")
-        value = _value(span) if span is not None else ""
+        value = _value(_child(cell, "tcPr", "gridSpan"))
         yield from [""] * ((int(value) if value.isdecimal() and len(value) < 3 else 1) - 1)
 
     def _count(self, name: str) -> None:
@@ -484,10 +471,6 @@ def _joined(runs: list[tuple[frozenset[str], str]]) -> str:
             text = start + core + end
         parts.append(text)
     return "".join(parts)
-
-
-def _without_bold(inner: str) -> str:
-    return re.sub(r"</?b>", "", inner)
 
 
 def _lists(items: list[tuple[int, str, str]]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from memvault.importers.formats import REST
 from memvault.importers.items import SkippedItem
+from memvault.importers.records import reason_for
 from memvault.importers.source import MAX_FILE, Source, text_lines
 
 NO_OBJECT = "not a JSON object"
@@ -34,7 +35,7 @@ def parse(data: bytes | str) -> Any:
         ValueError: if it is not JSON, or exceeds the limits.
     """
     text = data if isinstance(data, str) else data.decode("utf-8-sig")
-    if text.count("{") + text.count("[") > _MAX_CONTAINERS:  # those in strings included
+    if text.count("{") + text.count("[") > _MAX_CONTAINERS:  # including those in strings
         raise ValueError(f"more than {_MAX_CONTAINERS:,} objects and arrays")
     try:
         return json.loads(text)
@@ -156,12 +157,20 @@ def _parsed(data: bytes | None, where: str) -> Any | SkippedItem:
 
 
 def objects(
-    source: Source, name: str, key: str = ""
+    source: Source, name: str, key: str = "", may_be_one: bool = False
 ) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
     """Yield each object of a JSON array with its location, or why it cannot be read.
 
     ``key`` is the array's key in the file's object; empty if the file is an array.
+    With ``may_be_one``, the file may also be one object.
     """
+    start = source.head(name).lstrip(_BLANKS)[:1]
+    if may_be_one and start == b"{":
+        try:
+            yield name, read_object(source, name)
+        except (OSError, ValueError) as error:
+            yield SkippedItem(name, reason_for(error))
+        return
     number = 0
     for number, entry in enumerate(array_items(source, name, key), 1):
         where = f"{name}, entry {number}"
@@ -169,7 +178,7 @@ def objects(
             yield entry
         else:
             yield (where, entry) if isinstance(entry, dict) else SkippedItem(where, NO_OBJECT)
-    if not key and not number and not source.head(name).lstrip(_BLANKS).startswith(b"["):
+    if not key and not number and start != b"[":
         yield SkippedItem(name, "not a JSON array")
 
 

@@ -122,7 +122,10 @@ def _note(key: str, note: dict[str, Any], files: list[str], counts: ContentCount
         _text(text, convert.text(note.get("textContentHtml"))),
         "\n".join(convert.task(item, is_checked) for is_checked, item in items),
         "\n".join(_link(shown, entry) for shown, entry in links),
-        "\n".join(_embed(path) for path in files),
+        "\n".join(
+            f"![]({quote(path)})" if _NOT_IN_WIKILINKS.search(path) else f"![[{path}]]"
+            for path in files
+        ),
     ]
     lines = [*text.splitlines(), *(item for _, item in items), *(shown for shown, _ in links)]
     first = next((line for line in lines if line.strip(" -[]x")), "Note")
@@ -155,7 +158,7 @@ def _note(key: str, note: dict[str, Any], files: list[str], counts: ContentCount
 
 def _text(text: str, html: str) -> str:
     """Return the text of a note, with its formatting if there is any."""
-    html = html.replace("<\\/", "</")  # as some exports have it
+    html = html.replace("<\\/", "</")  # as in some exports
     if html and (not text.strip() or _FORMATTED.search(html)):
         return html_markdown.markdown(html)
     return plain_text.escaped(text)
@@ -167,7 +170,3 @@ def _link(shown: str, entry: dict[str, Any]) -> str:
     label = plain_text.escaped(shown, is_line=True)
     link = f"<{target}>" if shown == entry["url"] else f"[{label}]({target})"
     return f"- {link}{f': {about}' if about else ''}"
-
-
-def _embed(path: str) -> str:
-    return f"![]({quote(path)})" if _NOT_IN_WIKILINKS.search(path) else f"![[{path}]]"

@@ -32,7 +32,6 @@ _MAX_QUOTED = 300
 """Maximum length of the text of a referenced block."""
 _MAX_CONFIG = 1 << 20
 _LISTS = frozenset(("tags", "alias"))
-_ITEMS = lazy_pattern(r"\[\[((?:[^\[\]\n]|\[\[[^\[\]\n]*\]\])+)\]\]|\"([^\"]*)\"|[^,]+")
 _FRONT_MATTER = lazy_pattern(r"---\r?\n(?:(?!---)[^\n]*\n)*+---\r?\n")
 _LINK = lazy_pattern(r"\[([^\[\]\n]{1,200})\]\([^()\n]{1,500}\)")
 _OWN_FOLDERS = ("logseq/", "whiteboards/")
@@ -101,14 +100,11 @@ def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]
         yield from folder.convert_note(source, name, graph.note)
     elif graph.is_page(name) and name.lower().endswith(".org"):
         yield SkippedItem(name, _ORG)
-    elif not _is_highlights(name):
+    elif not (
+        name.startswith("assets/") and name.lower().endswith(".edn")
+    ):  # not the positions of highlights
         source.counts.converted("drawing" if name.startswith("draws/") else "asset")
         yield folder.attachment(source, name)
-
-
-def _is_highlights(name: str) -> bool:
-    """Return whether a file has only positions of highlights; their texts are in pages."""
-    return name.startswith("assets/") and name.lower().endswith(".edn")
 
 
 class _LogseqGraph:
@@ -160,7 +156,7 @@ class _LogseqGraph:
             self._refs.setdefault(self._paths[ref], ref)
         if ":: " in item.text:
             properties, _ = page_properties(item.text)
-            names = [properties.get("title", ""), *_names_in(properties.get("alias", ""))]
+            names = [properties.get("title", ""), *outlines.names_in(properties.get("alias", ""))]
             self._others += [(name.casefold(), ref) for name in names if name]
             own_title = properties.get("title", "").casefold()
             if own_title and day is None:
@@ -207,7 +203,7 @@ class _LogseqGraph:
     def _add_properties(self, properties: dict[str, str], header: dict[str, object]) -> None:
         for key, value in properties.items():
             if key in _LISTS:
-                names = _names_in(value)
+                names = outlines.names_in(value)
                 if key == "tags":
                     header["tags"] = list(map(convert.tag, names))
                 else:
@@ -239,9 +235,7 @@ class _LogseqGraph:
                 return outlines.day_link(day, convert.label(shown))
         if ref is not None and not (self._is_reachable(bare, ref) and not label):
             return f"[[import:{ref}|{convert.label(shown)}]]"
-        if "[[" in bare:  # a nested name may be a page
-            return outlines.link_nested_names(bare, label, self._link)
-        return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
+        return outlines.link_missing(bare, label, self._link)
 
     def _is_reachable(self, name: str, ref: str) -> bool:
         """Return whether a wikilink with a page's name resolves to the note of that page."""
@@ -273,14 +267,3 @@ def _settings(source: Source) -> dict[str, str]:
 def _name(path: str, pages: str) -> str:
     """Return the name of a page."""
     return unquote(path.removeprefix(pages)[: -len(".md")]).replace("___", "/")
-
-
-def _names_in(value: str) -> list[str]:
-    """Return the names in the value of a property: links, tags or comma-separated text."""
-    names = []
-    for match in _ITEMS.finditer(value):
-        name = match[1] or match[2] or match[0].strip().removeprefix("#").strip()
-        bare = name.replace("[[", "").replace("]]", "").strip("# ")
-        if bare and bare not in names:
-            names.append(" ".join(bare.split()))
-    return names

@@ -129,14 +129,13 @@ def _point(point: dict[Any, Any], row_id: Any) -> Iterator[Item]:
     payload, point_id = point["payload"], point.get("id")
     if isinstance(payload, dict) and isinstance(payload.get("data"), str):
         entry = {**payload, "id": point_id if isinstance(point_id, str | int) else row_id}
-        metadata = {str(key): value for key, value in payload.items() if key not in _KEYS}
-        yield _note(payload["data"], entry, _plain(metadata))
-
-
-def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries with JSON values."""
-    kinds = (str, int, float, bool, list, dict)
-    return {key: value for key, value in metadata.items() if isinstance(value, kinds)}
+        kinds = (str, int, float, bool, list, dict)
+        metadata = {
+            str(key): value
+            for key, value in payload.items()
+            if key not in _KEYS and isinstance(value, kinds)
+        }
+        yield _note(payload["data"], entry, metadata)
 
 
 def _note(text: str, entry: Mapping[str, Any], metadata: Any) -> Item:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import date, datetime
@@ -34,6 +35,9 @@ _DIRECTIVES = {
 """The directives of ``strftime``; a day as ``do`` is an ordinal number."""
 _ORDINAL = lazy_pattern(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _TICKS = lazy_pattern(r"`++")
+_NAMES = lazy_pattern(
+    r"#?\[\[((?:[^\[\]\n]|\[\[[^\[\]\n]*\]\])+)\]\]|\"([^\"]*)\"|[^,\s#\[][^,#\[]*|#[^\s,#\[]+"
+)
 _BRACKET = lazy_pattern(r"\[\[|\]\]|[{}]")
 _INNER = lazy_pattern(r"\[\[([^\[\]]+)\]\]")
 _CLOSING = {"[[": "]]", "{": "}"}
@@ -86,36 +90,22 @@ def _written(part: str, day: date) -> str:
     return text.lstrip("0") if part in ("d", "M") else text
 
 
-def code_spans(text: str) -> list[tuple[int, int]]:
-    """Return the start and end of each code span in a text without code blocks."""
-    runs = list(_TICKS.finditer(text))
-    following: dict[int, int] = {}
-    closing: list[int | None] = [None] * len(runs)
-    for number in range(len(runs) - 1, -1, -1):
-        length = len(runs[number][0])
-        closing[number] = following.get(length)
-        following[length] = number
-    spans: list[tuple[int, int]] = []
-    number = 0
-    while number < len(runs):
-        last = closing[number]
-        if last is None:
-            number += 1
-        else:
-            spans.append((runs[number].start(), runs[last].end()))
-            number = last + 1
-    return spans
-
-
 def without_code(text: str) -> str:
     """Replace code spans with null characters, without changing the length."""
-    if "`" not in text:
-        return text
+    runs = list(_TICKS.finditer(text)) if "`" in text else []
+    later: dict[int, list[re.Match[str]]] = defaultdict(list)
+    """The runs of backticks by length, the next one at the end."""
+    for run in reversed(runs):
+        later[len(run[0])].append(run)
     pieces: list[str] = []
     done = 0
-    for start, end in code_spans(text):
-        pieces += (text[done:start], _MASK * (end - start))
-        done = end
+    for run in runs:
+        same = later[len(run[0])]
+        while same and same[-1].start() <= run.start():
+            same.pop()
+        if same and run.start() >= done:
+            pieces += (text[done : run.start()], _MASK * (same[-1].end() - run.start()))
+            done = same[-1].end()
     return "".join([*pieces, text[done:]])
 
 
@@ -134,10 +124,23 @@ def bracket_ends(text: str) -> dict[int, int]:
     return ends
 
 
-def link_nested_names(name: str, label: str, link: Callable[[str, str], str]) -> str:
-    """Return the name of a missing page with links to the pages in it."""
+def link_missing(name: str, label: str, link: Callable[[str, str], str]) -> str:
+    """Return a link to a missing page, or its name with links to the pages in it."""
+    if "[[" not in name:
+        return f"[[{name}|{label}]]" if label and label != name else f"[[{name}]]"
     linked_name = _INNER.sub(lambda match: link(match[1], ""), name)
     return f"{label} ({linked_name})" if label else linked_name
+
+
+def names_in(value: str) -> list[str]:
+    """Return the names in the value of a property: links, tags or comma-separated text."""
+    names: dict[str, None] = {}
+    for match in _NAMES.finditer(value):
+        name = match[1] or match[2] or match[0].strip().removeprefix("#")
+        bare = " ".join(name.replace("[[", "").replace("]]", "").split())
+        if bare.strip(" .;&#"):
+            names[bare] = None
+    return list(names)
 
 
 def day_link(day: date, shown: str) -> str:

@@ -38,7 +38,7 @@ class Opaque:
         self.values.append(value)
 
     def __call__(self, *arguments: Any) -> Opaque:
-        """Return an object, as a function would."""
+        """Return an ``Opaque`` for a called object."""
         return Opaque(*arguments)
 
 

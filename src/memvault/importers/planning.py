@@ -154,7 +154,11 @@ class _Planner:
         else:
             try:
                 self._add_file(item)
-            except (OSError, ValueError, RecursionError) as error:  # no file system has the path
+            except (
+                OSError,
+                ValueError,
+                RecursionError,
+            ) as error:  # not a valid path on any file system
                 self._skip(item.path, records.reason_for(error))
 
     def _skip(self, path: str, reason: str) -> None:
@@ -181,7 +185,7 @@ class _Planner:
     def _wanted_path(self, item: ImportedNote | Attachment | VaultFile) -> str:
         """Return the path in the vault that an item should get.
 
-        A note that programs would read as instructions gets another name, unless these are
+        A note that programs would read as instructions gets another name, unless instructions are
         included.
         """
         if isinstance(item, VaultFile):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterator
-from datetime import date
 from typing import Any
 
 from memvault.importers import convert, json_source, outlines, plain_text, records, roam_text
@@ -125,7 +124,9 @@ class _RoamGraph:
             "authors": sorted(writer.users),
             **_lists(page),
         }
-        path = note_path(day.isoformat() if day else title, *self._folders, *_folder(day))
+        path = note_path(
+            day.isoformat() if day else title, *self._folders, *(["daily"] if day else [])
+        )
         key = f"{self._stem}/{page.get('uid') or title}"
         return ImportedNote(key, path, writer.text(), header, (ref, title))
 
@@ -139,13 +140,7 @@ class _RoamGraph:
         day = _DAYS.parsed(bare)
         if day is not None:
             return outlines.day_link(day, shown)
-        if "[[" in bare:
-            return outlines.link_nested_names(bare, label, self._link)
-        return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
-
-
-def _folder(day: date | None) -> tuple[str, ...]:
-    return ("daily",) if day else ()
+        return outlines.link_missing(bare, label, self._link)
 
 
 def _lists(page: dict[str, Any]) -> dict[str, list[str]]:
@@ -154,7 +149,7 @@ def _lists(page: dict[str, Any]) -> dict[str, list[str]]:
     for child in convert.objects_at(page, "children"):
         name, value = roam_text.attribute(str(child.get("string", ""))) or ("", "")
         if name in _LISTS:
-            names = roam_text.names_in(value)
+            names = outlines.names_in(value)
             key = _LISTS[name]
             lists[key] = [convert.tag(name) for name in names] if key == "tags" else names
     return lists

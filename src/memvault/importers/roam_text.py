@@ -46,9 +46,6 @@ MAX_STORED = 330
 """Maximum length of the stored start of a block, for references to it."""
 _MAX_QUOTED = 300
 _PIPE = lazy_pattern(r"(?<!\\)\|")
-_NAMES = lazy_pattern(
-    r"#?\[\[((?:[^\[\]\n]|\[\[[^\[\]\n]*\]\])+)\]\]|[^,\s#\[][^,#\[]*|#[^\s,#\[]+"
-)
 
 
 def markdown_of(string: str, context: OutlineContext, is_quoted: bool = False) -> str:
@@ -101,12 +98,6 @@ def attribute(string: str) -> tuple[str, str] | None:
     if match is None:
         return None
     return match[1].strip("[]").strip().lower(), string[match.end() :].strip()
-
-
-def names_in(value: str) -> list[str]:
-    """Return the names in the value of an attribute: links, tags or comma-separated text."""
-    names = (match[1] or match[0].strip().removeprefix("#") for match in _NAMES.finditer(value))
-    return [name for name in dict.fromkeys(names) if name.strip(" .;&")]
 
 
 def cell(text: str) -> str:

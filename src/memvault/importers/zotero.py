@@ -215,9 +215,9 @@ class _ZoteroLibrary:
             "authors": ", ".join(last for last, _, role in people if role in ("", "author")),
             "year": date[:4] if date[:4].isdigit() and date[:4] != "0000" else "",
             "source": fields.get("url", "") or fields.get("DOI", ""),
-            "item_type": self._type(item),
+            "item_type": self._types.get(self._items.get(item, {}).get("itemTypeID"), ""),
             "creators": [_person(*person) for person in people],
-            "published": _date(date),
+            "published": date[:10].removesuffix("-00").removesuffix("-00").removesuffix("0000"),
             "doi": fields.get("DOI", ""),
             "isbn": fields.get("ISBN", ""),
             "publication": fields.get("publicationTitle", ""),
@@ -229,9 +229,6 @@ class _ZoteroLibrary:
         }
         return {key: value for key, value in about.items() if value}
 
-    def _type(self, item: Any) -> str:
-        return self._types.get(self._items.get(item, {}).get("itemTypeID"), "")
-
     def _names(self, query: str, item: Any) -> list[str]:
         """Return the tags or collections of an item, if the tables exist."""
         if not set(re.findall(r"(?:FROM|JOIN) (\w+)", query)) <= self._database.columns.keys():
@@ -240,14 +237,17 @@ class _ZoteroLibrary:
 
     def _creators(self, item: Any) -> list[tuple[str, str, str]]:
         """Return the last name, first name and role of each creator of an item."""
-        query = _CREATORS.format(", creatorTypeID" if self._roles else "")
+        rows = self._database.rows(
+            _CREATORS.format(", creatorTypeID" if self._roles else ""), [item]
+        )
+        roles = self._roles
         return [
             (
                 convert.one_line(row["lastName"]),
                 convert.one_line(row["firstName"]),
-                self._roles.get(row["creatorTypeID"], "") if self._roles else "",
+                roles.get(row["creatorTypeID"], "") if roles else "",
             )
-            for row in self._database.rows(query, [item])
+            for row in rows
         ]
 
     def _header(self, row: dict[str, Any], about: dict[str, Any], title: str) -> dict[str, Any]:
@@ -300,9 +300,11 @@ class _ZoteroLibrary:
             row = {**self._items.get(annotation["itemID"], {}), **annotation}
             rows.setdefault(self._parents.get(file, file), []).append(row)
         for item, item_rows in rows.items():
-            rows_in_use = [
-                row for row in item_rows if self._is_in_use(row["itemID"], _type_of(row))
-            ]
+            rows_in_use = []
+            for row in item_rows:
+                type_name = _TYPES.get(row.get("type", 1), "of another type")
+                if self._is_in_use(row["itemID"], f"annotation {type_name}"):
+                    rows_in_use.append(row)
             if rows_in_use:
                 location = f"the annotations of {rows_in_use[0].get('key')}"
                 yield from records.convert_record(location, self._annotations, item, rows_in_use)
@@ -325,10 +327,6 @@ class _ZoteroLibrary:
             header,
             tuple(self._ref(str(row.get("key"))) for row in annotations),
         )
-
-
-def _type_of(annotation: dict[str, Any]) -> str:
-    return f"annotation {_TYPES.get(annotation.get('type', 1), 'of another type')}"
 
 
 def _paragraphs(row: dict[str, Any], tags: list[str]) -> list[str]:
@@ -359,11 +357,6 @@ def _escaped(text: str) -> str:
 def _person(last: str, first: str, role: str) -> str:
     name = f"{first} {last}".strip()
     return f"{name} ({role})" if role and role != "author" else name
-
-
-def _date(text: str) -> str:
-    """Return the date of an item without parts that are zero."""
-    return text[:10].removesuffix("-00").removesuffix("-00").removesuffix("0000")
 
 
 def _citation(about: dict[str, Any]) -> str:

@@ -524,7 +524,7 @@ class Index(SearchIndex[Any], Protocol):
         """Watch the folder from the next refresh on, if it supports complete change events."""
 
     def index_small_changes(self) -> None:
-        """Index few changes, so that the next refresh has less to do.
+        """Index changes if there are only a few, to speed up the next refresh.
 
         Raises:
             TimedOut: if another process is indexing.

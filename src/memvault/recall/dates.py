@@ -49,7 +49,7 @@ def select_part(text: str, phrase: str, span: DateRange) -> DateRange:
     A span that is neither a month nor a year is returned unchanged.
     """
     before = text[: text.find(phrase)] if phrase in text else ""
-    inside = f"{phrase.rpartition(' ')[0]} "  # if a pattern matched the word itself
+    inside = f"{phrase.rpartition(' ')[0]} "  # the pattern may include the word itself
     if not _SPAN_HINT.search(before + inside):
         return span
     for part, first, last in _PARTS:

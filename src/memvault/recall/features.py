@@ -126,7 +126,9 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
         values: Sequence[float | None] = [part.value(row) for row in rows]
         if part.estimate is not None:
             values = part.estimate(rows, values)
-        if any(value is not None for value in values):  # a part without values lowers no score
+        if any(
+            value is not None for value in values
+        ):  # a part without values does not lower scores
             scores = values if part.scale is None else part.scale(values)
             by_name[name] = list(map(_in_unit, scores))
     return by_name

@@ -127,8 +127,9 @@ def _similar_names(name: str, known_names: list[str], only_close: bool = False) 
     """Return the closest names.
 
     These are similar names, else names with a word that differs from the name only in a plural "s",
-    else the most similar name. With ``only_close``, only very similar names, or names whose last
-    word is nearly the name, so that distinct names such as "contact" or "reference" have none.
+    else the most similar name. With ``only_close``, only very similar names are returned, or names
+    whose last word is nearly the name, so that distinct names such as "contact" or "reference" have
+    none.
     """
     from difflib import get_close_matches
 
@@ -284,7 +285,7 @@ def _uids_with(view: View, text: str) -> Set[int] | None:
 
 
 def absent_words(view: View, text: str) -> list[str]:
-    """Return a query's names and numbers that no memory contains, or else its other words.
+    """Return a query's names and numbers that no memory contains, or else other missing words.
 
     Stop words and short words are omitted.
     """

@@ -315,9 +315,9 @@ class _RepositoryScanner:
                 self._with_url.discard(line.below)
             elif line.key == "url" and file == self._location.common / "config":
                 self._with_url.add(line.below)
-        elif f"{line.section}.{line.key}" in _REMOTE_SETTINGS and _REMOTE_NAME.fullmatch(
-            line.value
-        ):
+            return
+        is_named = f"{line.section}.{line.key}" in _REMOTE_SETTINGS
+        if is_named and _REMOTE_NAME.fullmatch(line.value):
             self._remotes[line.value] = None
 
     @staticmethod
@@ -390,6 +390,5 @@ def _read(file: Path, most: int = plain_files.MAX_STATE_BYTES) -> bytes | None:
         if not os.path.lexists(file):
             return None
         message = f"{replace_surrogates(file.name)} of git cannot be read: {error.strerror}"
-        raise Refused(
-            message, "git would read it; replace it with a regular file or move it away"
-        ) from error
+        hint = "git would read it; replace it with a regular file or move it away"
+        raise Refused(message, hint) from error

@@ -153,9 +153,8 @@ class _CommitReader:
             if old in self._files and not (letter == "A" and is_other)
         }
         self._deleted.discard(path)
-        self._deleted.update(
-            old for letter, old in zip(letters, olds, strict=True) if letter == "R"
-        )
+        renamed = (old for letter, old in zip(letters, olds, strict=True) if letter == "R")
+        self._deleted.update(renamed)
         is_added = not letters.strip("A")
         created = min(entry.created for entry in earlier.values()) if earlier else when
         if blob in earlier:

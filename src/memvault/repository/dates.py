@@ -69,17 +69,15 @@ class CommitDates:
                 commits = cache.file(path)
         if commits is None:
             return _NO_TIMES
-        return CommitTimes(
-            commits.created, commits.modified if _is_blob(data, commits.blob) else ""
-        )
+        modified = commits.modified if _is_blob(data, commits.blob) else ""
+        return CommitTimes(commits.created, modified)
 
     def source(self) -> int:
         """Return a number for the cache from which times are, 0 while git dates no file."""
-        source = 0
         with self._reading() as cache:
             if cache is not None:
-                source = self._source_of(cache)
-        return source
+                return self._source_of(cache)
+        return 0
 
     def is_current(self, source: int, seconds: float) -> bool:
         """Return whether an index with times from a source needs no update.
@@ -98,11 +96,8 @@ class CommitDates:
         """
         self._file = None
         dates_state = self._look()
-        if (
-            dates_state.is_read
-            or dates_state.location is None
-            or not self._may_run(dates_state, seconds)
-        ):
+        location = dates_state.location
+        if location is None or dates_state.is_read or not self._may_run(dates_state, seconds):
             return
         try:
             cache = self._cache() or self._create()
@@ -111,7 +106,7 @@ class CommitDates:
                 self._create()
             return
         try:
-            self._read(cache, dates_state.location, dates_state.stamp, seconds)
+            self._read(cache, location, dates_state.stamp, seconds)
             self.is_delayed = False
         except (MemvaultError, OSError, ValueError) as error:
             self.is_delayed = isinstance(error, TimedOut)
@@ -158,14 +153,11 @@ class CommitDates:
         with contextlib.suppress(MemvaultError, OSError, ValueError):
             grant = grants.get(self._root, *GRANT)
             state = dates_state.cached
-            has_failed = (
-                state is not None and state.retry > time.time() and state.grant == _text(grant)
-            )
-            if state is not None and has_failed and not 0 < state.limit < seconds:
+            waits = state is not None and state.retry > time.time() and state.grant == _text(grant)
+            if state is not None and waits and not 0 < state.limit < seconds:
                 return False
-            granted = dates_state.location is not None and grant.get("folder") == str(
-                dates_state.location.folder
-            )
+            location = dates_state.location
+            granted = location is not None and grant.get("folder") == str(location.folder)
             return granted and self._is_enabled() and self._find_folder() is not None
         return False
 
@@ -181,9 +173,8 @@ class CommitDates:
         before, cached_files = cache.state(), cache.files()
         repository = approved_repository(self._root, location)
         commit = repository.git.commit_id("HEAD", seconds)
-        state = CacheState(
-            str(location.folder), repository.prefix, _shallow(location), commit, stamp
-        )
+        folder, prefix = str(location.folder), repository.prefix
+        state = CacheState(folder, prefix, _shallow(location), commit, stamp)
         since = before.commit if state[:3] == before[:3] else ""
         files: dict[str, FileCommits] = {}
         if commit and commit == since:
@@ -284,9 +275,8 @@ def _stamp(location: RepositoryLocation) -> str:
     """Return a fingerprint that changes if HEAD may have moved, without running git."""
     own_names = ("HEAD", "logs/HEAD", "reftable/tables.list")
     shared = ("packed-refs", "reftable/tables.list", "shallow", *location.refs)
-    files = [location.folder / name for name in own_names] + [
-        location.common / name for name in shared
-    ]
+    files = [location.folder / name for name in own_names]
+    files += [location.common / name for name in shared]
     return json.dumps([str(location.folder), [plain_files.stamp_of(file) for file in files]])
 
 

@@ -64,9 +64,8 @@ class RepositoryLocation(NamedTuple):
         file = self.folder / "HEAD"
         with contextlib.suppress(OSError, ValueError):
             while len(names) < _MAX_REFS:
-                text = plain_files.read(file, plain_files.MAX_SETTING_BYTES).decode(
-                    "utf-8", "replace"
-                )
+                data = plain_files.read(file, plain_files.MAX_SETTING_BYTES)
+                text = data.decode("utf-8", "replace")
                 name = text.removeprefix(_REF).strip()
                 if not text.startswith(f"{_REF}refs/") or ".." in name:
                     break
@@ -126,9 +125,8 @@ def _location_at(top: Path) -> RepositoryLocation | None:
             folder = top / text.removeprefix(_GITDIR).rstrip("\r\n")
         folder = common = Path(os.path.realpath(folder))
         if os.path.lexists(folder / "commondir"):
-            text = os.fsdecode(
-                plain_files.read(folder / "commondir", plain_files.MAX_SETTING_BYTES)
-            )
+            data = plain_files.read(folder / "commondir", plain_files.MAX_SETTING_BYTES)
+            text = os.fsdecode(data)
             common = Path(os.path.realpath(folder / text.rstrip("\r\n")))
     except (OSError, ValueError):
         return None

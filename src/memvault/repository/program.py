@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -271,6 +271,11 @@ def _reason(stderr: str) -> str:
             if line.startswith(mark):
                 return line.removeprefix(mark).rstrip(".")
     return lines[-1].rstrip(".") if lines else ""
+
+
+def null_terminated(paths: Iterable[str]) -> bytes:
+    """Return paths as git reads them from its standard input."""
+    return "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
 
 
 def null_separated(data: bytes) -> list[str]:

@@ -386,14 +386,13 @@ class MemoryStore:
         """Return the memory just written, even if its file has been deleted since."""
         return self.parse(data, file_state(self.root, path) or FileState.of(path, data))
 
-    def complete_interrupted_move(self, seconds: float = 1.0) -> None:
+    def complete_interrupted_move(self) -> None:
         """Delete the old file of a move that was killed before doing so; its bytes are a revision.
 
-        ``seconds`` is how long to wait for a move in progress. In a vault that cannot be written,
-        both files are kept.
+        Waits a second for a move in progress. In a vault that cannot be written, both are kept.
         """
         if os.path.lexists(self.root / MOVE_INTENT):
-            with contextlib.suppress(MemvaultError, OSError), self.lock(seconds):
+            with contextlib.suppress(MemvaultError, OSError), self.lock(1.0):
                 self.changes.complete_move()
 
     def _edit_bytes(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from memvault.errors import Conflict, MemvaultError
 from memvault.files import atomic, plain_files
+from memvault.files.attributes import Attributes
 from memvault.model import FileState, Memory
 from memvault.store.change_set import missing_as_not_found
 from memvault.store.revisions import Revisions
@@ -55,7 +56,7 @@ class FileMove(NamedTuple):
         """
         old = self.root / self.source
         with missing_as_not_found(self.source), atomic.map_os_errors(self.source):
-            attributes = atomic.Attributes.of(old)._replace(times=times)
+            attributes = Attributes.of(old)._replace(times=times)
         for target in targets:
             if is_respelled(self.root, self.source, target):
                 self._respell(target, times)

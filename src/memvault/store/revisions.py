@@ -16,6 +16,7 @@ from pathlib import Path
 from memvault import clock
 from memvault.errors import Ambiguous, Conflict, NotFound, StorageError
 from memvault.files import atomic, plain_files
+from memvault.files.attributes import Attributes
 from memvault.files.plain_files import digest_of
 from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import DEFAULTS, HistorySettings
@@ -42,7 +43,7 @@ class Revisions:
         mem_id: str,
         data: bytes,
         file: Path | None = None,
-        like: atomic.Attributes | None = None,
+        like: Attributes | None = None,
     ) -> Iterator[str]:
         """Keep a file's bytes from before a change, which is made in the ``with`` statement.
 
@@ -74,10 +75,10 @@ class Revisions:
             with contextlib.suppress(OSError):
                 (folder / f"{name}.md").unlink()
 
-    def attributes(self, mem_id: str, revision: str) -> atomic.Attributes | None:
+    def attributes(self, mem_id: str, revision: str) -> Attributes | None:
         """Return the attributes of the file that a revision keeps; None if they are unknown."""
         with contextlib.suppress(OSError):
-            return atomic.Attributes.of(self._path(mem_id, revision))
+            return Attributes.of(self._path(mem_id, revision))
         return None
 
     def times(self, mem_id: str, revision: str) -> tuple[int, int] | None:
@@ -123,7 +124,7 @@ class Revisions:
         data = plain_files.read(path)
         match = _REVISION_NAME.fullmatch(path.name)
         if match is not None and etag(data) == match[1]:
-            atomic.write(path, data, like=atomic.Attributes.of(path))
+            atomic.write(path, data, like=Attributes.of(path))
         else:
             path.unlink()
 

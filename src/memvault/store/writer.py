@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from memvault import clock
 from memvault.errors import MemvaultError
 from memvault.files import atomic, plain_files
+from memvault.files.attributes import Attributes
 from memvault.settings.vault_settings import Settings
 from memvault.store.change_set import ChangeSet, FileRef, changed_meanwhile, missing_as_not_found
 from memvault.store.journal import FileChange, Journal, JournalEntry, Kind
@@ -71,7 +72,7 @@ class VaultWriter:
         paths: Iterable[str],
         data: bytes,
         subject: FileRef,
-        like: atomic.Attributes | None = None,
+        like: Attributes | None = None,
     ) -> str:
         """Write a new file under the first free name, and return its path.
 
@@ -164,7 +165,7 @@ class VaultWriter:
         before: bytes,
         after: bytes | None,
         subject: FileRef,
-        like: atomic.Attributes,
+        like: Attributes,
     ) -> None:
         """Record what a person's editor did to a file, and keep its bytes from before it.
 

@@ -14,8 +14,8 @@ from memvault.tools.core.shared_args import (
     CONTENT_ARG,
     LISTED,
     MEMORY_ARG,
-    QUERY_ALIASES,
     QUERY_FILTERS,
+    QUERY_LINE_ARG,
     Expression,
     Limit,
     Offset,
@@ -257,16 +257,7 @@ _NAME = Annotated[str, Arg("Its name, a word", positional=True, completes="saved
 def save_search(
     call: Call,
     name: _NAME,
-    query: Annotated[
-        str,
-        Arg(
-            f"Search query; {QUERY_FILTERS}",
-            positional=True,
-            join_words=True,
-            completes="query",
-            json_aliases=QUERY_ALIASES,
-        ),
-    ] = "",
+    query: Annotated[str, QUERY_LINE_ARG._replace(help=f"Search query; {QUERY_FILTERS}")] = "",
     memory_type: TypeName = None,
     tags: TagFilter = None,
     since: Since = None,

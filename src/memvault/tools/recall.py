@@ -28,8 +28,8 @@ from memvault.tools.core.shared_args import (
     LIMIT_ALIASES,
     LISTED,
     MEMORY_ARG,
-    QUERY_ALIASES,
     QUERY_FILTERS,
+    QUERY_LINE_ARG,
     THRESHOLD_ARG,
     TYPE_ALIASES,
     TYPE_HELP,
@@ -130,14 +130,10 @@ def memory_recall(
     call: Call,
     query: Annotated[
         str,
-        Arg(
-            'Search query; "quoted words" must occur exactly, '
+        QUERY_LINE_ARG._replace(
+            help='Search query; "quoted words" must occur exactly, '
             f"unless a long question only mentions them; {QUERY_FILTERS}; "
-            "filters alone list the newest memories",
-            positional=True,
-            join_words=True,
-            completes="query",
-            json_aliases=QUERY_ALIASES,
+            "filters alone list the newest memories"
         ),
     ] = "",
     memory_type: TypeName = None,

@@ -27,7 +27,7 @@ from memvault.agents.messages.service_names import (
     reserved_names,
 )
 from memvault.errors import Unwritable, UsageError
-from memvault.files import atomic
+from memvault.files import temporary_files
 from memvault.vault import naming
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class Inbox:
         message_files.inside(self._root, self.folder)
         with lock:
             notes = self._leases.requeue_abandoned()
-            atomic.remove_stale_temp_files(self.folder)
+            temporary_files.remove_stale_temp_files(self.folder)
             yield notes
 
     def _read_all(self, notes: list[str]) -> EventBatch:

@@ -265,7 +265,7 @@ class PackedSegment:
         if hasattr(os, "pread"):
             data = os.pread(self._file.fileno(), size, start)
             return data
-        with self._lock:  # Windows has one position per file
+        with self._lock:  # on Windows, threads share the file position
             self._file.seek(start)
             data = self._file.read(size)
         return data

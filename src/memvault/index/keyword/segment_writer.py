@@ -295,7 +295,7 @@ class Writer(SegmentWriter):  # type: ignore[misc]
 
 
 def run_to_merge(sizes: Sequence[int]) -> tuple[int, int]:
-    """Return the longest run of segments in which none is larger than twice the rest after it.
+    """Return the longest run of segments in which none is larger than twice the following ones.
 
     Only adjacent segments are merged, which keeps documents in commit order. The sizes of the
     remaining segments at least triple, so a document is merged only a few times.

@@ -264,7 +264,7 @@ class LocalIndex:
         return tuple(filter(None, (self._index_folder.note, pending, choice.note)))
 
     def index_small_changes(self) -> None:
-        """Index few changes, so that the next refresh has less to do.
+        """Index changes if there are only a few, to speed up the next refresh.
 
         Larger changes are left to a command that shows progress.
         """

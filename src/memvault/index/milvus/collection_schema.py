@@ -51,7 +51,7 @@ def collection_schema(kind: str) -> tuple[Any, Any]:
         schema.add_field("piece", DataType.INT64)
         schema.add_field("record", DataType.VARCHAR, max_length=TEXT)
         schema.add_field("text", DataType.VARCHAR, max_length=TEXT)
-        schema.add_field("place", DataType.FLOAT_VECTOR, dim=2)  # a collection needs one
+        schema.add_field("place", DataType.FLOAT_VECTOR, dim=2)  # a collection must have a vector
         index.add_index("place", index_type="FLAT", metric_type="L2")
     else:
         schema.add_field("passage", DataType.INT64)

@@ -122,7 +122,7 @@ def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
     above: list[tuple[int, str]] = []
     lines: list[_Line] = []
     heading = ""
-    has_text = False  # more than a heading
+    has_text = False  # besides headings
     find_tokens = _TOKEN.findall
     marked = {start: (level, title) for start, _, level, title in headings(body)}
     for line, is_code in lines_with_code(body):
@@ -193,7 +193,7 @@ def _parts(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
             yield start, end, size
         elif kind == "text":
             ends = [start + end for end in sentence_ends(body[start:end])]
-            whole = sorted(set(ends).intersection(line_ends))  # no sentence spans lines
+            whole = sorted(set(ends).intersection(line_ends))  # sentences do not span lines
             yield from _split(body, start, end, (whole, ends, line_ends))
         else:
             yield from _split(body, start, end, (line_ends,))

@@ -1,8 +1,8 @@
 """Fit a result into a token budget: cut its lists or text, and shorten other long values.
 
-A tool names the lists or the text of its result that may be long in ``pages``. They are cut after
-the entries or the lines that fit, and ``next`` is the offset of the rest. All other values are
-shortened, with a warning that names them.
+A tool names the lists or the text of its result that may be long in ``paged_keys``. They are cut
+after the entries or the lines that fit, and ``next`` is the offset of the rest. All other values
+are shortened, with a warning that names them.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class PageRequest(NamedTuple):
     """The part of a result that a call asks for, and the keys under which it may be long.
 
     ``offset`` is the number of entries or characters skipped; ``newest_last`` lists are cut at
-    their beginning; ``around`` moves the cuts of a text. With ``continues``, a
-    call with ``next`` as its offset gives the rest; ``rest`` describes another way to it.
+    their beginning. With ``continues``, a call with ``next`` as its offset returns the rest;
+    ``continuation_hint`` describes another way to get it.
     """
 
     keys: tuple[str, ...]
@@ -65,20 +65,27 @@ class PageRequest(NamedTuple):
 
 def count(value: Any) -> int:
     """Return the number of tokens of a value as JSON."""
+    return _count_tokens(sanitize.safe_json(value))
+
+
+def _count_tokens(text: str) -> int:
     from memvault.index.embedding import tokenizer
 
-    text = sanitize.safe_json(value)
     try:
         return tokenizer.count_tokens(text)
     except MemvaultError:  # without the tokenizer, better too short a result than none
         return len(text.encode("utf-8", "replace")) // 2
 
 
+def cost(value: Any, room: int) -> int:
+    """Return the number of tokens of a value as JSON; a text that is far too long has too many."""
+    text = sanitize.safe_json(value)
+    return room + 1 if len(text) > room * MAX_CHARACTERS else _count_tokens(text)
+
+
 def fits(value: Any, room: int) -> bool:
     """Return whether a value as JSON has at most ``room`` tokens, and not too many characters."""
-    if len(sanitize.safe_json(value)) > room * MAX_CHARACTERS:
-        return False
-    return count(value) <= room
+    return cost(value, room) <= room
 
 
 def prefix_length(text: str, room: int) -> int:
@@ -104,9 +111,10 @@ def skip(
     length: int,
     adjust_cut: AdjustCut = keep_bounds,
 ) -> tuple[dict[str, Any], int]:
-    """Return a result without what precedes an offset, and that offset, which ``around`` may move.
+    """Return a result without what precedes an offset, and that offset.
 
-    A text has the given length only; ``length`` 0 means the rest.
+    A text has the given length only; ``length`` 0 means the rest. ``adjust_cut`` may move the
+    offset of a text.
     """
     present = [key for key in keys if key in result]
     if not present:

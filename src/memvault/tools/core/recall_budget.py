@@ -102,16 +102,11 @@ class ResultBudget(NamedTuple):
         self, about: Mapping[str, Any], rendered: Sequence[RenderedMemory]
     ) -> tuple[int, list[str]]:
         """Return how many memories fit in full, and the lines of those after them."""
-        from memvault import sanitize
-        from memvault.index.embedding import tokenizer
         from memvault.recall.one_line import split_budget
-        from memvault.tools.core.budget import MAX_CHARACTERS
+        from memvault.tools.core import budget
 
         def cost(value: Any) -> int:
-            text = f"{sanitize.safe_json(value)},"
-            if len(text) > self.budget * MAX_CHARACTERS:  # not worth counting
-                return self.budget + 1
-            return tokenizer.count_tokens(text)
+            return budget.cost(value, self.budget) + 1  # and a comma
 
         remaining = self.budget - cost({"success": True, **about, **_COMMON_FIELDS})
         costs = [] if self.brief else [cost(entry.whole) for entry in rendered]

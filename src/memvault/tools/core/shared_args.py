@@ -91,16 +91,10 @@ Expression = Annotated[
     ),
 ]
 QUERY_FILTERS = "filters: tag: type: in:FOLDER since: until: -WORD"
-QueryLine = Annotated[
-    str,
-    Arg(
-        f"Search words, all of which must occur; {QUERY_FILTERS}",
-        positional=True,
-        join_words=True,
-        completes="query",
-        json_aliases=QUERY_ALIASES,
-    ),
-]
+QUERY_LINE_ARG = QUERY_ARG._replace(
+    help=f"Search words, all of which must occur; {QUERY_FILTERS}", completes="query"
+)
+QueryLine = Annotated[str, QUERY_LINE_ARG]
 Since = Annotated[
     str | None,
     Arg(

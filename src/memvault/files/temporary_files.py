@@ -1,0 +1,107 @@
+"""Temporary files: their names, and the deletion of those that killed processes left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from memvault import clock
+from memvault.files import plain_files
+from memvault.lazy_pattern import lazy_pattern
+
+_TEMP_NAME = lazy_pattern(
+    r"\..*\.(\d{1,9})-(?:([0-9a-f]{8})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL
+)
+"""Matches the names of temporary files: the writing process's id and, on Linux, PID namespace."""
+_STALE_SECONDS = 3_600.0
+"""Seconds after which a process on another machine is assumed to have stopped writing a file."""
+_OWN_STALE_SECONDS = 60.0
+"""Seconds to keep a file whose process, in this process namespace, has ended."""
+
+
+def temporary_name(name: str) -> str:
+    """Return a name for a temporary file, in the form that ``remove_stale_temp_files`` knows."""
+    stem = os.fsencode(name)[:80].decode("utf-8", "ignore").lstrip(".")
+    origin = "-".join(filter(None, (str(os.getpid()), _pid_namespace(), clock.random_id(8))))
+    return f".{stem}.{origin}.tmp"
+
+
+def remove_stale_temp_files(folder: Path, only_own: bool = False) -> None:
+    """Delete temporary files left in a folder by killed processes.
+
+    Only names that this program gives to temporary files are considered, and no file is deleted
+    whose process is alive, even if it is suspended. Those of this machine's processes are deleted
+    after a minute, others after an hour; never, if ``only_own`` is set.
+    """
+    for path in _stale_temp_files(folder, _OWN_STALE_SECONDS, only_own):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def sweep_below(root: Path, only_own: bool = False) -> None:
+    """Delete stale temporary files in a folder and its subfolders, except in ``.git``.
+
+    Those of this machine's processes are deleted at once, and no others if ``only_own`` is set.
+    """
+    for path in abandoned_below(root, only_own):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def abandoned_below(root: Path, only_own: bool = False) -> Iterator[Path]:
+    """Yield the files that ``sweep_below`` would delete."""
+    from memvault.files.walk import walk
+
+    for parent, folders, names in walk(root):
+        folders[:] = [name for name in folders if name != ".git"]
+        if any(name.endswith(".tmp") for name in names):
+            yield from _stale_temp_files(Path(parent), 0.0, only_own)
+
+
+def _stale_temp_files(folder: Path, own_seconds: float, only_own: bool) -> Iterator[Path]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            match = entry.name.endswith(".tmp") and _TEMP_NAME.fullmatch(entry.name)
+            if not match or is_alive(int(match[1])):
+                continue
+            is_own = match[2] is not None and match[2] == _pid_namespace()
+            if only_own and not is_own:
+                continue
+            limit = own_seconds if is_own else _STALE_SECONDS
+            with contextlib.suppress(OSError):
+                age = time.time() - entry.stat(follow_symlinks=False).st_mtime
+                if age > limit or not limit:
+                    yield Path(entry.path)
+
+
+@lru_cache(maxsize=1)
+def _pid_namespace() -> str:
+    """Return an id of this boot and PID namespace; empty if unknown.
+
+    It differs for each machine, container and start of the system.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, ValueError):
+            boot = plain_files.read(Path("/proc/sys/kernel/random/boot_id"), 100)
+            space = os.stat("/proc/self/ns/pid").st_ino
+            return f"{(int(boot[:8], 16) ^ space) & 0xFFFFFFFF:08x}"
+    return ""
+
+
+def is_alive(process: int) -> bool:
+    """Return whether a process of this machine is running; False if that cannot be determined."""
+    if sys.platform == "win32":
+        return False  # os.kill would terminate it on Windows; the file's age has to suffice
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # a process of another user
+        return True
+    return True
