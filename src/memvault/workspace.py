@@ -38,6 +38,19 @@ def silent(what: str, done: int, total: int) -> None:
     """Ignore the progress."""
 
 
+reuse: Callable[[Path], Workspace] | None = None
+"""Returns a vault that stays open, in the resident process; None if each command opens its own."""
+
+
+def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:
+    """Open the vault in a folder; the resident process reuses one that it keeps open."""
+    if reuse is None:
+        return Workspace(root, progress)
+    workspace = reuse(root)
+    workspace.progress = progress
+    return workspace
+
+
 class Workspace:
     """One open vault, used by one call at a time (``lock``).
 

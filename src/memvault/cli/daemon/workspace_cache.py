@@ -1,4 +1,4 @@
-"""The vaults that the resident process keeps open, and the opening of a vault for a command."""
+"""The vaults that the resident process keeps open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from memvault.files.plain_files import stamp_of
 from memvault.files.user_folders import user_folder
-from memvault.workspace import Workspace, silent
+from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
     from memvault.vault.folder_watch import FolderWatch
@@ -68,19 +68,6 @@ class WorkspaceCache:
 
     def _drop(self, key: tuple[Path, object]) -> None:
         self._workspaces.pop(key).close()
-
-
-cache: WorkspaceCache | None = None
-"""The vaults that ``open_workspace`` reuses; None in a process that runs one command."""
-
-
-def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:
-    """Open the vault in a folder; the resident process reuses one that it keeps open."""
-    if cache is None:
-        return Workspace(root, progress)
-    workspace = cache.open(root)
-    workspace.progress = progress
-    return workspace
 
 
 def _user_settings() -> object:
