@@ -126,6 +126,15 @@ def test_recall_searches_words_of_phrase_that_no_memory_contains(
     assert (titles(nothing), nothing.get("warnings")) == ([], None)
 
 
+def test_recall_finds_notes_of_a_folder_by_its_name(folder: Path, vault: Vault) -> None:
+    """A question that names a folder, such as a project, finds the notes in it first."""
+    for project in ("puckline", "verso", "tillhouse"):
+        write(folder, f"projects/{project}/retro.md", "# Retro\n\nReviews took too long.\n")
+    for mode in ("keyword", "hybrid"):
+        answer = vault.call("memory_recall", query="what the retro of verso said", type=mode)
+        assert answer["memories"][0]["filePath"] == "projects/verso/retro.md"
+
+
 def test_forget_needs_the_whole_quoted_phrase(folder: Path, vault: Vault) -> None:
     """Forgetting by a quoted phrase that no memory contains deletes nothing."""
     write(folder, "a.md", "# Queue\n\nAda decided against Kafka, the queue of Apache.\n")

@@ -57,7 +57,7 @@ class Workspace:
     ``progress`` is called during slow work, in the thread that does it. ``condition`` is the lock
     as a condition: waiting on it lets other calls run. ``executor`` runs calls in order; any thread
     that holds the lock may run one too. If the vault is ``long_lived``, it watches the folder, so
-    that only its first call scans it.
+    that only its first call scans it. If it ``is_cached``, ``release`` leaves it open.
     """
 
     def __init__(
@@ -65,10 +65,11 @@ class Workspace:
         root: Path,
         progress: Callable[[str, int, int], None] = silent,
         long_lived: bool = False,
+        is_cached: bool = False,
     ) -> None:
         self.root = root
         self.long_lived = long_lived
-        self.is_cached = False
+        self.is_cached = is_cached
         self.lock = threading.RLock()
         self.condition = threading.Condition(self.lock)
         self.progress = progress

@@ -32,8 +32,7 @@ class WorkspaceCache:
         key = root, _user_settings()
         workspace = self._workspaces.pop(key, None)
         if workspace is None:
-            workspace = Workspace(root, long_lived=True)
-            workspace.is_cached = True
+            workspace = Workspace(root, long_lived=True, is_cached=True)
         self._workspaces[key] = workspace
         while len(self._workspaces) > _MAX_WORKSPACES:
             self._drop(next(iter(self._workspaces)))
