@@ -12,7 +12,6 @@ import pytest
 from conftest import Run, explained, index_of, recalled, sampled, succeeded, titles, write
 from episodes import put
 from memvault import Vault, open_vault
-from memvault.experience import recall_counts
 from memvault.files.lock import FileLock
 from memvault.index.keyword.bm25f import (
     FIELDS,
@@ -26,6 +25,7 @@ from memvault.index.local.snapshot import Snapshot
 from memvault.index.text.analyzer import query_analyzer
 from memvault.index.text.languages import detect_language
 from memvault.model import Memory
+from memvault.recall import recall_counts
 from memvault.recall.answer import RELEVANT
 from test_consolidate import consolidated
 

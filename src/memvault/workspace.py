@@ -38,6 +38,19 @@ def silent(what: str, done: int, total: int) -> None:
     """Ignore progress reports."""
 
 
+reuse: Callable[[Path], Workspace] | None = None
+"""Returns a vault that stays open, in the resident process; None if each command opens its own."""
+
+
+def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:
+    """Open the vault in a folder, or reuse it in the resident process."""
+    if reuse is None:
+        return Workspace(root, progress)
+    workspace = reuse(root)
+    workspace.progress = progress
+    return workspace
+
+
 class Workspace:
     """One open vault, used by one call at a time (``lock``).
 
@@ -138,7 +151,7 @@ class Workspace:
     @cached_property
     def index(self) -> Index:
         """The index of the vault's folder, stored in a folder of the user."""
-        from memvault.index.factory import open_index
+        from memvault.index import open_index
         from memvault.index.folder import prepare_folder
 
         index = open_index(self.store, prepare_folder(self.root), self._report)

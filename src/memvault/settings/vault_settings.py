@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memvault import clock
 from memvault.errors import VaultUnreadable
 from memvault.files.user_folders import SETTINGS_FILE
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import MemoryType
 from memvault.settings import table
 from memvault.settings.exclusions import Exclusions
@@ -152,11 +153,16 @@ _ADDRESS = text(
     "an address such as http://localhost:19530, without a username, password or query",
     _is_address,
 )
+_COLLECTION_NAME = lazy_pattern(r"[A-Za-z_]\w{0,99}", re.ASCII)
+_VAULT_ID_FORM = lazy_pattern(r"[a-z0-9]{1,32}")
 _COLLECTION = text(
     "at most 100 letters, digits and underscores, not starting with a digit",
-    re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII).fullmatch,
+    lambda value: _COLLECTION_NAME.fullmatch(value) is not None,
 )
-_VAULT_ID = text("the id set by `memvault index push`", re.compile(r"[a-z0-9]{1,32}").fullmatch)
+_VAULT_ID = text(
+    "the id set by `memvault index push`",
+    lambda value: _VAULT_ID_FORM.fullmatch(value) is not None,
+)
 _SENDER = text("the name of the machine that pushes the index", str.isprintable)
 _SECONDS = ValueKind(
     "seconds, from 1 to 600", lambda value: type(value) in (int, float) and 1 <= value <= 600

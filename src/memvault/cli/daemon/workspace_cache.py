@@ -1,4 +1,4 @@
-"""Keep recently used vaults open in the resident process, and open a vault for a command."""
+"""The vaults that the resident process keeps open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from memvault.files.plain_files import stamp_of
 from memvault.files.user_folders import user_folder
-from memvault.workspace import Workspace, silent
+from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
     from memvault.vault.folder_watch import FolderWatch
@@ -17,18 +17,18 @@ _MAX_WORKSPACES = 4
 
 
 class WorkspaceCache:
-    """The most recently used vaults, which the resident process keeps open."""
+    """The vaults that a resident process keeps open: the most recently used ones."""
 
     def __init__(self) -> None:
         self._workspaces: dict[tuple[Path, object], Workspace] = {}
 
     @property
     def roots(self) -> list[Path]:
-        """The folders of the vaults, the most recently used one last."""
+        """The folders of the vaults, the last used one at the end."""
         return [root for root, _ in self._workspaces]
 
     def open(self, root: Path) -> Workspace:
-        """Open a vault, or return it if it is already open."""
+        """Return an open vault, which stays open."""
         key = root, _user_settings()
         workspace = self._workspaces.pop(key, None)
         if workspace is None:
@@ -39,13 +39,13 @@ class WorkspaceCache:
         return workspace
 
     def watched(self) -> list[FolderWatch]:
-        """Return the folder watches of the vaults with the current settings."""
+        """Return the watches of the folders of the vaults with the current settings."""
         indexes = (workspace.__dict__.get("index") for _, workspace in self._current())
         watches = (index.watch for index in indexes if index is not None)
         return [watch for watch in watches if watch is not None]
 
     def for_each(self, work: Callable[[Workspace], object]) -> None:
-        """Call a function for each vault with the current settings; drop vaults if it fails."""
+        """Do some work in each vault with the current settings; drop those in which it fails."""
         from memvault.errors import MemvaultError
 
         for key, workspace in self._current():
@@ -69,23 +69,10 @@ class WorkspaceCache:
         self._workspaces.pop(key).close()
 
 
-cache: WorkspaceCache | None = None
-"""The vaults that ``open_workspace`` reuses; None in a process that runs only one command."""
-
-
-def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:
-    """Open the vault in a folder, or reuse it in the resident process."""
-    if cache is None:
-        return Workspace(root, progress)
-    workspace = cache.open(root)
-    workspace.progress = progress
-    return workspace
-
-
 def _user_settings() -> object:
-    """Return the state of the user's settings, on which a vault's parts depend.
+    """Return the state of the user's settings, which a vault's parts depend on.
 
-    The environment variables are those of this process.
+    The variables that they depend on are those of the process.
     """
     folder = user_folder("config")
     return None if folder is None else stamp_of(folder / "settings.toml")
