@@ -99,7 +99,7 @@ def test_help_calls_memory_argument_memory() -> None:
          "(found none)\ngive cron, runAfter or scheduledAt"),
         ("show", "memvault show needs MEMORY", "memory_show", {}, "memory_show needs memId"),
         ("show twin", "use one of their paths", "memory_show", {"memId": "twin"},
-         "of the same memory id\nuse one of their paths"),
+         "with the same memory id\nuse one of their paths"),
         ("compound '' x", "give a memory id, a path", "memory_compound",
          {"query": "", "modifications": "x"}, "give a memory id, a path"),
     ],

@@ -196,10 +196,10 @@ def recall_procedures(
 
 def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
     """Return the procedures that belong to the skill tree, ordered by the ids of the skills."""
-    memories = search.memories_of(
-        store, engine, TYPE, lambda record: bool(found_id(record.metadata.get("skill_id")))
+    records = search.records_of(
+        engine, TYPE, lambda entry: bool(found_id(entry.metadata.get("skill_id")))
     )
-    procedures = map(procedure_of, memories)
+    procedures = map(procedure_of, search.readable(store, records))
     return sorted(procedures, key=lambda entry: (key(entry.skill_id), entry.name))
 
 

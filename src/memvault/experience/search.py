@@ -65,16 +65,6 @@ def search(
     )
 
 
-def memories_of(
-    store: MemoryStore, engine: RecallEngine, memory_type: str, passes: Test
-) -> Iterator[Memory]:
-    """Yield the memories of a type with their files as they are now, newest first.
-
-    Archived memories and examples are left out.
-    """
-    return readable(store, records_of(engine, memory_type, passes))
-
-
 def records_of(engine: RecallEngine, memory_type: str, passes: Test) -> list[MemoryRecord]:
     """Return the records of the memories of a type, newest first.
 

@@ -18,7 +18,7 @@ from memvault.git import setup
 from memvault.git.checkout import ConcurrentEdit, fast_forward, restore_unfinished
 from memvault.git.commit import commit_all, lock
 from memvault.git.objects import differences, read_blobs, smaller_blobs
-from memvault.git.tree_merge import merge_trees
+from memvault.git.tree_merge import TreeMerger
 from memvault.repository import submodules
 from memvault.repository.program import (
     LARGER,
@@ -223,7 +223,8 @@ def _merge_commit(
     git = repository.git
     base = git.line("merge-base", others, head, ok_codes=(0, 1)).partition("\n")[0]
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=repository.folder) as scratch:
-        merge = merge_trees(git, Path(scratch), base or git.empty_tree(), head, others, exclusions)
+        merger = TreeMerger(git, Path(scratch), base or git.empty_tree(), others, exclusions)
+        merge = merger.merge(head)
     message = f"{subject}: merge\n"
     if dropped := merge.notes.get("notKept"):
         listed = "".join(f"- {entry}\n" for entry in dropped)

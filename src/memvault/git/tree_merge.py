@@ -61,18 +61,11 @@ class MergedTree(NamedTuple):
     notes: dict[str, list[Any]]
 
 
-def merge_trees(
-    git: Git, scratch: Path, base: str, ours: str, theirs: str, exclusions: Exclusions
-) -> MergedTree:
-    """Merge two trees since their base; excluded files are not memories.
+class TreeMerger:
+    """Merges two trees since their base; excluded files are not memories.
 
-    Temporary files are written to the folder ``scratch``.
+    Our changes are applied to the others' files. Temporary files are written to ``scratch``.
     """
-    return _TreeMerger(git, scratch, base, theirs, exclusions).merge(ours)
-
-
-class _TreeMerger:
-    """The state of a merge: the others' files, to which our changes are applied."""
 
     def __init__(
         self, git: Git, scratch: Path, base: str, theirs: str, exclusions: Exclusions

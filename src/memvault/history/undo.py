@@ -69,7 +69,7 @@ def select_change(call: Call, prefix: str) -> JournalEntry:
             raise NotFound(f"There is no change {prefix!r}", "`memvault undo --list` shows them")
         if len(matches) > 1:
             raise Ambiguous(
-                f"{prefix!r} names {len(matches)} changes",
+                f"{prefix!r} matches {len(matches)} changes",
                 "use more characters of the id",
                 {"changes": [change.change_id for change in matches]},
             )

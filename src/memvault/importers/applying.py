@@ -131,7 +131,7 @@ def render_note(
     note_header = {key: resolve_links(value, names) for key, value in note.header.items() if value}
     if note.masked:
         text = detector.masked(text)
-        note_header = {key: _masked(value, detector) for key, value in note_header.items()}
+        note_header = detector.masked_values(note_header)
     if not text.endswith("\n"):
         text += "\n"
     data = document.with_closing_line(text.encode("utf-8", "replace"))
@@ -149,12 +149,6 @@ def render_note(
     except MemvaultError:  # a header that cannot be edited, or conflict markers
         data = document.with_lines(data, header) or document.encode_new(header, text)
     return with_version(data, source_hash(note))
-
-
-def _masked(value: Any, detector: SecretDetector) -> Any:
-    if isinstance(value, str):
-        return detector.masked(value)
-    return [_masked(entry, detector) for entry in value] if isinstance(value, list) else value
 
 
 def _listed(value: Any) -> list[str]:

@@ -41,17 +41,12 @@ def time_of(seconds: object, unit: float = 1.0) -> str:
 def parsed_time(text: object) -> str:
     """Convert a text such as ``20240131T120000Z`` or a date to ISO 8601; "" if it is neither."""
     value = str(text).strip() if isinstance(text, str | int | float) else ""
-    if value[10:11] == "T" and value.endswith("Z"):  # the most frequent form
-        with suppress(ValueError, OverflowError):
-            return clock.iso(datetime.fromisoformat(value))
-    for pattern in ("%Y%m%dT%H%M%SZ", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S"):
-        try:
-            moment = datetime.strptime(value, pattern)  # noqa: DTZ007  # UTC is added below
-        except ValueError:
-            continue
-        return clock.iso(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-    moment_or_none = clock.parse(value)
-    return clock.iso(moment_or_none) if moment_or_none is not None else ""
+    with suppress(ValueError, OverflowError):
+        moment = datetime.fromisoformat(value) if len(value) > len("2024-01-31") else None
+        if moment is not None and (moment.tzinfo or " " in value):
+            return clock.iso(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    local = clock.parse(value)
+    return clock.iso(local) if local is not None else ""
 
 
 def time_or_text(value: object, unit: float = 1.0) -> str:

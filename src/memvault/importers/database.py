@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from memvault.importers.items import Item, SkippedItem
-from memvault.importers.source import MAX_FILE, Source, local_file
+from memvault.importers.source import MAX_FILE, PlainSource, Source
 
 _MAX_BYTES = 512 * 1024 * 1024
 """Maximum size of a database that must be copied: one in a zip, or locked by its program."""
@@ -151,9 +151,8 @@ def _reason(error: BaseException) -> str:
 def _opened(source: Source, name: str, opened: ExitStack) -> SourceDatabase:
     """Open a database in place, or a copy if it is in a zip, locked, or would be changed."""
     source.begin(name)
-    path = local_file(source, name)
-    if path is not None and not _is_left_by_program(source, name):
-        connection = opened.enter_context(closing(_connect(path, "ro")))
+    if isinstance(source, PlainSource) and not _is_left_by_program(source, name):
+        connection = opened.enter_context(closing(_connect(source.file(name), "ro")))
         try:
             return SourceDatabase(source, connection)
         except sqlite3.OperationalError as error:

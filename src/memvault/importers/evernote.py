@@ -18,7 +18,7 @@ import mimetypes
 import posixpath
 from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from memvault.importers import convert, enml, html_markdown, records
 from memvault.importers.formats import REST
@@ -35,7 +35,7 @@ from memvault.importers.source import MAX_FILE, Source
 from memvault.lazy_pattern import lazy_pattern
 
 _PIECE = 1 << 16
-_MAX_CHARACTERS = 4 * MAX_FILE
+_MAX_BYTES = 4 * MAX_FILE
 """Maximum length of a note with its files in base64; Evernote's limit is 200 MB."""
 _MAX_TAGS = 200_000
 _TOO_LARGE = "exceeds Evernote's limits on text, files or elements"
@@ -69,87 +69,63 @@ def read(source: Source) -> Iterator[Item]:
         folders = (notebook,) if len(names) > 1 else ()
         try:
             with source.open(name) as file:
-                for number, parsed in enumerate(_notes(source, file), 1):
+                for number, (element, problem) in enumerate(_notes(source, file), 1):
                     location = f"{name}, note {number}"
-                    if parsed.element is not None:
-                        arguments = (parsed.element, location, folders)
+                    if element is not None:
+                        arguments = (element, location, folders)
                         yield from records.convert_record(location, reader.note, *arguments)
-                    if parsed.problem:
-                        yield SkippedItem(location, parsed.problem)
+                    if problem:
+                        yield SkippedItem(location, problem)
         except (OSError, ValueError, LookupError) as error:
             yield SkippedItem(name, f"{REST}: {error}")
 
 
-class _ParsedNote(NamedTuple):
-    """A note's element, None if nothing is readable, and its problem."""
-
-    element: Any
-    problem: str = ""
-
-
-def _parsed(data: bytes) -> _ParsedNote:
-    """Parse a note, recovering as much as possible of a damaged one."""
-    if data.count(b"<") > _MAX_TAGS:
-        return _ParsedNote(None, _TOO_LARGE)
-    root, error = html_markdown.parse_xml(data)
-    is_complete = data.rstrip().endswith(b">") and data.rfind(b"</note") > 0
-    if not error and is_complete:
-        return _ParsedNote(root)
-    problem = f"damaged, parts may be missing: {error}"
-    if not is_complete:
-        problem = "truncated, parts may be missing"
-    is_note = root is not None and root.find("content") is not None
-    return _ParsedNote(root if is_note else None, problem)
-
-
-def _notes(source: Source, file: BinaryIO) -> Iterator[_ParsedNote]:
-    """Yield the notes of a file.
-
-    Raises:
-        ValueError: if it declares an entity.
-    """
-    parts: list[bytes] = []
-    size = 0
-    for text, is_end in _pieces(source, file):
-        size += len(text)
-        parts.append(text.encode("utf-8", "replace"))
-        if size > _MAX_CHARACTERS:
-            parts.clear()
-        if is_end:
-            data = b"".join(parts)
-            parts.clear()
-            yield _parsed(data) if size <= _MAX_CHARACTERS else _ParsedNote(None, _TOO_LARGE)
-            size = 0
-
-
-def _pieces(source: Source, file: BinaryIO) -> Iterator[tuple[str, bool]]:
-    """Yield the text of notes in chunks, each with whether it is the last of its note.
+def _notes(source: Source, file: BinaryIO) -> Iterator[tuple[Any, str]]:
+    """Yield the element of each note, None if nothing is readable, and its problem.
 
     A note without an end tag extends to the next note or to the end of the file.
+
+    Raises:
+        ValueError: if the file declares an entity.
     """
-    rest, is_inside = "", False
+    rest = ""
+    parts: list[bytes] | None = None
+    """The text of the current note, None between notes."""
     for piece in _text(source, file):
         rest += piece
         while tag := _NOTE.search(rest):
             is_start = tag[0] == "<note"
-            before = rest[: tag.start()]
-            if not is_inside:
+            before, rest = rest[: tag.start()], rest[tag.end() :]
+            if parts is None:
                 _check(before)
-            elif is_start:
-                yield before, True
             else:
-                yield before + tag[0], True
-            is_inside = is_start
-            if is_start:
-                yield tag[0], False
-            rest = rest[tag.end() :]
+                yield _parsed([*parts, _bytes(before if is_start else before + tag[0])])
+            parts = [_bytes(tag[0])] if is_start else None
         done, rest = rest[:-_LONGEST], rest[-_LONGEST:]
-        if is_inside and done:
-            yield done, False
-        else:
+        if parts is None:
             _check(done + rest)
-    if is_inside:
-        yield rest, True
+        elif sum(map(len, parts)) <= _MAX_BYTES:
+            parts.append(_bytes(done))
+    if parts is not None:
+        yield _parsed([*parts, _bytes(rest)])
+
+
+def _parsed(parts: list[bytes]) -> tuple[Any, str]:
+    """Parse a note, recovering as much as possible of a damaged one."""
+    data = b"".join(parts)
+    if len(data) > _MAX_BYTES or data.count(b"<") > _MAX_TAGS:
+        return None, _TOO_LARGE
+    root, error = html_markdown.parse_xml(data)
+    is_complete = data.rstrip().endswith(b">") and data.rfind(b"</note") > 0
+    if not error and is_complete:
+        return root, ""
+    is_note = root is not None and root.find("content") is not None
+    problem = f"damaged, parts may be missing: {error}"
+    return root if is_note else None, problem if is_complete else "truncated, parts may be missing"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
 
 
 def _check(text: str) -> None:

@@ -34,15 +34,7 @@ _MAX_SNIFFED, _SNIFFED = 20, 1 << 16
 _MAX_DEPTH = 50
 _NOTE, _NOTEBOOK, _RESOURCE, _TAG, _NOTE_TAG = "1", "2", "4", "5", "6"
 _TYPES = {_NOTE: "note", _NOTEBOOK: "notebook", _RESOURCE: "resource", _TAG: "tag"}
-_OTHER_TYPES = {
-    "8": "setting",
-    "9": "master key",
-    "10": "item change",
-    "12": "migration",
-    "13": "revision",
-    "15": "smart filter",
-    "16": "command",
-}
+_REVISION = "13"
 _HTML = "2"
 _USED = frozenset(
     "id parent_id type_ created_time updated_time user_created_time user_updated_time is_conflict "
@@ -175,7 +167,7 @@ class _JoplinExport:
         if kind == _NOTE_TAG:
             return None
         if kind not in _TYPES:
-            counts.omitted(_OTHER_TYPES.get(kind, f"item of type {kind}"))
+            counts.omitted("revision" if kind == _REVISION else f"item of type {kind}")
             return None
         if item.get("deleted_time"):
             counts.omitted(f"{_TYPES[kind]} in the trash")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable
 from typing import Any
 
 from memvault.lazy_pattern import lazy_pattern
@@ -89,6 +90,16 @@ def rewrite_links(text: str, path: str, target: str, targets: LinkTargets) -> st
     if f"[[{SCHEME}" not in text:
         return text
     return markdown.replace_outside_code(_ID_LINK, lambda match: _by_id(match, targets), text)
+
+
+def with_targets(text: str, new_target: Callable[[str], str]) -> str:
+    """Return a text with other targets of its links, except wikilinks; "" keeps a target."""
+    edits = [
+        (link, markdown_inline.written_target(link, target, text))
+        for link in markdown.links(text)
+        if not link.is_wikilink and (target := new_target(link.target))
+    ]
+    return markdown_inline.replaced(text, edits)
 
 
 def resolve_links(value: Any, targets: LinkTargets) -> Any:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, time
 from urllib.parse import quote
 
 from memvault import clock
-from memvault.importers import convert, folder, plain_text, records
+from memvault.importers import convert, folder, links, plain_text, records
 from memvault.importers.formats import Confidence
 from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.source import Source
@@ -124,13 +124,11 @@ class _Export:
             path = f"{free}/"
         return path.rstrip("/") + ending
 
-    def is_row(self, name: str) -> bool:
-        """Return whether a page is in the folder of a database."""
-        return posixpath.dirname(self.paths[_without_part(name)]) in self._databases
-
-    def columns(self, name: str) -> frozenset[str]:
-        """Return the column names of the database of a page."""
-        database = self._databases[posixpath.dirname(self.paths[_without_part(name)])]
+    def columns(self, name: str) -> frozenset[str] | None:
+        """Return the column names of the database of a page; None if it is in no database."""
+        database = self._databases.get(posixpath.dirname(self.paths[_without_part(name)]))
+        if database is None:
+            return None
         if database not in self._columns:
             head = self._source.head(database, 1 << 16).decode("utf-8-sig", "replace")
             try:
@@ -153,25 +151,17 @@ class _Export:
         """Return a page's text with links to the paths without IDs."""
         whole = _without_part(name)
         beside = posixpath.dirname(self.paths[whole]) or "."
-        edits = []
-        for link in markdown.links(text):
-            if link.is_wikilink:
-                continue
-            path = self.paths.get(markdown_inline.path_beside(link.target, whole))
-            relative = posixpath.relpath(path, beside) if path else _ID.sub("", link.target)
-            edits.append((link, markdown_inline.written_target(link, relative, text)))
-        return self._within(markdown_inline.replaced(text, edits), beside)
 
-    def _within(self, text: str, beside: str) -> str:
-        """Replace URLs of exported pages with links to them."""
-        if "://" not in text or "notion." not in text:
-            return text
+        def relative(target: str) -> str:
+            path = self.paths.get(markdown_inline.path_beside(target, whole))
+            return posixpath.relpath(path, beside) if path else _ID.sub("", target)
 
-        def written(match: re.Match[str]) -> str:
-            path = self.by_id.get(match[1])
-            return quote(posixpath.relpath(path, beside)) if path else match[0]
+        def within(url: re.Match[str]) -> str:
+            path = self.by_id.get(url[1])
+            return quote(posixpath.relpath(path, beside)) if path else url[0]
 
-        return markdown.replace_outside_code(_ADDRESS, written, text)
+        text = links.with_targets(text, relative)
+        return markdown.replace_outside_code(_ADDRESS, within, text)
 
 
 def _possible_names(name: str) -> Iterator[str]:
@@ -198,8 +188,8 @@ def _page(item: ImportedNote, name: str, export: _Export) -> ImportedNote:
     title = heading[1].strip() if heading else _ID.sub("", _stem(name))
     body = item.text[heading.end() :] if heading else item.text
     header: dict[str, object] = {**item.header, "title": title}
-    if heading and export.is_row(name):
-        body = _without_properties(body, header, export.columns(name), export.by_id)
+    if heading and (columns := export.columns(name)) is not None:
+        body = _without_properties(body, header, columns, export.by_id)
     text = _with_callouts(export.linked(body.lstrip("\n"), name))
     path = export.paths[_without_part(name)]
     export.counts.converted("page")
@@ -281,15 +271,15 @@ def _add_property(header: dict[str, object], name: str, value: str, ids: Collect
 
 def _related(value: str, ids: Collection[str]) -> object:
     """Return a relation as links to its pages; other values are unchanged."""
-    links: list[str] = []
+    pages: list[str] = []
     done = 0
     for match in _RELATED.finditer(value):
         title = convert.label(value[done : match.start()]).strip()
-        links.append(f"[[import:notion-{match[2]}|{title}]]" if match[2] in ids else title)
+        pages.append(f"[[import:notion-{match[2]}|{title}]]" if match[2] in ids else title)
         done = match.end()
-    if done < len(value) or not links:
+    if done < len(value) or not pages:
         return value
-    return links if len(links) > 1 else links[0]
+    return pages if len(pages) > 1 else pages[0]
 
 
 def _time(value: str) -> str:

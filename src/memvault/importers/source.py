@@ -203,11 +203,6 @@ def _why_not_regular(path: str) -> str:
     return LINK if stat.S_ISLNK(mode) else "not a regular file"
 
 
-def local_file(source: Source, name: str) -> Path | None:
-    """Return the absolute path of a file; None if it is in an archive."""
-    return source.file(name) if isinstance(source, PlainSource) else None
-
-
 def text_lines(source: Source, name: str, most: int = MAX_FILE) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file, cut at ``most`` bytes, with their numbers from 1.
 

@@ -14,7 +14,15 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from memvault.importers import convert, folder, html_markdown, json_source, plain_text, records
+from memvault.importers import (
+    convert,
+    folder,
+    html_markdown,
+    json_source,
+    links,
+    plain_text,
+    records,
+)
 from memvault.importers.archives import open_packed
 from memvault.importers.formats import Confidence
 from memvault.importers.items import (
@@ -27,7 +35,7 @@ from memvault.importers.items import (
 )
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault import decoding, document, markdown, markdown_inline
+from memvault.vault import decoding, document, markdown_inline
 from memvault.vault.markdown import replace_outside_code
 
 _BUNDLE, _PACK, _BACKUP = ".textbundle", ".textpack", ".bear2bk"
@@ -235,15 +243,13 @@ def _markdown(text: str, bundle: _Bundle, kind: str, is_bear: bool, titles: dict
         text = plain_text.escaped(text)
     if is_bear:
         text = _convert_bear(text, bundle, titles)
-    edits = []
-    beside = posixpath.dirname(bundle.name)
-    for link in markdown.links(text):
-        if link.is_wikilink:
-            continue
-        if target := bundle.actual_name(markdown_inline.path_beside(link.target, "text.md")):
-            relative = posixpath.relpath(bundle.asset_path(target), beside or ".")
-            edits.append((link, markdown_inline.written_target(link, relative, text)))
-    return markdown_inline.replaced(text, edits)
+    beside = posixpath.dirname(bundle.name) or "."
+
+    def asset(target: str) -> str:
+        name = bundle.actual_name(markdown_inline.path_beside(target, "text.md"))
+        return posixpath.relpath(bundle.asset_path(name), beside) if name else ""
+
+    return links.with_targets(text, asset)
 
 
 def _convert_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:

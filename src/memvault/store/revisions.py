@@ -151,7 +151,7 @@ class Revisions:
         matches = [name for name in self.revisions(mem_id) if name.startswith(revision)]
         if len(matches) > 1 and revision not in matches:
             raise Ambiguous(
-                f"{revision!r} names {len(matches)} revisions",
+                f"{revision!r} matches {len(matches)} revisions",
                 "use more characters of the revision's name",
                 {"revisions": matches},
             )

@@ -68,7 +68,7 @@ class Backend(Protocol):
 
 
 class LocalBackend:
-    """Files next to the manifest."""
+    """A backend of files next to the manifest."""
 
     is_shared = False
 
