@@ -61,6 +61,8 @@ def as_json_lines(value: Mapping[str, Any]) -> str:
 
 def escaped(value: str) -> str:
     """Return a text with unsafe characters as JSON escapes, which keep their meaning in JSON."""
+    if value.isascii() and "\x7f" not in value:  # as most texts
+        return value
     return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], value)
 
 

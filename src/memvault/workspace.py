@@ -38,13 +38,26 @@ def silent(what: str, done: int, total: int) -> None:
     """Ignore the progress."""
 
 
+reuse: Callable[[Path], Workspace] | None = None
+"""Returns a vault that stays open, in the resident process; None if each command opens its own."""
+
+
+def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:
+    """Open the vault in a folder; the resident process reuses one that it keeps open."""
+    if reuse is None:
+        return Workspace(root, progress)
+    workspace = reuse(root)
+    workspace.progress = progress
+    return workspace
+
+
 class Workspace:
     """One open vault, used by one call at a time (``lock``).
 
     ``progress`` is called during slow work, in the thread that does it. ``condition`` is the lock
     as a condition: waiting on it lets other calls run. ``executor`` runs calls in order; any thread
     that holds the lock may run one too. If the vault is ``long_lived``, it watches the folder, so
-    that only its first call scans it.
+    that only its first call scans it. If it ``is_cached``, ``release`` leaves it open.
     """
 
     def __init__(
@@ -52,10 +65,11 @@ class Workspace:
         root: Path,
         progress: Callable[[str, int, int], None] = silent,
         long_lived: bool = False,
+        is_cached: bool = False,
     ) -> None:
         self.root = root
         self.long_lived = long_lived
-        self.is_cached = False
+        self.is_cached = is_cached
         self.lock = threading.RLock()
         self.condition = threading.Condition(self.lock)
         self.progress = progress
@@ -137,7 +151,7 @@ class Workspace:
     @cached_property
     def index(self) -> Index:
         """The derived index of the vault's folder, in a folder of the user."""
-        from memvault.index.factory import open_index
+        from memvault.index import open_index
         from memvault.index.folder import prepare_folder
 
         index = open_index(self.store, prepare_folder(self.root), self._report)

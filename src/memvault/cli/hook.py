@@ -250,8 +250,8 @@ def _stop(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
 
 
 def _workspace(line: HookInvocation) -> Workspace:
-    from memvault.cli.workspace_cache import open_workspace
     from memvault.settings.locate import find_vault
+    from memvault.workspace import open_workspace
 
     return open_workspace(find_vault(line.vault))
 

@@ -180,7 +180,7 @@ class GlobalOptions:
             VaultNotFound: If there is no vault.
         """
         from memvault.cli.output import ProgressBar
-        from memvault.cli.workspace_cache import open_workspace
+        from memvault.workspace import open_workspace
 
         return open_workspace(self.root(), ProgressBar(self.quiet))
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.call import Call
-from memvault.experience import recall_counts
 from memvault.index.protocol import MemoryRecord, View
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_example
+from memvault.recall import recall_counts
 from memvault.recall.answer import memory_reference
 
 if TYPE_CHECKING:

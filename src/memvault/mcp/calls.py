@@ -119,7 +119,8 @@ class PendingCall:
         self._workspace = workspace
         self._caller = caller._replace(message_style="tools", adds_arguments=True)
         self._state = threading.Lock()
-        self._cancelled = threading.Event()
+        # Without ``self``: a cycle would keep the call's view of the index until a collection.
+        self._cancelled = cancelled = threading.Event()
         self._outcome: ToolOutcome | None = None
         self._has_waited = False
         self._call = partial(
@@ -128,7 +129,7 @@ class PendingCall:
             name,
             arguments,
             self._caller,
-            lambda: self._cancelled.is_set() or ending(),
+            lambda: cancelled.is_set() or ending(),
             partial(_find_tool, find),
         )
 

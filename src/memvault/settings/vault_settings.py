@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memvault import clock
 from memvault.errors import VaultUnreadable
 from memvault.files.user_folders import SETTINGS_FILE
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import MemoryType
 from memvault.settings import table
 from memvault.settings.exclusions import Exclusions
@@ -152,12 +153,15 @@ _ADDRESS = text(
     "an engine's address, as http://localhost:19530, without a name, a password or a query",
     _is_address,
 )
+_COLLECTION_NAME = lazy_pattern(r"[A-Za-z_]\w{0,99}", re.ASCII)
+_VAULT_ID_FORM = lazy_pattern(r"[a-z0-9]{1,32}")
 _COLLECTION = text(
     "letters, digits and _, 100 at most, a digit not first",
-    re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII).fullmatch,
+    lambda value: _COLLECTION_NAME.fullmatch(value) is not None,
 )
 _VAULT_ID = text(
-    "the id that `memvault index push` gave it", re.compile(r"[a-z0-9]{1,32}").fullmatch
+    "the id that `memvault index push` gave it",
+    lambda value: _VAULT_ID_FORM.fullmatch(value) is not None,
 )
 _SENDER = text("the name of the machine that sends it", str.isprintable)
 _SECONDS = ValueKind(

@@ -21,7 +21,7 @@ from memvault.store.change_set import (
     changed_meanwhile,
     missing_as_not_found,
 )
-from memvault.vault import document, memory_file, naming, paths
+from memvault.vault import document, naming, paths
 from memvault.vault.markdown import first_heading
 from memvault.vault.private_folder import MOVE_INTENT, private_folder
 from memvault.vault.scan import Scan, file_state, is_listed, scan
@@ -187,7 +187,9 @@ class MemoryStore:
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Parse a memory from bytes already read."""
-        return memory_file.read_memory(
+        from memvault.vault.memory_file import read_memory  # an agent's state needs no memory
+
+        return read_memory(
             data, state, self.known_types, self.settings.encoding, self._commit_times
         )
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.core.filter_arguments import filters, tags_in, warn_unknown_filters
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.result_parts import (
@@ -35,6 +34,9 @@ from memvault.tools.core.shared_args import (
     NewTags,
     Offset,
     TypeName,
+    filters,
+    tags_in,
+    warn_unknown_filters,
 )
 from memvault.tools.core.type_choice import choose_type
 from memvault.tools.core.vault_choice import count_retrievals

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError
-from memvault.tools.core.filter_arguments import filters, parse_date_argument, warn_unknown_filters
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.result_parts import item, paginate, without_none
 from memvault.tools.core.shared_args import (
@@ -25,6 +24,9 @@ from memvault.tools.core.shared_args import (
     TagFilter,
     TypeName,
     Until,
+    filters,
+    parse_date_argument,
+    warn_unknown_filters,
 )
 
 if TYPE_CHECKING:

@@ -10,12 +10,6 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import FALLBACK_TYPE, MAX_RESULTS
-from memvault.tools.core.filter_arguments import (
-    filters,
-    parse_date_argument,
-    tags_in,
-    warn_unknown_filters,
-)
 from memvault.tools.core.recall_budget import RenderedMemory, ResultBudget
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Template
@@ -48,7 +42,11 @@ from memvault.tools.core.shared_args import (
     TagFilter,
     TypeName,
     Until,
+    filters,
+    parse_date_argument,
+    tags_in,
     token_to_confirm,
+    warn_unknown_filters,
 )
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import Refused, UsageError
 from memvault.model import is_example
-from memvault.tools.core.filter_arguments import filters, warn_unknown_filters
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.result_parts import (
@@ -32,7 +31,9 @@ from memvault.tools.core.shared_args import (
     TagFilter,
     TypeName,
     Until,
+    filters,
     require_text,
+    warn_unknown_filters,
 )
 from memvault.tools.core.vault_choice import count_retrievals
 

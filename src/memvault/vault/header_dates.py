@@ -184,10 +184,12 @@ def parse(value: Any) -> datetime | None:
     text = str(value).strip()
     if not text or len(text) > _MAX_LENGTH:
         return None
-    link = _LINK.fullmatch(text)
+    link = _LINK.fullmatch(text) if text[0] in "[<" else None
     if link:
         text = (link[1] or link[2] or link[3]).strip()
-    text = " ".join(_ZONE_NAME.sub("", text).split())
+    if text.endswith("]"):
+        text = _ZONE_NAME.sub("", text)
+    text = " ".join(text.split())
     if text.replace(".", "", 1).isdigit() and text.isascii():
         return _number(text)
     try:

@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Self
 
@@ -143,7 +144,7 @@ def scan(root: Path, exclusions: Exclusions, enter: Callable[[str], object] = _n
         try:
             with _entries(root / folder if folder else root) as listed_entries:
                 entries = list(listed_entries)
-                markers = FOLDER_MARKERS.intersection([entry.name for entry in entries])
+                markers = FOLDER_MARKERS.intersection(map(attrgetter("name"), entries))
                 levels = exclusions.levels(folder, markers, above)
                 if levels is None:
                     new_scan.excluded.append(folder)
@@ -172,22 +173,23 @@ def _add_files(
 ) -> Iterator[str]:
     """Add the files of memories among the entries of a folder; yield the folders to scan."""
     may_exclude_files = exclusions.may_exclude_files(levels)
+    prefix = f"{folder}/" if folder else ""
     for entry in entries:
         name = entry.name
         if name[0] == ".":
             continue
-        path = f"{folder}/{name}" if folder else name
+        path = prefix + name
         try:
-            is_file = name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False)
-            if not is_file and (not entry.is_dir(follow_symlinks=False) or path in naming.RESERVED):
-                continue
-            may_exclude = may_exclude_files or not is_file
-            if may_exclude and exclusions.excludes(path, not is_file, levels):
-                new_scan.excluded.append(path)
-            elif is_file:
-                new_scan.add(path, entry.stat(follow_symlinks=False))
-            else:
-                yield path
+            if name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False):
+                if may_exclude_files and exclusions.excludes(path, False, levels):
+                    new_scan.excluded.append(path)
+                else:
+                    new_scan.add(path, entry.stat(follow_symlinks=False))
+            elif entry.is_dir(follow_symlinks=False) and path not in naming.RESERVED:
+                if exclusions.excludes(path, True, levels):
+                    new_scan.excluded.append(path)
+                else:
+                    yield path
         except FileNotFoundError:
             continue
 

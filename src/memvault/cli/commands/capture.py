@@ -57,7 +57,7 @@ def today(
         return None
     from memvault import clock
     from memvault.memories import daily_notes
-    from memvault.tools.core.filter_arguments import parse_date_argument
+    from memvault.tools.core.shared_args import parse_date_argument
 
     with run_editor.open_call(options) as (call, _):
         chosen = clock.today(parse_date_argument(day, "date", False))

@@ -16,9 +16,8 @@ from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import NotFound, Refused, UsageError
 from memvault.exporters import formats
-from memvault.tools.core.filter_arguments import filters
 from memvault.tools.core.render import Template, shortened
-from memvault.tools.core.shared_args import Expression, Since, TagFilter, TypeName, Until
+from memvault.tools.core.shared_args import Expression, Since, TagFilter, TypeName, Until, filters
 
 if TYPE_CHECKING:
     from memvault.call import Call

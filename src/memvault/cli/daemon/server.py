@@ -22,12 +22,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from memvault import workspace
 from memvault.agents import address
 from memvault.call import LOCAL, Call
-from memvault.cli import command_line, output, workspace_cache
+from memvault.cli import command_line, output
 from memvault.cli.daemon import client as protocol
 from memvault.cli.daemon import peer_check, pending_clients
 from memvault.cli.daemon.request import Request, parse
+from memvault.cli.daemon.workspace_cache import WorkspaceCache
 from memvault.cli.shutdown import run_guarded
 from memvault.errors import MemvaultError, Refused
 from memvault.files.lock import FileLock
@@ -82,6 +84,7 @@ class Daemon:
             for name, value in os.environ.items()
             if protocol.is_sent(name) and name not in protocol.APPLIED
         }
+        self._cache = WorkspaceCache()
         self._descriptors = (0, 0)
         self._null = -1
 
@@ -120,12 +123,12 @@ class Daemon:
             listener = stack.enter_context(_listening(socket_path))
             clients = pending_clients.WaitingClients(listener, secret, limits)
             stack.callback(clients.close)
-            cache = workspace_cache.cache = workspace_cache.WorkspaceCache()
-            stack.callback(cache.close)
+            stack.callback(self._cache.close)
+            workspace.reuse = self._cache.open
             os.chdir("/")
             _leave_streams(self._null)
             woken = stack.enter_context(_wake_up_by_signals())
-            self._serve(clients, woken, cache)
+            self._serve(clients, woken)
         return True
 
     def status(self) -> dict[str, Any]:
@@ -134,16 +137,13 @@ class Daemon:
             "process": os.getpid(),
             "commands": self._answered,
             "megabytes": round(_memory() / 1e6, 1),
-            "vaults": [str(root) for root in workspace_cache.cache.roots]
-            if workspace_cache.cache
-            else [],
+            "vaults": list(map(str, self._cache.roots)),
         }
 
     def _serve(
         self,
         clients: pending_clients.WaitingClients,
         woken: int,
-        cache: workspace_cache.WorkspaceCache,
     ) -> None:
         """Answer clients, and index what changes in the cached vaults, until the process ends.
 
@@ -155,7 +155,7 @@ class Daemon:
         while not self._is_over(socket_path, socket_file):
             waited = [woken, *clients.descriptors()]
             if not pending:
-                waited += [watch.fileno() for watch in cache.watched()]
+                waited += [watch.fileno() for watch in self._cache.watched()]
             seconds = clients.seconds_left()
             if seconds is None:
                 seconds = _PAUSE if pending else _CHECK_SECONDS
@@ -164,10 +164,10 @@ class Daemon:
                 if _ENDING & {*os.read(woken, 4096)}:
                     return
             elif clients.are_waiting or clients.listener.fileno() in ready:
-                pending |= self._attend(clients, ready, cache)
+                pending |= self._attend(clients, ready)
             elif pending or not ready:
                 pending = False
-                cache.for_each(_keep_up)
+                self._cache.for_each(_keep_up)
             else:
                 pending = True
 
@@ -175,7 +175,6 @@ class Daemon:
         self,
         clients: pending_clients.WaitingClients,
         ready: set[int],
-        cache: workspace_cache.WorkspaceCache,
     ) -> bool:
         """Accept a client and run fully received commands; return whether any ran.
 
@@ -189,11 +188,11 @@ class Daemon:
                 pass
             except OSError:  # such as too many open files
                 clients.close()
-                cache.close()
+                self._cache.close()
                 time.sleep(protocol.PATIENCE)
         for client, body in clients.whole_requests(ready):
             if len(os.listdir("/proc/self/fd")) > self._descriptors[0] // 2:
-                cache.close()
+                self._cache.close()
             self._answer(client, body, clients)
             answered = True
         clients.close_late()
@@ -299,8 +298,8 @@ class Daemon:
                 return b""
             finally:
                 self._used = time.monotonic()
-                if not is_whole and workspace_cache.cache is not None:
-                    workspace_cache.cache.close()  # its parts were left anywhere
+                if not is_whole:
+                    self._cache.close()  # its parts were left anywhere
         raise AssertionError("nothing above suppresses exceptions")
 
 
@@ -310,9 +309,9 @@ def _is_committed(vault: str | None, arguments: list[str]) -> bool:
     Raises:
         MemvaultError: there is no vault, or its settings are invalid.
     """
-    workspace = workspace_cache.open_workspace(locate.find_vault(vault, lambda *_: None))
-    workspace.refresh_settings()
-    if workspace.settings.git.autocommit:
+    opened = workspace.open_workspace(locate.find_vault(vault, lambda *_: None))
+    opened.refresh_settings()
+    if opened.settings.git.autocommit:
         return True
     if not any(":" in argument for argument in arguments):  # no NAME:MEMORY of another vault
         return False

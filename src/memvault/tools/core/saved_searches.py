@@ -70,7 +70,7 @@ def _expanded(
     added: str,
 ) -> ExpandedArguments:
     """Return the arguments with a search and the filters that were ``added`` to its name."""
-    from memvault.tools.core.filter_arguments import filters
+    from memvault.tools.core.shared_args import filters
 
     keys = {entry.key for entry in tool.parameters}
     query, within = search.get("query", ""), None

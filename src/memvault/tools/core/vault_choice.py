@@ -61,7 +61,7 @@ def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
 
     If the counts cannot be written, a note is added and the recall still succeeds.
     """
-    from memvault.experience import recall_counts
+    from memvault.recall import recall_counts
 
     try:
         if call.caller.scope != "read":  # a read-only caller changes no file
@@ -83,7 +83,7 @@ def count_retrievals(call: Call, memories: Iterable[Memory], root: Path | None =
     mem_ids = [memory.mem_id for memory in memories if memory.memory_type in kinds]
     if not mem_ids:
         return
-    from memvault.experience import recall_counts
+    from memvault.recall import recall_counts
 
     with contextlib.suppress(MemvaultError):
         recall_counts.count(root or call.root, mem_ids, seconds=_COUNT_TIMEOUT)
