@@ -30,6 +30,14 @@ def ending(base: type[Driver]) -> type[Driver]:
             """Write to the terminal."""
             self._limited(lambda: base.write(self, data))
 
+        def disable_input(self) -> None:
+            """Read no more keys; the thread that reads them may wait for the terminal, too."""
+            ended = getattr(self, "exit_event", None)
+            if ended is not None and termination_requested():
+                ended.set()
+            else:
+                super().disable_input()
+
         def close(self) -> None:
             """Wait until everything has been written."""
             self._limited(lambda: base.close(self))
