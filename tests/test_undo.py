@@ -453,7 +453,7 @@ def test_undo_reports_moved_file_as_moved(run: Run, vault: Vault, folder: Path) 
     vault.call("memory_compound", query="A", modifications="Two.")
     (folder / made["filePath"]).rename(folder / "elsewhere.md")
     ran = run("undo")
-    assert "fact/a.md is elsewhere.md by now" in refused(ran, 1)
+    assert "fact/a.md is elsewhere.md now" in refused(ran, 1)
     assert "move it back" in ran.err
     assert f"memvault show {made['memId']}" in ran.err
     (folder / "elsewhere.md").rename(folder / made["filePath"])
