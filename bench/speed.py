@@ -227,7 +227,7 @@ def main() -> None:
         for size in (int(text) for text in given.sizes.split(",")):
             place = folder / f"vault-{size}"
             if place.exists():
-                sys.exit(f"speed.py: {place} is there already")
+                sys.exit(f"speed.py: {place} already exists")
             note(f"{size} memories: writing")
             vault = prepared(place, size)
             measured_rows = list(rows(vault, given.runs, given.index_runs))

@@ -505,7 +505,7 @@ def refused(ran: Ran, code: int) -> str:
     """Check that a command failed with one sentence and a hint; return the sentence."""
     assert ran.code == code, ran
     assert "Traceback" not in ran.err
-    assert "met a bug" not in ran.err
+    assert "hit a bug" not in ran.err
     assert ran.out == ""
     first, *rest = ran.err.splitlines()
     assert first.startswith("error: ")

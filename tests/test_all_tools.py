@@ -26,7 +26,7 @@ CLIENTS = ("mcp", "writer", "reader")
 """Those of clients; the tokens of two HTTP clients have the scopes write and read."""
 FOR_PERSONS = {"model_use", "model_verify", "git_init"}
 """Tools that are refused to clients, because they may make this machine run a program."""
-FAILING = {"git_sync": "The vault is in no git repository"}
+FAILING = {"git_sync": "The vault is not in a git repository"}
 SCOPED = {"list_agents", "memory_log", "vault_stats", "get_available_tools"}
 """Tools whose results have less for a client with a token: no other agent's files, fewer tools."""
 LOCAL_KEYS = {"context": ["parts"], "vault_status": ["vault", "folder"]}

@@ -52,7 +52,7 @@ def test_capture_appends_to_todays_note(run: Run, folder: Path) -> None:
 def test_daily_accepts_another_day(run: Run, folder: Path) -> None:
     """A day can be words or numbers, and showing a day without a note creates none."""
     day = date.fromisoformat(TODAY) - timedelta(days=1)
-    assert f"There is no note of {day} yet" in succeeded(run("today", "--date", "yesterday")).out
+    assert f"There is no note for {day} yet" in succeeded(run("today", "--date", "yesterday")).out
     assert not (folder / f"daily/{day}.md").exists()
     succeeded(run("today", "slept", "--date", day.isoformat()))
     assert items(folder, f"daily/{day}.md") == ["slept"]

@@ -433,7 +433,7 @@ def test_cli_path_with_unknown_home_is_a_clear_error(run: Run) -> None:
     """A path that starts with an unknown user's home fails with a clear message."""
     ran = run("--vault", "~no-such-user-here/x", "list")
     assert ran.code == 3
-    assert "met a bug" not in ran.err
+    assert "hit a bug" not in ran.err
 
 
 @pytest.mark.parametrize("locale", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
@@ -626,6 +626,8 @@ def test_cli_refuses_memory_without_text(notes: Path) -> None:
 
 def test_cli_call_hints_at_commands(notes: Path, run: Run) -> None:
     """`memvault call` is typed in a shell, so its hints have commands and JSON keys."""
-    assert run("call", "nope").json["error"]["hint"] == "`memvault tools list` lists them"
+    assert (
+        run("call", "nope").json["error"]["hint"] == "run `memvault tools list` to list all tools"
+    )
     error = run("call", "memory_load", "{}").json["error"]
     assert "needs `memId` or `query`" in error["message"]

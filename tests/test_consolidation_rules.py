@@ -320,7 +320,7 @@ print({json.dumps(PROCEDURE)!r})
         ('{"fact": "a b", "confidence": NaN, "episodes": ["release-one-id"]}', "confidence must"),
         ({**FACT, "episodes": ["nobody"]}, "'nobody' is not one of the episodes"),
         ({**FACT, "episodes": [["release-one-id"]]}, "is not one of the episodes"),
-        ({**FACT, "episodes": []}, "episodes must name the episodes that it came from"),
+        ({**FACT, "episodes": []}, "episodes must list the source episodes"),
         ({**FACT, "fact": " "}, "fact must be a text"),
         ({**FACT, "fact": "\ud800 x"}, "fact is not valid Unicode"),
         ({**FACT, "importance": 1}, "'importance' is not a key of a fact"),

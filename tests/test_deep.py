@@ -372,13 +372,13 @@ def test_deep_foreground_embedding_does_not_lock_index(folder: Path, deep_now: N
 def test_deep_unchanged_text_is_not_embedded_again(
     vault: Vault, folder: Path, deep_now: None, embedded: list[str]
 ) -> None:
-    """A move, a header change, a copy or a rebuilt index embeds nothing; a tag change does."""
+    """A new name, a header change, a copy or a rebuilt index embeds nothing; new text does."""
     _filled(folder, 3)
     assert vault.call("memory_recall", query="green")["success"]
     assert len(embedded) == 3
-    (folder / "n" / "1.md").rename(folder / "moved.md")
+    (folder / "n" / "1.md").rename(folder / "n" / "moved.md")
     write(folder, "n/2.md", f"---\nimportance: 0.9\nid: other\n---\n# Note 2\n\n{_text(2)}\n")
-    write(folder, "copy.md", f"# Note 2\n\n{_text(2)}\n")
+    write(folder, "n/copy.md", f"# Note 2\n\n{_text(2)}\n")
     assert vault.call("memory_recall", query="green", type="vector", limit=9)["count"] == 4
     assert vault.call("vault_reindex")["indexed"] == 4
     shutil.rmtree(index_of(folder) / INDEX)
@@ -386,7 +386,7 @@ def test_deep_unchanged_text_is_not_embedded_again(
     assert len(embedded) == 3
     write(folder, "n/0.md", "# Note 0\n\nAnother text.\n")
     assert vault.call("memory_recall", query="green", type="vector", limit=9)["count"] == 4
-    assert embedded[3:] == ["Note 0\n# Note 0\n\nAnother text."]
+    assert embedded[3:] == ["Note 0\nn\n# Note 0\n\nAnother text."]
     assert vault.call("vault_status")["deep"]["waiting"] == 0
 
 

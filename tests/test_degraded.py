@@ -182,7 +182,7 @@ def test_read_only_vault_loads_memories_and_keeps_events(folder: Path, made: boo
     with _read_only(folder):
         peeked = child(folder, "inbox", "peek", prefix=weak)
         assert "Permission denied" in refused(peeked, 1)
-        assert "1 event waits" in peeked.err
+        assert "1 event is waiting" in peeked.err
         others = child(folder, "inbox", "peek", "--filter", "talk", "--json", prefix=weak)
         assert (others.code, others.json["remaining"]) == (0, 1)
     assert "green" in child(folder, "inbox", "peek").out

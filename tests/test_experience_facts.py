@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from conftest import SOAK, Run, examples, indexed, refused, write
 from memvault import Vault, open_vault
-from memvault.experience import facts, procedures, recall_counts
+from memvault.experience import facts, procedures
 from memvault.files.lock import FileLock
+from memvault.recall import recall_counts
 from memvault.vault.private_folder import private_folder
 from memvault.workspace import Workspace
 from racing import Racing, raced
@@ -151,7 +152,7 @@ def test_each_fact_recall_is_counted_once(vault: Vault) -> None:
 
 COUNTING = """
 from pathlib import Path
-from memvault.experience import recall_counts
+from memvault.recall import recall_counts
 
 def work(*own):
     for _ in range(25):

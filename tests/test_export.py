@@ -125,7 +125,7 @@ def test_export_replaces_only_with_force(run: Run, folder: Path, tmp_path: Path)
     write(folder, "a.md", "A")
     kept = write(tmp_path, "x.jsonl", "mine")
     write(tmp_path, "out/mine.txt", "mine")
-    assert "is there already" in refused(run("export", str(kept)), 1)
+    assert "already exists" in refused(run("export", str(kept)), 1)
     assert kept.read_text("utf-8") == "mine"
     assert "not empty" in refused(run("export", str(tmp_path / "out")), 1)
     succeeded(run("export", str(kept), "--force"))
@@ -231,7 +231,7 @@ def test_export_does_not_follow_symlink_at_target(
     named = tmp_path / "fifo" / name
     named.parent.mkdir()
     os.mkfifo(named)
-    assert "is not a plain file" in refused(written(run, named, "--force"), 1)
+    assert "is not a regular file" in refused(written(run, named, "--force"), 1)
 
 
 @pytest.mark.promise("S96")
@@ -342,7 +342,7 @@ def test_export_over_files_of_other_users_needs_force(tmp_path: Path) -> None:
     file = write(tmp_path, "map.html", "made by memvault graph")
     os.chown(file, NOBODY, NOBODY)
     writes = target_file(file, False, b"made by memvault graph")
-    with pytest.raises(Refused, match="did not make it"), writes:
+    with pytest.raises(Refused, match="did not create it"), writes:
         pass
     theirs = tmp_path / "theirs"
     theirs.mkdir()
@@ -365,7 +365,7 @@ def test_export_keeps_file_created_while_writing(tmp_path: Path) -> None:
     target, victim = tmp_path / "x.md", tmp_path / "victim"
     for force in (False, True):
         writes = target_file(target, force)
-        with pytest.raises(Refused, match="is there already"), writes as file:
+        with pytest.raises(Refused, match="already exists"), writes as file:
             target.symlink_to(victim if file.write(b"x") else target)
         target.unlink()
     write(tmp_path, "x.md", "old")
@@ -416,7 +416,7 @@ def test_export_works_without_folder_descriptors(
     store, target = store_at(folder), tmp_path / "new" / name
     kind = formats.chosen(str(target), "")
     assert kind.write(ExportedFiles(store), target, False) == 2
-    with pytest.raises(Refused, match="is there already"):
+    with pytest.raises(Refused, match="already exists"):
         kind.write(ExportedFiles(store), target, False)
     assert kind.write(ExportedFiles(store), target, True) == 2
     place = target / "fact" if name == "folder" else target

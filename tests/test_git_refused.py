@@ -202,7 +202,7 @@ def test_sync_works_without_home(
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        ("true", "no git repository"),
+        ("true", "not in a git repository"),
         ("git init -q", "git remote add origin URL"),
         ("git init -q; git config remote.origin.prune 1", "git config remote.origin.url URL"),
         ("git init -q; git remote add origin x; git checkout -q --detach", "No branch"),

@@ -386,7 +386,7 @@ def test_changes_before_full_disk_are_reported(folder: Path) -> None:
         pytest.skip("a small disk cannot be mounted here")
     error = json.loads(done.stdout)["error"]
     assert "has no free inodes" in error["message"]
-    assert "agents/main/goals/one.md was changed before that; `memory_undo" in error["hint"]
+    assert "agents/main/goals/one.md was changed before that; `memvault undo" in error["hint"]
 
 
 def _sparse(path: Path, size: int) -> None:
@@ -594,7 +594,7 @@ def test_call_reads_user_settings_once(folder: Path, tmp_path: Path, run: Run) -
         told = asked_over_http(folder, "memory_list", {"tags": [f"t{at}" for at in range(number)]})
         reads.append(len(opened))
         assert told["warnings"][0].startswith("there is no tag 't0'")
-        assert told["warnings"][-1] == f"{number - 10:,} more of the tags are on no memory"
+        assert told["warnings"][-1] == f"{number - 10:,} more tags are not used"
     listening = False
     assert reads[0] == reads[1] > 0
 

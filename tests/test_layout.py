@@ -370,7 +370,7 @@ def test_commands_work_with_deeply_nested_folders(folder: Path, run: Run, place:
             ran = run(*line.split("_"))
             assert ran.code in (0, 1), (line, ran)
         if place == "notes":
-            said = "nested so deep that its path is longer than the system takes"
+            said = "nested so deep that its path exceeds the system's limit"
             (problem,) = run("status", "--json").json["problems"]
             assert problem["filePath"].startswith("notes/d/d/d")
             assert len(problem["filePath"]) < 150

@@ -322,7 +322,7 @@ def test_forget_preview_reports_its_limit(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a search reaches the maximum selection, a note says that there may be more."""
-    monkeypatch.setattr(recall, "_MAX_FORGOTTEN", 5)
+    monkeypatch.setattr(recall, "MAX_RESULTS", 5)
     for number in range(6):
         write(folder, f"n/{number}.md", f"An old note, number {number}.\n")
     found = vault.call("memory_forget", query="old notes", threshold=0.0)

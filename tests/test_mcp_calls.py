@@ -315,7 +315,7 @@ def test_mcp_extra_arguments_are_ignored(
         ("memory_recall", {"query": "x", "limit": 2, "limits": 3}, "did you mean limit?"),
         ("memory_recall", {"query": "x", "": 3}, "its arguments are"),
         ("memory_remember", {"title": "T", "content": "x", "memory_typ": "a"}, "memoryType"),
-        ("memory_remember", {"title": "T", "content": "x", "body": "y"}, "give it once"),
+        ("memory_remember", {"title": "T", "content": "x", "body": "y"}, "pass it only once"),
         ("memory_recall", {"sessionId": "s"}, ""),
         ("memory_show", {"memId": "null"}, ""),
     ],

@@ -675,7 +675,7 @@ def test_escaped_links_and_comments_are_not_links(run: Run, folder: Path) -> Non
     write(folder, "Ferry.md", "x\n")
     text = "\\[[Ferry]] <!-- [[Ferry]] -->\n"
     linking = write(folder, "a.md", text)
-    assert "links to nothing" in succeeded(run("links", "a")).out
+    assert "has no links" in succeeded(run("links", "a")).out
     succeeded(run("rename", "Ferry", "Boat", "--confirm", "true"))
     assert linking.read_text() == text
 

@@ -117,7 +117,8 @@ def test_passage_blocks_start_with_title_and_tags() -> None:
     found = split_memory(memory(LINE * 60, "Harbour gate", "a.md", "iron", "sea"))
     assert len(found) > 2
     assert heads(found) == {"Harbour gate\niron, sea"}
-    assert heads(split_memory(memory("x", "2026-11-05", "journal/2026-11-05.md"))) == {"\n"}
+    assert heads(split_memory(memory("x", "2026-11-05", "2026/11/2026-11-05.md"))) == {"\n"}
+    assert heads(split_memory(memory("x", "Gate", "harbour/fact/gate.md"))) == {"Gate\nharbour"}
     tags = [f"tag{number}" for number in range(400)]
     assert heads(split_memory(memory("x", "Title " * 100, "a.md", *tags))) == {
         f"{('Title ' * 100)[:150]}\n{', '.join(tags)[:150]}"

@@ -45,7 +45,7 @@ def test_platform_commands_behave_as_on_linux(platform: str, tmp_path: Path) -> 
     """Without Linux features, all commands except the resident process and git behave the same."""
     expected, found = (_played(one, tmp_path / one) for one in ("linux", platform))
     assert "Traceback" not in found
-    assert "met a bug" not in found
+    assert "hit a bug" not in found
     missing = ("watch", "git") if platform == "win32" else ("watch",)
     for ours, theirs in zip(expected.split("\n$ "), found.split("\n$ "), strict=True):
         if ours.removeprefix("$ ").split()[0] not in missing:

@@ -12,7 +12,6 @@ import pytest
 from conftest import Run, explained, index_of, recalled, sampled, succeeded, titles, write
 from episodes import put
 from memvault import Vault, open_vault
-from memvault.experience import recall_counts
 from memvault.files.lock import FileLock
 from memvault.index.keyword.bm25f import (
     FIELDS,
@@ -26,6 +25,7 @@ from memvault.index.local.snapshot import Snapshot
 from memvault.index.text.analyzer import query_analyzer
 from memvault.index.text.languages import detect_language
 from memvault.model import Memory
+from memvault.recall import recall_counts
 from memvault.recall.answer import RELEVANT
 from test_consolidate import consolidated
 
@@ -124,6 +124,15 @@ def test_recall_searches_words_of_phrase_that_no_memory_contains(
         assert "as a phrase" in answer["warnings"][0]
     nothing = vault.call("memory_recall", query='"wombat burrow"', type="keyword")
     assert (titles(nothing), nothing.get("warnings")) == ([], None)
+
+
+def test_recall_finds_notes_of_a_folder_by_its_name(folder: Path, vault: Vault) -> None:
+    """A question that names a folder, such as a project, finds the notes in it first."""
+    for project in ("puckline", "verso", "tillhouse"):
+        write(folder, f"projects/{project}/retro.md", "# Retro\n\nReviews took too long.\n")
+    for mode in ("keyword", "hybrid"):
+        answer = vault.call("memory_recall", query="what the retro of verso said", type=mode)
+        assert answer["memories"][0]["filePath"] == "projects/verso/retro.md"
 
 
 def test_forget_needs_the_whole_quoted_phrase(folder: Path, vault: Vault) -> None:

@@ -73,7 +73,7 @@ def test_review_answers_with_single_keys_and_undoes_together(
     before = notes(troubled)
     code, shown = at_terminal(troubled, "review", answer=[*"x2a1ts"], asked="q end: ")
     assert code == 0, shown
-    assert "Not one of the answers" in shown
+    assert "Press one of the keys above" in shown
     assert "We use SQLite." in shown
     assert "4 of 5 answered" in shown
     assert not (troubled / "a/plan-2.md").exists()

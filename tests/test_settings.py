@@ -48,7 +48,7 @@ WRONG = [
     ("world = 1", "world must be a [world] table"),
     ("[world]\nenabled = 1", "world.enabled must be true or false"),
     ('[world]\nenabled = "yes"', "world.enabled must be true or false"),
-    ("[rerank]\nmodel = 3", "memvault.toml: rerank.model must be a name"),
+    ("[rerank]\nmodel = 3", "memvault.toml: rerank.model must be a model's name or folder"),
     ('[embedder]\ndeep = "later"', "embedder.deep must be auto, off or now"),
     ('[secrets]\non_write = "maybe"', "warn, refuse or off"),
     ('[mcp]\nbudget = "much"', "mcp.budget must be a whole number, at least 0"),
@@ -65,8 +65,8 @@ WRONG = [
     ('[plans]\ntimezone = ""', "plans.timezone"),
     ('[index]\ntoken = "abc"', "MEMVAULT_MILVUS_TOKEN"),
     ('[index]\nengine = "other"', "local or milvus"),
-    ('[index]\ncollection = "a b"', "letters, digits and _"),
-    ('[index]\nvault = "A/B"', "index push` gave it"),
+    ('[index]\ncollection = "a b"', "letters, digits and underscores"),
+    ('[index]\nvault = "A/B"', "set by `memvault index push`"),
     ("[index]\npatience = 0", "seconds, from 1 to 600"),
 ]
 

@@ -415,7 +415,7 @@ def test_setup_refuses_symlinks_out_of_project(
     rules = write(home, "rules.md", "Mine.\n")
     (project / "CLAUDE.md").symlink_to(rules)
     before = tree(project)
-    assert "outside of the project" in refused(setup("claude-code"), 1)
+    assert "outside the project" in refused(setup("claude-code"), 1)
     assert tree(project) == before
     assert rules.read_text("utf-8") == "Mine.\n"
     (home / ".claude").mkdir()

@@ -462,7 +462,7 @@ def test_settings_symlink_is_refused(folder: Path, run: Run, tmp_path: Path) -> 
         ("[vaults", "not valid TOML"),
         ("[vaults]\ntrusted = 5\n", "must be a list of folders"),
         ("vaults = 5\n", "must be a [vaults] table"),
-        ("[embedder]\nmodel = 5\n", "must be a name or a folder"),
+        ("[embedder]\nmodel = 5\n", "must be a model's name or folder"),
     ],
 )
 def test_broken_user_settings_are_reported(
@@ -487,13 +487,13 @@ def test_settings_writable_by_others_are_refused(
     write(folder, "a.md", "# A\n\nzebra\n")
     with open_vault(folder) as vault:
         found = vault.call("memory_recall", query="zebra")
-        assert "Others can write" in found["error"]["message"]
+        assert "Other users can write" in found["error"]["message"]
         monkeypatch.setenv("MEMVAULT_CONFIG", str(folder / ".config"))
         assert vault.call("memory_recall", query="zebra")["success"]
         write(folder, ".config/settings.toml", "[vaults]\ntrusted = []\n")
     with open_vault(folder) as vault:
         found = vault.call("memory_recall", query="zebra")
-        assert "are in the vault" in found["error"]["message"]
+        assert "is inside the vault" in found["error"]["message"]
 
 
 def test_vaults_trust_works_with_any_umask(foreign: Path, run: Run) -> None:
@@ -545,7 +545,7 @@ def test_trusted_vaults_need_absolute_paths(
     assert run("vaults", "trust", str(foreign)).code == 0
     assert "# kept" in settings.read_text("utf-8")
     settings.write_text('[vaults]\ntrusted = ["."]\n', "utf-8")
-    assert "absolute paths" in refused(run("list", cwd=foreign), 2)
+    assert "a list of folders" in refused(run("list", cwd=foreign), 2)
 
 
 @pytest.mark.promise("S14")

@@ -335,7 +335,7 @@ def test_talk_log_is_never_written_through_symlink(vault: Vault, folder: Path) -
     log.symlink_to(kept)
     said = vault.call("talk_log", severity="info", message="x")["error"]
     assert said["code"] == "refused"
-    assert "log.jsonl is not a plain file" in said["message"]
+    assert "log.jsonl is not a regular file" in said["message"]
     log.unlink()
     log.mkdir()
     assert vault.call("talk_log", severity="info", message="x")["error"]["code"] == "refused"

@@ -198,8 +198,8 @@ def test_trust_reports_file_outside_vault(folder: Path, run: Run, tmp_path: Path
     write(folder, "tools/up.md", f"---\nname: up\ndescription: Up\n{command}\n---\n")
     shown = run("tools", "trust", "up", "--yes", "--json").json
     assert shown["notCovered"] == [
-        "../../other.py, outside of the vault",
-        f"{other}, outside of the vault",
+        "../../other.py, outside the vault",
+        f"{other}, outside the vault",
         "files and modules that its program reads elsewhere",
     ]
 
@@ -438,7 +438,7 @@ def test_trust_refuses_symlink_below_tools(folder: Path, run: Run, place: str) -
     link.symlink_to(to)
     said = refused(run("tools", "trust", "t", "--yes"), 1)
     assert f"{place} is a link" in said
-    assert "replace it by a copy" in run("tools", "trust", "t", "--yes").err
+    assert "replace it with a copy" in run("tools", "trust", "t", "--yes").err
     link.unlink()
     assert run("tools", "trust", "t", "--yes").code == 0
     link.symlink_to(to)

@@ -382,7 +382,7 @@ def test_empty_trash_is_reported(run: Run, vault: Vault) -> None:
         assert run("trash", "empty", *words) == (0, "The trash is empty\n", "")
     remember(vault, title="A", content="One.")
     vault.call("memory_forget", query="A", confirm=True)
-    assert "Nothing in the trash" in run("trash", "empty", "--older", "30d").out
+    assert "The trash has no memories" in run("trash", "empty", "--older", "30d").out
 
 
 @pytest.mark.promise("R8")
@@ -453,7 +453,7 @@ def test_undo_reports_moved_file_as_moved(run: Run, vault: Vault, folder: Path) 
     vault.call("memory_compound", query="A", modifications="Two.")
     (folder / made["filePath"]).rename(folder / "elsewhere.md")
     ran = run("undo")
-    assert "fact/a.md is elsewhere.md by now" in refused(ran, 1)
+    assert "fact/a.md is elsewhere.md now" in refused(ran, 1)
     assert "move it back" in ran.err
     assert f"memvault show {made['memId']}" in ran.err
     (folder / "elsewhere.md").rename(folder / made["filePath"])

@@ -278,7 +278,7 @@ def test_map_export_is_self_contained(run: Run, root: Path, tmp_path: Path) -> N
     assert "<script>alert" not in target.read_text("utf-8")
     succeeded(run("graph", str(target), cwd=root))
     target.write_text("<p>mine</p>", "utf-8")
-    assert "did not make it" in refused(run("graph", str(target), cwd=root), 1)
+    assert "did not create it" in refused(run("graph", str(target), cwd=root), 1)
     assert target.read_text("utf-8") == "<p>mine</p>"
     assert "is not an HTML file" in refused(run("graph", "map.txt", cwd=root), 2)
     for inside in ("map.html", "no/such/map.html"):

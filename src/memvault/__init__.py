@@ -1,13 +1,13 @@
 """memvault: a memory shared by people and their agents.
 
-``open_vault`` is the whole library: the same tools as the command line, with the same arguments and
-results, in a process that stays warm. ``AsyncVault`` is the same for asyncio. ``memvault.results``
-has the types of the results, ``memvault.errors`` the exceptions.
+``open_vault`` opens the library: the same tools as the command line, with the same arguments and
+results, in a process that keeps its caches. ``AsyncVault`` is the same for asyncio.
+``memvault.results`` has the types of the results, ``memvault.errors`` the exceptions.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in typing, which takes 5 ms to load
+TYPE_CHECKING = False  # like ``typing.TYPE_CHECKING``, without the 5 ms that typing takes to load
 if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
@@ -36,10 +36,10 @@ _HOMES = {
     "errors": "",
     "results": "",
 }
-"""The modules of public names, which are imported when one is first used."""
+"""The modules of public names, which are imported on first use."""
 
 
-if not TYPE_CHECKING:  # for type checkers, other names do not exist
+if not TYPE_CHECKING:  # Hidden from type checkers, which then report unknown names.
 
     def __getattr__(name: str) -> Any:
         """Import a public name."""
@@ -57,7 +57,7 @@ def __dir__() -> list[str]:
 
 
 def open_vault(path: str | PathLike[str] | None = None, agent: str | None = None) -> Vault:
-    """Open a vault by its folder, or as the command line finds it.
+    """Open a vault by its folder, or find it like the command line does.
 
     Raises:
         memvault.errors.VaultNotFound: there is none.

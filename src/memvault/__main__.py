@@ -1,4 +1,4 @@
-"""The entry point of the command line, which answers simple requests without loading a command."""
+"""Start the command line, answering simple requests without loading a command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memvault import threads
 from memvault.cli.daemon.client import end_at_once_on_interrupt, run_in_daemon
 
 _OBJECTS = 100_000
-"""Garbage collection threshold of new objects; those made at startup live until the end anyway."""
+"""Garbage collection threshold; objects created at startup live until the end anyway."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,13 +25,13 @@ def main(arguments: list[str] | None = None) -> int:
 
     if arguments is None:
         gc.set_threshold(_OBJECTS, 20, 20)
-        # Its products are too small to be worth a second thread, which spins for 70 ms of CPU.
+        # The matrix products are too small for a second thread, which would spin for 70 ms of CPU.
         # Not set in os.environ, which child programs inherit.
         if threads.BLAS_THREADS not in os.environ:
             os.putenv(threads.BLAS_THREADS, "1")
             threads.blas_has_one = True
     if arguments is None and sys.getfilesystemencoding() == "ascii":
-        # A locale without UTF-8 cannot represent most file names; Python's UTF-8 mode can. -P:
+        # Without UTF-8, a locale cannot represent most file names; Python's UTF-8 mode can. -P:
         # never import a module from the current folder, which may be a vault.
         command = [sys.executable, "-P", "-X", "utf8", "-m", "memvault", *sys.argv[1:]]
         from memvault import process
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     code = run_guarded(lambda: _run(argv))
     if arguments is None:
         exit_process(code)
-        gc.freeze()  # so that Python's own end does not collect garbage in all modules once more
+        gc.freeze()  # Keeps Python from collecting garbage in all modules once more at exit.
     return code
 
 
@@ -63,15 +63,15 @@ def _run(argv: list[str]) -> int:
 
         print(colored(all_commands_page()), end="")
         return 0
-    if argv[:1] == ["__complete"]:  # at every key press
+    if argv[:1] == ["__complete"]:  # Runs at every key press.
         from memvault.cli.complete import main as complete
 
         return complete(argv[1:])
-    if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):  # before every prompt
+    if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):  # Runs before every prompt.
         from memvault.cli.hook import main as answer
 
         return answer(argv[1:])
-    if argv[:2] == ["git", "merge-file"]:  # called by git once per file
+    if argv[:2] == ["git", "merge-file"]:  # Git calls this once per file.
         from memvault.git.driver import main as merge
 
         return merge(argv[2:])

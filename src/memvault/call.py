@@ -1,6 +1,6 @@
 """One call of a tool: its caller and scope, its change set, its index snapshot, its events.
 
-Nothing about a call outlives it: the workspace knows only the vault.
+No state of a call outlives it; the workspace holds only the vault.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 SecretVisibility = Literal["shown", "asked", "masked"]
-"""Which results show secrets: all, only those of tools that return requested text, or none."""
+"""Which results show secrets: all, only the text that a tool was asked to return, or none."""
 Scope = Literal["read", "write", "all"]
 """The scopes of a caller: read; also write memories and its own files; also maintain the vault."""
 Confirm = Callable[[Sequence[str], str], bool]
@@ -39,7 +39,7 @@ Confirm = Callable[[Sequence[str], str], bool]
 
 
 def not_cancelled() -> bool:
-    """Return False: the caller has not cancelled."""
+    """Return False, for callers that cannot cancel."""
     return False
 
 
@@ -47,7 +47,7 @@ class Caller(NamedTuple):
     """The caller of a tool and its permissions; by default all secrets are masked."""
 
     agent: str = "main"
-    # Whether it may name a program to run, and a path of this machine.
+    # Whether it may pass a program to run, and paths on this machine.
     may_run_programs: bool = True
     may_see_paths: bool = True
     # Whether it pays for tokens: the budget in the settings applies if a call sets none.
@@ -57,36 +57,36 @@ class Caller(NamedTuple):
     # With another scope than "all" it sees no files of other agents.
     scope: Scope = "all"
     secrets: SecretVisibility = "masked"
-    # Asks the person at the terminal; None without a terminal.
+    # Asks the user at the terminal; None without a terminal.
     confirm: Confirm | None = None
-    # Asks about a correction that memvault suggests, with yes as the default; None with --quiet.
+    # Asks whether to apply a suggested correction, by default yes; None with --quiet.
     confirm_suggestion: Confirm | None = None
-    # Whether messages name commands and options, commands and JSON keys, or tools and JSON keys.
+    # Whether messages use commands and options, commands and JSON keys, or tools and JSON keys.
     message_style: Literal["shell", "keys", "tools"] = "shell"
-    # Whether its program adds arguments that a tool does not have; they are ignored.
+    # Whether to ignore unknown arguments, which its program adds.
     adds_arguments: bool = False
-    # Whether to answer from what is indexed so far; the caller indexes the rest afterwards.
+    # Whether to answer from the current index; the caller updates it afterwards.
     reads_early: bool = False
 
     @property
     def mask_secrets(self) -> bool:
-        """Whether all secrets are masked, including those in text that a tool compares or cuts."""
+        """Whether all secrets are masked, even in text that a tool compares or truncates."""
         return self.secrets == "masked"
 
 
 LOCAL = Caller()
-"""The default caller: the agent main on this machine, which sees no secrets."""
+"""The default caller: the agent ``main`` on this machine, for whom secrets are masked."""
 
 
 class EventDelivery:
-    """The events handed out by one result; they belong to the caller once it has the result."""
+    """The events in one result, which are acknowledged once the caller has received it."""
 
     def __init__(self) -> None:
         self._leases: list[Lease] = []
 
     @property
     def is_empty(self) -> bool:
-        """Whether no events are handed out."""
+        """Whether the result has no events."""
         return not self._leases
 
     def add(self, lease: Lease) -> None:
@@ -98,7 +98,7 @@ class EventDelivery:
         self._leases += other._take_leases()
 
     def acknowledge(self) -> list[str]:
-        """Acknowledge the leases, as the caller has the events, and return notes about failures."""
+        """Acknowledge the leases once the caller has the events; return notes about failures."""
         notes = []
         for lease in self._take_leases():
             try:
@@ -108,7 +108,7 @@ class EventDelivery:
         return notes
 
     def requeue(self) -> None:
-        """Put back events that the caller will not get."""
+        """Put back events that the caller did not receive."""
         for lease in self._take_leases():
             lease.requeue()
 
@@ -123,10 +123,10 @@ class Call:
     Attributes:
         tool: The tool's name in the journal.
         read_only: Whether it may answer from part of the memories, which a note then reports.
-        is_cancelled: Returns whether the caller has cancelled.
-        saved_search_filters: Filters that all memories found by its searches pass.
+        is_cancelled: A function that returns whether the caller has canceled.
+        saved_search_filters: Filters that all memories found by its searches must pass.
         notes: Sentences to report to the caller in addition to the result.
-        change_set: The changes it has made.
+        change_set: The changes made so far.
         delivery: The events in the result.
         budget: The maximum number of tokens of the result; 0 for no limit.
     """
@@ -158,12 +158,12 @@ class Call:
 
     @cached_property
     def hide_paths(self) -> Callable[[str], str]:
-        """Hide the paths of this machine in a text, if the caller may not see them."""
+        """Return a function that hides this machine's paths unless the caller may see them."""
         if self.caller.may_see_paths:
             return str
         from memvault import path_redaction
 
-        loaded = self.workspace.__dict__.get("settings")  # if loading them succeeded
+        loaded = self.workspace.__dict__.get("settings")  # only if they could be loaded
         return path_redaction.path_hider(self.root, loaded, self.caller.vaults)
 
     @property
@@ -186,12 +186,12 @@ class Call:
 
     @property
     def index(self) -> Index:
-        """The derived index of the vault's folder."""
+        """The index of the vault's folder."""
         return self.workspace.index
 
     @cached_property
     def engine(self) -> RecallEngine:
-        """The recall engine, with one snapshot of the index for the whole call."""
+        """The recall engine, which uses the same snapshot of the index for the whole call."""
         from memvault.index.protocol import BEST_EFFORT, COMPLETE, EARLY
         from memvault.recall.recall_engine import RecallEngine
 
@@ -207,7 +207,7 @@ class Call:
         )
 
     def link_graph(self, view: View) -> LinkGraph:
-        """Return the links of the vault as of a view of its index."""
+        """Return the links of the vault in a view of its index."""
         from memvault.memories.link_graph import LinkGraph
 
         return LinkGraph(view.links(), view.record)
@@ -215,18 +215,17 @@ class Call:
     def resolve(
         self, name: str, writes: bool | None = None, whole: bool = False, suggests: bool = True
     ) -> Memory:
-        """Return the memory that the caller means by a name.
+        """Return the memory that a name refers to.
 
-        A part of a title, or the beginning of a memId without the whole slug, is enough for
-        reading. For writing it is not, unless the person at the terminal confirms it; ``writes``
-        overrides whether the tool does. With ``whole``, any beginning of a memId has to be
-        confirmed there.
+        For reading, a part of a title or the beginning of a memId without the whole slug is enough.
+        For writing, the user at the terminal must confirm it; ``writes`` overrides whether the tool
+        writes. With ``whole``, any beginning of a memId must be confirmed.
 
         Raises:
             NotFound: no memory has this name; if ``suggests`` is set, the closest are in its
-                details as ``candidates``.
+            details as ``candidates``.
             Ambiguous: several memories have it.
-            Refused: the person does not mean the memory.
+            Refused: the user did not confirm the memory.
         """
         from memvault.recall.resolve import is_exact, is_name_of
 
@@ -237,21 +236,21 @@ class Call:
             return memory
         masked = self.settings.detector.masking(memory.metadata)
         if not confirm((), f"Do you mean {masked(memory.title)!r} ({masked(memory.mem_id)})?"):
-            raise Refused("Nothing was changed", "name the memory by its memory id")
+            raise Refused("Nothing was changed", "pass the memory's id instead")
         return memory
 
     def vaults(self, names: Sequence[str]) -> dict[str, Path]:
         """Return the folders of the vaults to search.
 
         Raises:
-            VaultNotFound: no vault has one of the names, or the caller may not reach it.
+            VaultNotFound: the caller cannot access a vault with one of the names.
         """
         from memvault.settings.locate import select_vaults
 
         return select_vaults(names, self.root, self.caller.vaults)
 
     def federated_engine(self, vaults: Mapping[str, Path]) -> RecallEngine:
-        """Return a recall engine over several vaults by name; a missing one only adds a note."""
+        """Return a recall engine over several named vaults; a missing vault only adds a note."""
         from memvault.index.federated import FederatedIndex
         from memvault.index.protocol import BEST_EFFORT
         from memvault.recall.recall_engine import RecallEngine
@@ -268,7 +267,7 @@ class Call:
         """Return the notes, with warnings about changes first and the snapshot's notes last."""
         left_out: list[str] = []
         if "engine" in self.__dict__:
-            with contextlib.suppress(OSError, MemoryError):  # the index is gone
+            with contextlib.suppress(OSError, MemoryError):  # The index has been deleted.
                 left_out = self.engine.notes()
         return [*self.change_set.warnings, *self.notes, *left_out]
 
@@ -296,15 +295,15 @@ class Call:
         from memvault.agents.messages.inbox import Inbox
         from memvault.agents.plans.planned_inbox import PlannedInbox
 
-        if self.caller.scope == "read":  # a read-only caller does not write events of plans either
+        if self.caller.scope == "read":  # A read-only caller cannot write events of plans either.
             return Inbox(self.root, self.address, only_reads=True)
         return PlannedInbox(self.plans)
 
     def sleep(self, seconds: float) -> None:
-        """Wait for at most the given seconds; other threads can use the vault until then.
+        """Wait for at most the given seconds; other threads can use the vault in the meantime.
 
         Raises:
-            TimedOut: the caller has cancelled.
+            TimedOut: the caller has canceled.
         """
         self.workspace.executor.let_next_run()
         if not self.is_cancelled():

@@ -1,4 +1,4 @@
-"""The only source of time and randomness."""
+"""The only source of time and randomness in memvault."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from memvault.lazy_pattern import lazy_pattern
 
 ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-"""The characters of random ids: 32, without those that look alike."""
+"""The 32 characters of random ids, which leave out look-alikes."""
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _LOCK = threading.Lock()
 _latest = datetime.min.replace(tzinfo=UTC)
@@ -23,7 +23,7 @@ def now() -> datetime:
 
 
 def monotonic_now() -> datetime:
-    """Return the current time in UTC, later than any that this process got before."""
+    """Return the current time in UTC, always later than the last one returned in this process."""
     global _latest  # noqa: PLW0603  # one clock per process
     with _LOCK:
         _latest = max(now(), _latest + timedelta(microseconds=1))
@@ -37,7 +37,7 @@ def iso(moment: datetime | None = None) -> str:
 
 
 def iso_from_ns(nanoseconds: int) -> str:
-    """Return a file's timestamp in the same form; one out of the calendar's range becomes 1970."""
+    """Return a file's timestamp in the format of ``iso``; 1970 if it is out of range."""
     try:
         return iso(datetime.fromtimestamp(nanoseconds / 1e9, UTC))
     except (OverflowError, ValueError, OSError):
@@ -56,8 +56,8 @@ def today(moment: datetime | None = None) -> date:
 def local(text: str, length: int = len("2026-01-31")) -> str:
     """Return the first characters of a stored time as ISO 8601 in the user's time zone.
 
-    Midnight in UTC is how a day without a time is stored, and remains that day unless seconds are
-    asked for. Other text is returned unchanged, cut to ``length``.
+    A day without a time is stored as midnight UTC, and remains that day unless ``length`` includes
+    seconds. Other text is only truncated to ``length``.
     """
     is_day = text.endswith(_MIDNIGHT) and length < len("2026-01-31T00:00:00")
     moment = None if is_day or "T" not in text else parse(text)
@@ -68,25 +68,25 @@ def local(text: str, length: int = len("2026-01-31")) -> str:
 
 
 def day_start(day: date) -> datetime:
-    """Return when a day begins in the user's time zone, in UTC.
+    """Return the UTC time at which a day begins in the user's time zone.
 
     Raises:
         OverflowError, OSError, ValueError: the time is out of the range of datetime.
     """
     midnight = datetime.combine(day, time.min)
     moment = midnight.astimezone(UTC)
-    is_skipped = moment.astimezone().date() < day  # clocks are put forward at midnight
+    is_skipped = moment.astimezone().date() < day  # Clocks are set forward at midnight.
     return midnight.replace(fold=1).astimezone(UTC) if is_skipped else moment
 
 
 def first_moment(text: str) -> str:
-    """Return a stored time; of a day without a time, the first moment in the user's time zone."""
+    """Return a stored time; for a day without a time, its start in the user's time zone."""
     moment = parse(text[:10], None) if text.endswith(_MIDNIGHT) else None
     return iso(moment) if moment else text
 
 
 def parse(text: str, zone: tzinfo | None = UTC) -> datetime | None:
-    """Parse an ISO 8601 date or time; None if it is neither.
+    """Parse an ISO 8601 date or time; return None if it is invalid.
 
     Without an offset it is in ``zone``, or in the user's time zone if that is None.
     """
@@ -113,12 +113,12 @@ def parse_age(text: str) -> datetime | None:
 
 
 def random_id(length: int = 6) -> str:
-    """Return random lowercase letters and digits, without those that look alike."""
+    """Return random lowercase letters and digits, without look-alikes."""
     return "".join(ID_ALPHABET[byte & 31] for byte in os.urandom(length))
 
 
 def random_number(limit: int) -> int:
-    """Return a random number from 0 to below ``limit``."""
+    """Return a random integer from 0 up to but not including ``limit``."""
     return int.from_bytes(os.urandom(8)) % limit
 
 
@@ -134,5 +134,5 @@ def zone(name: str) -> tzinfo:
 
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:  # a folder, a path, an invalid character
+    except (KeyError, ValueError, OSError) as error:  # a folder, a path or an invalid character
         raise ValueError(f"there is no time zone {name!r}") from error

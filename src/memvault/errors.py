@@ -16,9 +16,9 @@
     ├── TimedOut               4   timed_out
     └── Bug                   70   bug
 
-The number is the exit code of the command line, the text after it the ``code`` of a failed result.
-A message is one sentence without a full stop that can be understood on its own; the hint suggests
-what to do next.
+The number is the exit code of the command line, and the text after it the ``code`` of a failed
+result. A message is one self-contained sentence without a period; the hint suggests the next
+action.
 """
 
 from __future__ import annotations
@@ -48,43 +48,43 @@ __all__ = [
 
 
 class Verbatim(str):
-    """A message or hint that is shown unchanged: a vault's tool wrote it, or it is worded already.
+    """A message or hint to show unchanged, because a vault's tool wrote it or it is already worded.
 
-    ``tools.core.messages`` replaces commands and options in every other one.
+    ``tools.core.messages`` rewrites commands and options in all other ones.
     """
 
     __slots__ = ()
 
 
 def closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the name that is closest in spelling to an unknown one; empty if none is close."""
+    """Return the name closest in spelling to an unknown one; empty if none is close."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(name, list(names), n=1, cutoff=cutoff)), "")
 
 
 def suggestion(name: str, names: Iterable[str], otherwise: str) -> str:
-    """Return the hint for an unknown name: the closest known one, or another hint."""
+    """Return a hint for an unknown name: the closest known name, or else another hint."""
     match = closest(name, names)
     return f"did you mean {match}?" if match else otherwise
 
 
 class FailedCall(NamedTuple):
-    """A call that failed: its arguments, and the files that it had changed, in words."""
+    """A call that failed: its arguments, and a description of the files it had changed."""
 
     arguments: Mapping[str, object]
     changed: str
 
 
 INSTALL = "in a checkout of memvault, pip install"
-"""How hints begin that say what to install; the package is not on PyPI."""
+"""The beginning of hints about packages to install; memvault is not on PyPI."""
 
 
 class MemvaultError(Exception):
     """Base class of all errors shown to users.
 
-    ``details`` are further keys of the failed result, such as ``candidates``. With ``is_flat``,
-    the error in that result is the message alone, with ``code`` and ``hint`` beside it.
+    ``details`` are additional keys of the failed result, such as ``candidates``. With ``is_flat``,
+    ``error`` in that result is only the message, next to ``code`` and ``hint``.
     """
 
     code = "failed"
@@ -100,7 +100,7 @@ class MemvaultError(Exception):
         self.details = dict(details or {})
 
     def add_context(self, failed: FailedCall) -> None:
-        """Add to the error what it has to report of the call that failed; nothing by default."""
+        """Add details about the failed call to the error; the default adds none."""
 
     def result(self) -> dict[str, object]:
         """Return the failed result that all front ends return."""
@@ -124,7 +124,7 @@ class Ambiguous(NotFound):
     code = "ambiguous"
 
     def candidates(self) -> list[dict[str, str]]:
-        """Return the memories that the name fits: memId, title and path of each."""
+        """Return the memories that match the name, each with memId, title and path."""
         candidates = self.details.get("candidates")
         return list(candidates) if isinstance(candidates, list) else []
 
@@ -141,7 +141,7 @@ class Conflict(MemvaultError):
 
 
 class Refused(MemvaultError):
-    """The request is valid and possible, but would break a rule of the vault."""
+    """The request is valid, but would violate a rule of the vault."""
 
     code = "refused"
 
@@ -152,7 +152,7 @@ class StorageError(MemvaultError):
     code = "storage"
 
     def add_context(self, failed: FailedCall) -> None:
-        """Add to the hint which files were changed before."""
+        """Add the files that were changed before the error to the hint."""
         if failed.changed:
             self.hint = f"{self.hint}; {failed.changed}"
 
@@ -189,7 +189,7 @@ class VaultUnreadable(MemvaultError):
 
 
 class TimedOut(MemvaultError):
-    """A lock or an event did not come in time."""
+    """A lock or an event did not arrive in time."""
 
     code = "timed_out"
     exit_code = 4
@@ -202,7 +202,7 @@ class Bug(MemvaultError):
     exit_code = 70
 
     def add_context(self, failed: FailedCall) -> None:
-        """Add to the hint which files were changed before."""
+        """Add the files that were changed before the error to the hint."""
         if failed.changed:
             self.hint = f"{self.hint}; {failed.changed}"
 
@@ -212,9 +212,9 @@ def to_memvault_error(error: Exception) -> MemvaultError:
     if isinstance(error, MemvaultError):
         return error
     if isinstance(error, MemoryError):
-        return StorageError("This process cannot get more memory", "end other programs, try again")
+        return StorageError("The process ran out of memory", "close other programs and try again")
     if isinstance(error, OSError):
         message = f"{error.strerror or error}: {error.filename or 'the vault'}"
-        return StorageError(message, "look at the file and try again")
-    text = f"memvault met a bug: {type(error).__name__}: {error}".replace("\n", " ")
-    return Bug(text, "MEMVAULT_DEBUG=1 shows where; please report it")
+        return StorageError(message, "check the file and try again")
+    text = f"memvault hit a bug: {type(error).__name__}: {error}".replace("\n", " ")
+    return Bug(text, "please report it with the traceback that MEMVAULT_DEBUG=1 prints")

@@ -1,7 +1,7 @@
-"""Grants: what the user allowed on this machine, one file each, outside of every vault.
+"""Store the user's permissions on this machine, one file each, outside of every vault.
 
 A vault is untrusted data, so nothing in it can grant anything. A grant applies to one vault (its
-real path) and one thing in it, and is valid only while no other user could have written its file.
+real path) and one subject in it, and is valid only while no other user could have written its file.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def add(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
     }
     with atomic.map_os_errors(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.parent.chmod(0o700)  # before any file is written to it
+        file.parent.chmod(0o700)  # Check this before writing any file to it.
     atomic.write(file, json.dumps(record, indent=2).encode(), private=True)
 
 
 def machine_secret() -> str:
-    """Return a random text of this user on this machine, which no vault can know; created once.
+    """Return a random string of this user on this machine, unknown to vaults; created once.
 
     Raises:
         Refused: the state folder is inside a vault.
@@ -92,7 +92,9 @@ def _file(root: Path, kind: str, name: str) -> Path:
     """
     state = user_folder("state")
     if state is None:
-        raise StorageError("There is no folder to keep trust in", "set MEMVAULT_STATE to one")
+        raise StorageError(
+            "There is no folder to store permissions in", "set MEMVAULT_STATE to a folder"
+        )
     folder = Path(os.path.realpath(state)) / "trust"
     above = enclosing_vault(folder)
     if above is not None:

@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used."""
+"""Compile regular expressions when they are first used."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, cast
 
 
 class LazyPattern:
-    """Stands for a compiled pattern, and has its methods and attributes.
+    """A proxy for a compiled pattern, with its methods and attributes.
 
     Most commands use few of the patterns in the modules that they load, and compiling all of them
-    takes longer than loading these. ``isinstance`` and the functions of ``re`` need a pattern
-    itself.
+    takes longer than loading the modules. ``isinstance`` and the functions of ``re`` require a real
+    pattern.
     """
 
     def __init__(self, pattern: str, flags: int) -> None:
@@ -19,12 +19,13 @@ class LazyPattern:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the compiled pattern, and keep it, so that this is called once."""
-        value = getattr(re.compile(self.pattern, self._flags), name)  # re caches compiled patterns
+        """Return an attribute of the compiled pattern, and cache it on this object."""
+        # ``re`` caches compiled patterns.
+        value = getattr(re.compile(self.pattern, self._flags), name)
         setattr(self, name, value)
         return value
 
 
 def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return what ``re.compile`` does; an invalid pattern raises ``re.error`` when first used."""
+    """Return a proxy for ``re.compile``; an invalid pattern raises ``re.error`` when first used."""
     return cast("re.Pattern[str]", LazyPattern(pattern, flags))

@@ -10,13 +10,13 @@ FALLBACK_TYPE = "context"
 EPISODE, FACT, PROCEDURE = "episode", "fact", "procedure"
 """The types of memories whose recalls are counted."""
 CATEGORY = "general"
-"""The category of a fact that has none."""
+"""The default category of a fact."""
 SOURCE = "experience"
-"""The source of a fact that has none."""
+"""The default source of a fact."""
 IMPORTANCE = 0.5
-"""The importance of an episode or fact that has none."""
+"""The default importance of an episode or fact."""
 LEAST_IMPORTANCE = 0.3
-"""The minimum importance of an episode that is recalled without being asked for."""
+"""The minimum importance of an episode for unprompted recall."""
 RATE = 0.5
 """The success rate of a procedure that was never used."""
 _EXAMPLE = "example"
@@ -25,14 +25,14 @@ _MOST_ALIASES = 100
 
 
 def is_example(metadata: dict[str, Any]) -> bool:
-    """Return whether a header marks its memory as an example, which no search ever returns."""
+    """Return whether a header marks its memory as an example, which searches never return."""
     return str(metadata.get("status") or "").strip().casefold() == _EXAMPLE
 
 
 def aliases_of(metadata: dict[str, Any]) -> tuple[str, ...]:
-    """Return the aliases in a header, by Obsidian's rules.
+    """Return the aliases in a header, following Obsidian's rules.
 
-    A string in place of a list is an alias itself, and also a comma-separated list of them.
+    A string instead of a list is an alias, and is also parsed as a comma-separated list of aliases.
     """
     values: list[Any] = []
     for key in ("aliases", "alias"):
@@ -52,7 +52,7 @@ class MemoryType(NamedTuple):
 
 
 class FileState(NamedTuple):
-    """The state of a file, as known from the file system without opening it.
+    """The state of a file in the file system, available without opening it.
 
     ``path`` is relative to the vault with forward slashes; times are in nanoseconds.
     """
@@ -72,7 +72,7 @@ class FileState(NamedTuple):
 class CommitTimes(NamedTuple):
     """The times of a file's first and last commit in git, as ISO 8601; empty if unknown.
 
-    ``modified`` is empty for a file that differs from its last commit, too.
+    ``modified`` is also empty for a file that differs from its last commit.
     """
 
     created: str = ""
@@ -82,8 +82,8 @@ class CommitTimes(NamedTuple):
 class FileCommits(NamedTuple):
     """When a file was first and last committed, as ISO 8601, and the id of its bytes in git.
 
-    A time is empty if it is unknown, because a shallow clone lacks the commit or its author's
-    clock was ahead.
+    A time is empty if it is unknown, because a shallow clone lacks the commit or its author's clock
+    was ahead.
     """
 
     created: str
@@ -92,7 +92,7 @@ class FileCommits(NamedTuple):
 
 
 DateSource = Literal["header", "name", "git", "file"]
-"""Where a memory's time comes from: its header, its file name, git's commits, or the file times."""
+"""The source of a memory's time: its header, its file name, git's commits, or the file's times."""
 
 
 class Memory(NamedTuple):
@@ -100,8 +100,8 @@ class Memory(NamedTuple):
 
     ``metadata`` is the whole header as JSON values, ``body`` the text below it, ``etag`` a hash of
     the file's bytes, ``problem`` a description of what is wrong with the file, ``newline`` its line
-    ending, ``body_line`` the number of the file's line on which the body begins. ``created_from``
-    and ``modified_from`` are the sources of its times.
+    ending, ``body_line`` the line number at which the body begins. ``created_from`` and
+    ``modified_from`` are the sources of its times.
     """
 
     path: str
@@ -121,7 +121,7 @@ class Memory(NamedTuple):
     modified_from: DateSource = "file"
 
     def line_at(self, position: int) -> int:
-        """Return the number of the file's line that contains a position in the body."""
+        """Return the line number in the file for a position in the body."""
         return self.body_line + self.body.count(self.newline[-1:], 0, position)
 
     @property

@@ -1,4 +1,4 @@
-"""Named, default and trusted vaults in the user's settings."""
+"""Manage the named, default and trusted vaults in the user's settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from memvault.settings.user_settings import VaultLists
 from memvault.settings.vault_settings import load_settings
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
-"""Valid names of vaults and tokens."""
+"""Matches valid names of vaults and tokens."""
 _MAX_STEM = 30
 """Maximum length of a vault's name taken from its folder's name."""
 
@@ -36,13 +36,13 @@ def check(name: str) -> None:
     """Check that a text is a valid name of a vault.
 
     Raises:
-        UsageError: it is not.
+        UsageError: it is not valid.
     """
     _require("name", name, "add NAME DIR")
     if not NAME.fullmatch(name) or name in (ALL, THIS):
         raise UsageError(
             f"A vault cannot be named {name!r}",
-            "take up to 40 small letters, digits, - and _, not all or this",
+            "use up to 40 lowercase letters, digits, - and _; the names all and this are reserved",
         )
 
 
@@ -61,7 +61,8 @@ def add_vault(name: str, folder: str) -> str:
     def named(vaults: VaultLists) -> VaultLists:
         if (named_root := vaults.names.get(name, root)) != root:
             raise Conflict(
-                f"{name} is the name of {named_root}", f"`memvault vaults remove {name}` frees it"
+                f"{name} is the name of {named_root}",
+                f"choose another name, or run `memvault vaults remove {name}` first",
             )
         return vaults.replace(names={**vaults.names, name: root})
 
@@ -70,7 +71,7 @@ def add_vault(name: str, folder: str) -> str:
 
 
 def remove_vault(name: str) -> str:
-    """Remove a vault's name, not the vault, and return its folder.
+    """Remove a vault's name, but not the vault, and return its folder.
 
     Raises:
         NotFound: no vault has the name.
@@ -86,7 +87,7 @@ def remove_vault(name: str) -> str:
 
 
 def set_default(names: Sequence[str]) -> None:
-    """Set the vaults that recall searches in addition to the current one; none for only that.
+    """Set the vaults that recall searches in addition to the current one; empty for no others.
 
     Raises:
         NotFound: no vault has one of the names.
@@ -105,7 +106,7 @@ def has_default() -> bool:
 
 
 def make_default(root: str) -> str:
-    """Make a vault the first default one, name it after its folder, and return its name."""
+    """Make a vault the first default vault, named after its folder, and return its name."""
     vaults = user_settings.load().vaults
     name = next((name for name, folder in vaults.names.items() if folder == root), None)
     if name is None:
@@ -120,7 +121,7 @@ def make_default(root: str) -> str:
 
 
 def trust(folder: str) -> list[str]:
-    """Add a vault to the trusted ones, and return all of them.
+    """Add a vault to the trusted vaults, and return all of them.
 
     Raises:
         VaultNotFound: there is no vault in that folder.
@@ -136,7 +137,7 @@ def trust(folder: str) -> list[str]:
 
 
 def distrust(folder: str) -> list[str]:
-    """Remove a vault, even a deleted one, from the trusted ones, and return the others.
+    """Remove a vault, even a deleted one, from the trusted vaults, and return the rest.
 
     Raises:
         NotFound: the vault is not trusted.
@@ -209,7 +210,7 @@ def _update(change: Callable[[VaultLists], VaultLists]) -> tuple[VaultLists, Vau
             try:
                 write_values(path, "vaults", changed, UsageError, data)
             except StorageError as error:
-                hint = "MEMVAULT_CONFIG names another folder for your settings"
+                hint = "set MEMVAULT_CONFIG to use another folder for your settings"
                 raise StorageError(error.message, hint) from error
     return before, after
 
@@ -226,6 +227,6 @@ def _require(what: str, value: str, usage: str) -> None:
 def _check_known(names: Sequence[str], known_names: Sequence[str] | Mapping[str, str]) -> None:
     for name in names:
         if name not in known_names:
-            hint = suggestion(name, known_names, "`memvault vaults list` lists them")
-            hint = hint if known_names else f"`memvault vaults add {name} DIR` names one"
+            hint = suggestion(name, known_names, "run `memvault vaults list` to see all names")
+            hint = hint if known_names else f"name a vault with `memvault vaults add {name} DIR`"
             raise NotFound(f"There is no vault named {name!r}", hint)

@@ -1,4 +1,4 @@
-"""Hide paths of this machine from callers that are not on it."""
+"""Hide this machine's paths from callers on other machines."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from memvault.settings.vault_settings import EngineSettings, Settings, load_sett
 def path_hider(
     root: Path, settings: Settings | None, reach: Sequence[str] | None
 ) -> Callable[[str], str]:
-    """Return a function that hides the paths of this machine in a text of the program.
+    """Return a function that hides the paths of this machine in a message.
 
     A path in the vault at ``root`` is shown relative to it, and other folders by their purpose.
-    ``settings`` are the vault's, if they could be loaded, and ``reach`` names the vaults that the
-    caller may reach, None for all. The user's settings are read only once, here.
+    ``settings`` are the vault's, if they could be loaded; ``reach`` are the names of the vaults
+    that the caller may access, None for all. The user's settings are read only once, here.
     """
     names: dict[str, str] = {}
     for folder, name in _folders(root, settings, reach):
@@ -42,7 +42,7 @@ def path_hider(
 
 
 def _any_of(folders: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that finds folders in a text, and the separator before a name in them."""
+    """Return a pattern that matches folders in a text, and the separator before a name in them."""
     alternatives = "|".join(map(re.escape, sorted(folders, key=len, reverse=True)))
     slash = re.escape(os.sep)
     return re.compile(rf"(?<![\w.~-])(?:({alternatives})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?")
@@ -56,9 +56,9 @@ def _engine_address(engine: EngineSettings) -> Iterator[tuple[str, str]]:
 def _folders(
     root: Path, settings: Settings | None, reach: Sequence[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield each folder of this machine that a text may have, and the name shown for it.
+    """Yield each folder of this machine that a text may contain, and its replacement.
 
-    The vault's folder has no name: files in it are shown by their relative path.
+    The vault's folder has none: files in it are shown by their relative path.
     """
     yield str(root), ""
     models = []
@@ -78,13 +78,13 @@ def _folders(
     for model in models:
         yield model, Path(model).name
     owned = (
-        (user_folders.models_folder, "the folder of models"),
+        (user_folders.models_folder, "the models folder"),
         (partial(user_folders.user_folder, "cache"), "the cache folder"),
         (partial(user_folders.user_folder, "state"), "the state folder"),
-        (partial(user_folders.user_folder, "config"), "the folder of settings"),
+        (partial(user_folders.user_folder, "config"), "the settings folder"),
     )
     for find, name in owned:
-        with contextlib.suppress(OSError, MemvaultError):  # there is none, or it is not valid
+        with contextlib.suppress(OSError, MemvaultError):  # The folder is missing or invalid.
             if (folder := find()) is not None:
                 yield str(folder), name
                 if folder.name == "memvault":

@@ -1,6 +1,6 @@
-"""Run programs: other ones with limits of time and output, memvault's own in the background.
+"""Run other programs with limits of time and output, and memvault's own in the background.
 
-No shell is used. Programs are started in this module only, which a lint checks.
+No shell is used. Programs are started in this module only, which a lint rule checks.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     Worker: TypeAlias = subprocess.Popen[bytes]
-    """A worker process, as started by ``start_worker``."""
+    """A worker process started by ``start_worker``."""
 
 _MAX_STDERR = 64 * 1024
-"""Maximum number of bytes kept of the end of a program's standard error."""
+"""Maximum number of trailing bytes to keep of a program's standard error."""
 _CHUNK = 64 * 1024
 _MIN_PAUSE, _MAX_PAUSE = 0.001, 0.05
-"""Seconds between two checks whether the program has ended."""
+"""Seconds between checks whether the program has ended."""
 _PATH_LIKE = ("PATH", "PERL5LIB", "PERLLIB", "RUBYLIB")
-"""Suffixes of environment variables that list folders to search for programs and modules."""
+"""Suffixes of environment variables with search paths for programs and modules."""
 _SIGNAL_SECONDS = 0.5
 """Seconds between checks for a signal that did not interrupt the main thread's wait."""
 _GRACE_SECONDS = 1.0
-"""Seconds that processes left by a program may continue writing after it has ended."""
+"""Seconds for which a program's remaining child processes may write after it has ended."""
 
 
 class ProcessResult(NamedTuple):
@@ -52,12 +52,12 @@ class ProcessResult(NamedTuple):
 
     @property
     def output(self) -> str:
-        """Its standard output as text."""
+        """The standard output as text."""
         return self.stdout.decode("utf-8", "replace")
 
     @property
     def last_error_line(self) -> str:
-        """The last line of its standard error that is not blank."""
+        """The last line of the standard error that is not blank."""
         lines = (line.strip() for line in reversed(self.stderr.splitlines()))
         return next(filter(None, lines), "")
 
@@ -74,17 +74,17 @@ def run(
 ) -> ProcessResult:
     """Run a program with a text on its standard input.
 
-    It is killed after ``seconds``, or when its standard output has more than ``most`` bytes; with
-    ``terminate_first`` it is first sent SIGTERM, and has a second to clean up. Processes that it
-    leaves in its process group are killed in any case, even if this process is terminated before.
-    A program named without a slash is searched for in the folders of ``PATH`` only.
-    ``pause`` waits between two checks, and for a limited time for processes that outlive the
-    program and keep its output open.
+    It is killed after ``seconds``, or when its standard output exceeds ``most`` bytes; with
+    ``terminate_first`` it first gets SIGTERM and a second to clean up. Processes that it leaves in
+    its process group are always killed, even if this process is terminated before. A program
+    without a slash in its name is searched only in the folders of ``PATH``. ``pause`` waits between
+    two checks, and for a limited time for processes that outlive the program and keep its output
+    open.
 
     Raises:
-        UsageError: there is no such program, or it cannot be started.
+        UsageError: it is not installed, or it cannot be started.
     """
-    if sys.platform == "win32":  # pipes cannot be polled there
+    if sys.platform == "win32":  # Pipes cannot be polled on Windows.
         raise UsageError("Programs cannot be run on this system", "use memvault in WSL")
     variables = dict(os.environ if environment is None else environment)
     full_command = [find_program(command[0], folder, variables), *command[1:]]
@@ -110,7 +110,7 @@ def run(
 def run_interactive(
     command: Sequence[str], environment: Mapping[str, str], text: str | None = None
 ) -> int:
-    """Run a program that a person uses in this terminal, and return its exit code.
+    """Run an interactive program in this terminal, and return its exit code.
 
     It reads ``text``, by default the terminal. The output of this process is flushed first. Ctrl-C
     is left to the program, so that an editor does not lose a text.
@@ -135,11 +135,12 @@ def run_interactive(
             f"{command[0]!r} cannot be run: {reason}", "correct the command"
         ) from error
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # in this process only
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Only in this process.
         data = None if text is None else text.encode("utf-8", "replace")
         waiting = threading.Thread(target=child.communicate, args=(data,), daemon=True)
         waiting.start()
-        while waiting.is_alive():  # Python acts on a signal that another thread got in between
+        # Python handles a signal that another thread received in between.
+        while waiting.is_alive():
             waiting.join(_SIGNAL_SECONDS)
         return child.returncode
     finally:
@@ -150,7 +151,7 @@ def words_of(command: str, name: str) -> list[str]:
     """Return the words of a command from the environment variable ``name``.
 
     Raises:
-        UsageError: a quote in it is not closed.
+        UsageError: it has an unclosed quote.
     """
     import shlex
 
@@ -191,7 +192,7 @@ class _Child:
             message = getattr(error, "strerror", None) or str(error)
             raise UsageError(
                 f"{command[0]!r} cannot be run: {message}",
-                "a script needs a first line such as #!/bin/sh, and the right to be run",
+                "a script needs a #! line such as #!/bin/sh, and execute permission",
             ) from error
         for file, event, buffer in (
             (self._process.stdin, selectors.EVENT_WRITE, None),
@@ -200,7 +201,8 @@ class _Child:
         ):
             assert file is not None
             if sys.platform != "win32":
-                os.set_blocking(file.fileno(), False)  # it may read only a part, then wait
+                # It may read only part of the input, then wait.
+                os.set_blocking(file.fileno(), False)
             self._pipes.register(file, event, buffer)
 
     def attend(self, done: Callable[[], bool], deadline: float) -> bool:
@@ -221,9 +223,9 @@ class _Child:
         return True
 
     def _transfer(self, pipe: IO[bytes], buffer: bytearray | None) -> bool:
-        """Read what is available, or write what fits, and return whether more may follow."""
+        """Read the available data, or write as much as fits; return whether more may follow."""
         if buffer is None:
-            with contextlib.suppress(OSError):  # a program may ignore its input
+            with contextlib.suppress(OSError):  # A program may ignore its input.
                 self._left = self._left[pipe.write(self._left) or 0 :]
                 return bool(self._left)
             return False
@@ -245,18 +247,18 @@ class _Child:
         return len(self._stdout) > self._most
 
     def ask_to_end(self) -> None:
-        """Send SIGTERM to the program and its process group."""
+        """Send SIGTERM to the program's process group."""
         if sys.platform != "win32" and self._process is not None and not self._killed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the program and its process group, whether or not it has ended by itself."""
+        """Kill the program's process group, even if the program has already ended."""
         if sys.platform != "win32" and self._process is not None and not self._killed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            self._killed = True  # its process id may be reused from now on
+            self._killed = True  # Its process id may be reused from now on.
 
     def close(self) -> None:
         """Kill the program, and close the pipes even if other processes hold their other ends."""
@@ -268,7 +270,7 @@ class _Child:
         self._pipes.close()
 
     def finished(self, timed_out: bool) -> ProcessResult:
-        """Return the result, after the program was killed."""
+        """Return the result of the program after it was killed."""
         assert self._process is not None
         stdout = bytes(self._stdout[: self._most])
         stderr = bytes(self._stderr).decode("utf-8", "replace")
@@ -284,8 +286,8 @@ _detached: list[int] = []
 def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> None:
     """Start a program in its own session, without input or output, and do not wait for it.
 
-    This takes a few milliseconds at most. The program is expected to close other inherited files
-    and to lower its own priority.
+    This takes a few milliseconds at most. The program should close other inherited files and lower
+    its own priority.
 
     Raises:
         OSError: it cannot be started.
@@ -301,7 +303,7 @@ def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> No
             creationflags=flags, close_fds=True,
         )  # fmt: skip
         return
-    for number in list(_detached):  # reap those that have ended
+    for number in list(_detached):  # Reap background processes that have ended.
         with contextlib.suppress(ChildProcessError):
             if os.waitpid(number, os.WNOHANG) == (0, 0):
                 continue
@@ -318,7 +320,7 @@ def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> No
 
 
 def start_worker(command: Sequence[str], environment: Mapping[str, str]) -> Worker:
-    """Start a process of memvault that is sent tasks on its input and answers on its output.
+    """Start a memvault process that receives tasks on its input and answers on its output.
 
     Raises:
         OSError: it cannot be started.
@@ -334,9 +336,9 @@ def start_worker(command: Sequence[str], environment: Mapping[str, str]) -> Work
 async def start_async_worker(
     command: Sequence[str], environment: Mapping[str, str], limit: int
 ) -> Process:
-    """Start a process as ``start_worker`` does, for asyncio; it shares standard error.
+    """Start a process for asyncio like ``start_worker``; it shares standard error.
 
-    ``limit`` is the maximum number of bytes of a line that it answers.
+    ``limit`` is the maximum number of bytes in a line of its output.
 
     Raises:
         OSError: it cannot be started.
@@ -350,12 +352,12 @@ async def start_async_worker(
 
 
 def restart(command: Sequence[str]) -> NoReturn:
-    """Replace this process by another run of Python."""
+    """Replace this process with a new run of Python."""
     os.execv(command[0], list(command))  # noqa: S606  # without a shell on purpose
 
 
 def open_on_windows(target: str) -> None:
-    """Open an address or a file with the application that Windows has for it.
+    """Open an address or a file with its default Windows application.
 
     Raises:
         OSError: there is none.
@@ -365,11 +367,11 @@ def open_on_windows(target: str) -> None:
 
 
 def environment(*roots: Path) -> dict[str, str]:
-    """Return this process's environment without folders from which a vault could inject files.
+    """Return this process's environment without folders through which a vault could inject files.
 
-    An empty or relative entry in ``PATH`` and similar variables means the working folder of a
-    program; with it, or with one in a vault's folder ``roots``, a file there could be run in place
-    of the intended program, library or module.
+    An empty or relative entry in ``PATH`` and similar variables means the program's working folder.
+    With such an entry, or one in a vault's folder ``roots``, a vault's file could be run instead of
+    the intended program, library or module.
     """
     bases = [os.path.realpath(root) for root in roots]
     variables = dict(os.environ)
@@ -388,17 +390,17 @@ def environment(*roots: Path) -> dict[str, str]:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or is in it; both are real paths."""
+    """Return whether a path is a folder or inside it; both must be real paths."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def find_program(
     name: str, folder: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> str:
-    """Return the path of the program that a command names.
+    """Return the path of the program in a command.
 
-    Relative folders in ``PATH`` are ignored, since a file of the vault could be run in place of a
-    program of the same name.
+    Relative folders in ``PATH`` are ignored, since a vault's file could be run instead of a program
+    of the same name.
 
     Raises:
         UsageError: there is no such program.
@@ -409,18 +411,18 @@ def find_program(
         file = (folder or Path.cwd()) / name
         if file.is_file():
             return str(file)
-        raise UsageError(f"{name!r} cannot be run: there is no such file", "correct the command")
+        raise UsageError(f"{name!r} cannot be run: the file does not exist", "correct the command")
     path = environment.get("PATH", os.defpath)
     folders = [entry for entry in path.split(os.pathsep) if Path(entry).is_absolute()]
     program = shutil.which(name, path=os.pathsep.join(folders)) if name and folders else None
     if program is None or not Path(program).is_absolute():
-        message = f"{name!r} cannot be run: there is no such program"
+        message = f"{name!r} cannot be run: it is not installed"
         raise UsageError(message, "install it, or correct the command")
     return program
 
 
 def find_first(names: Sequence[str], environment: Mapping[str, str]) -> str | None:
-    """Return the path of the first of several programs that exists, or None."""
+    """Return the path of the first program that exists, or None."""
     for name in names:
         with contextlib.suppress(UsageError):
             return find_program(name, None, environment)
@@ -432,7 +434,7 @@ def _signals_deferred() -> Iterator[None]:
     """Defer signals while a process is started, until it is registered and can be killed."""
     received: list[int] = []
     before: dict[int, Any] = {}
-    with contextlib.suppress(ValueError):  # not the main thread, the only one that gets signals
+    with contextlib.suppress(ValueError):  # Only the main thread receives signals.
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name)
             before[number] = signal.signal(number, lambda sent, _: received.append(sent))

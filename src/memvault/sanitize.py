@@ -1,8 +1,8 @@
-"""Escape and shorten texts from a vault, so that they cannot deceive a reader or a terminal.
+"""Escape and shorten untrusted texts, so that they cannot deceive a reader or a terminal.
 
-A vault is untrusted. Everything in it that is shown to a person, or written as JSON, is escaped
-here first: characters that control a terminal, change the text direction, end a line or are
-invisible are replaced by visible ones. Letters of every script, emoji and their joiners are kept.
+Everything from a vault that is shown to a person, or written as JSON, is escaped here first:
+characters that control a terminal, change the text direction, end a line or are invisible are
+replaced by visible ones. Letters of every script, emoji and their joiners are kept.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ _SIGNS_BUT_LINES = {code: sign for code, sign in _SIGNS.items() if code != ord("
 
 
 def escape_line(value: str) -> str:
-    """Return a text as one line for people, with ␛ for ESC and ␊ for a line end."""
+    """Return a text as one line for people, with ␛ for ESC and ␊ for a line break."""
     return escaped(value).translate(_SIGNS)
 
 
 def escape_text(value: str) -> str:
-    """Return a text for people, keeping its lines."""
+    """Return a text for people, keeping its line breaks."""
     return escaped(value).translate(_SIGNS_BUT_LINES)
 
 
 def quote_argument(value: str) -> str:
-    """Return an untrusted text as one word of a command that a user may type."""
+    """Return an untrusted text quoted as one word of a shell command."""
     import shlex
 
     return shlex.quote(value) if value.isprintable() else "NAME"
 
 
 def safe_json(value: Any) -> str:
-    """Return a value as JSON that is safe to print and parses to exactly the value."""
+    """Return a value as JSON that is safe to print and parses to the same value."""
     return escaped(json.dumps(value, ensure_ascii=False))
 
 
 def as_json_lines(value: Mapping[str, Any]) -> str:
     """Return an object as JSON with one line for each key, and for each entry of a list.
 
-    It is a fifth shorter than with a line for each value, and easier to search by lines.
+    It is a fifth shorter than with a line for each value, and easier to search.
     """
     rows = []
     for key, entry in value.items():
@@ -60,12 +60,14 @@ def as_json_lines(value: Mapping[str, Any]) -> str:
 
 
 def escaped(value: str) -> str:
-    """Return a text with unsafe characters as JSON escapes, which keep their meaning in JSON."""
+    """Return JSON with unsafe characters as JSON escapes, which do not change its meaning."""
+    if value.isascii() and "\x7f" not in value:  # as most texts
+        return value
     return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], value)
 
 
 def shorten(value: str, length: int) -> str:
-    """Return a text cut to a number of characters, with an ellipsis if something was cut."""
+    """Return a text shortened to a number of characters, with an ellipsis if it was shortened."""
     return value if len(value) <= length else f"{value[:length]}…"
 
 

@@ -84,7 +84,7 @@ class SerialExecutor:
                 if self._runner is not threading.current_thread():
                     return
                 if not self._queue:
-                    self._runner = None
+                    self._runner, self._on_wait = None, do_nothing
                     return
                 future, work, self._on_wait = self._queue.popleft()
             if future.set_running_or_notify_cancel():

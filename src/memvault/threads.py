@@ -1,11 +1,11 @@
-"""How many threads the libraries of this process use."""
+"""Limit the threads of the libraries in this process."""
 
 from __future__ import annotations
 
 import os
 
 BLAS_THREADS = "OPENBLAS_NUM_THREADS"
-"""The variable from which numpy's BLAS takes its number of threads when it is loaded."""
+"""The environment variable with the number of BLAS threads, which numpy reads when imported."""
 
 blas_has_one = os.environ.get(BLAS_THREADS) == "1"
-"""Whether numpy's BLAS uses one thread, as the command line tells it to."""
+"""Whether numpy's BLAS uses one thread, which the command line sets."""

@@ -25,26 +25,39 @@ if TYPE_CHECKING:
 
 
 _NO_KINGFISHER = (
-    "memvault.toml selects kingfisher, which is not installed, so secrets are detected by the "
-    f"built-in forms only: {INSTALL} '.[secrets]'"
+    "memvault.toml selects kingfisher, which is not installed, so only the built-in formats of "
+    f"secrets are detected: {INSTALL} '.[secrets]'"
 )
 
 
 IN_BYTES = "indexing"
-"""The step whose progress is in bytes, as ``index.local.backend.Progress`` describes."""
+"""The step whose progress is in bytes (see ``index.local.backend.Progress``)."""
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Ignore the progress."""
+    """Ignore progress reports."""
+
+
+reuse: Callable[[Path], Workspace] | None = None
+"""Returns a vault that stays open, in the resident process; None if each command opens its own."""
+
+
+def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:
+    """Open the vault in a folder, or reuse it in the resident process."""
+    if reuse is None:
+        return Workspace(root, progress)
+    workspace = reuse(root)
+    workspace.progress = progress
+    return workspace
 
 
 class Workspace:
     """One open vault, used by one call at a time (``lock``).
 
-    ``progress`` is called during slow work, in the thread that does it. ``condition`` is the lock
-    as a condition: waiting on it lets other calls run. ``executor`` runs calls in order; any thread
-    that holds the lock may run one too. If the vault is ``long_lived``, it watches the folder, so
-    that only its first call scans it.
+    ``progress`` is called during slow work, in the working thread. ``condition`` is the lock as a
+    condition: waiting on it lets other calls run. ``executor`` runs calls in order; any thread that
+    holds the lock can also run one. A ``long_lived`` workspace watches the folder, so only its
+    first call scans it. ``release`` leaves one that ``is_cached`` open.
     """
 
     def __init__(
@@ -52,10 +65,11 @@ class Workspace:
         root: Path,
         progress: Callable[[str, int, int], None] = silent,
         long_lived: bool = False,
+        is_cached: bool = False,
     ) -> None:
         self.root = root
         self.long_lived = long_lived
-        self.is_cached = False
+        self.is_cached = is_cached
         self.lock = threading.RLock()
         self.condition = threading.Condition(self.lock)
         self.progress = progress
@@ -82,7 +96,7 @@ class Workspace:
         return settings
 
     def refresh_settings(self) -> None:
-        """Reload the settings and parts if a file that they come from has changed."""
+        """Reload the settings and dependent parts if one of their source files has changed."""
         if "settings" in self.__dict__:
             state = self._current_settings_state()
             if state[0] is None:
@@ -106,7 +120,7 @@ class Workspace:
 
     @cached_property
     def _git_paths(self) -> list[str]:
-        """The paths at which a repository of the vault may begin."""
+        """The paths at which a repository of the vault may be."""
         root = Path(os.path.realpath(self.root))
         return [str(folder / ".git") for folder in (root, *root.parents)]
 
@@ -119,12 +133,12 @@ class Workspace:
 
     @property
     def reader(self) -> MemoryReader:
-        """The reader of local or remote memories; errors as for ``access.open_remote``."""
+        """The reader of local or remote memories; raises like ``access.open_remote``."""
         return self._remote.reader if self.settings.index.sent else self.store
 
     @property
     def search_index(self) -> SearchIndex[Any]:
-        """The index of local or remote memories; errors as for ``access.open_remote``."""
+        """The index of local or remote memories; raises like ``access.open_remote``."""
         return self._remote if self.settings.index.sent else self.index
 
     @cached_property
@@ -136,8 +150,8 @@ class Workspace:
 
     @cached_property
     def index(self) -> Index:
-        """The derived index of the vault's folder, in a folder of the user."""
-        from memvault.index.factory import open_index
+        """The index of the vault's folder, stored in a folder of the user."""
+        from memvault.index import open_index
         from memvault.index.folder import prepare_folder
 
         index = open_index(self.store, prepare_folder(self.root), self._report)
@@ -146,7 +160,7 @@ class Workspace:
         return index
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return how well each text fits a query by the vault's cross-encoder, in 0..1.
+        """Return how well each text matches a query according to the cross-encoder, from 0 to 1.
 
         Raises:
             EmbedderError: there is no cross-encoder on this machine.
@@ -163,7 +177,7 @@ class Workspace:
         self.progress(what, done, total)
 
     def finish_indexing(self) -> None:
-        """Index what a call left out to answer early."""
+        """Index the changes that a call left out to answer early."""
         from memvault.index.protocol import FINISHING
 
         index = self.__dict__.get("index")
@@ -171,7 +185,7 @@ class Workspace:
             index.refresh(True, FINISHING)
 
     def open_other(self, root: Path) -> Workspace:
-        """Return another vault, open as long as this one; this one for its own folder."""
+        """Return another vault, open for as long as this one; this one for its own folder."""
         if root == self.root:
             return self
         if root not in self._other_vaults:
@@ -181,13 +195,13 @@ class Workspace:
         return self._other_vaults[root]
 
     def reload(self) -> None:
-        """Close and drop the settings and parts, because ``memvault.toml`` has changed."""
+        """Close and drop the settings and parts after ``memvault.toml`` has changed."""
         self.close()
         for name in ("settings", "store", "index", "_remote", "_dates"):
             self.__dict__.pop(name, None)
 
     def notify_waiters(self) -> None:
-        """Wake all waiting tools, so that they check whether their caller has cancelled."""
+        """Wake all waiting tools, so that they check whether their caller has canceled."""
         with self.condition:
             self.condition.notify_all()
 
@@ -204,4 +218,4 @@ class Workspace:
         for other in self._other_vaults.values():
             other.close()
         self._other_vaults.clear()
-        self.__dict__.pop("_reranker", None)  # releases the model
+        self.__dict__.pop("_reranker", None)  # Releases the model's memory.

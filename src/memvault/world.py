@@ -1,4 +1,4 @@
-"""The example world, stored in editable files: ``places/*.md`` and ``agents/NAME.md``."""
+"""Simulate the example world, stored in editable files ``places/*.md`` and ``agents/NAME.md``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from memvault.vault.header_files import read_header_files
 from memvault.vault.paths import require_plain_folders
 
 STEP = 0.01
-"""The stamina that moving by one cell costs."""
+"""The stamina used to move by one cell."""
 REACH = 5.0
-"""Cells within which an agent can be spoken to, and the default radius of a place."""
+"""The distance in cells at which an agent can be spoken to, and the default radius of a place."""
 _DECIMALS = 9
-"""The decimals that numbers are rounded to, so that a hundred steps of 0.01 make one."""
+"""Number of decimals to round to, so that a hundred steps of 0.01 add up to one."""
 
 
 class WorldPlace(NamedTuple):
@@ -54,13 +54,13 @@ class Character(NamedTuple):
 
 
 def rounded(value: float) -> float:
-    """Return a number without rounding errors of arithmetic; an integer if it is whole."""
+    """Return a number without floating-point errors; an integer if it is whole."""
     short = round(value, _DECIMALS)
     return int(short) if float(short).is_integer() else short
 
 
 def parse_character(name: str, header: Mapping[str, Any]) -> Character:
-    """Read an agent from a header; missing and invalid values get their defaults."""
+    """Parse an agent from a header; missing and invalid values get their defaults."""
     inventory = header.get("inventory")
     carried = inventory.items() if isinstance(inventory, Mapping) else ()
     return Character(
@@ -74,7 +74,7 @@ def parse_character(name: str, header: Mapping[str, Any]) -> Character:
 
 
 def parse_place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace | None:
-    """Read a place from a header; None if it has no x and y."""
+    """Parse a place from a header; None if it has no x and y."""
     x, y = (_number(header.get(key), None) for key in ("x", "y"))
     if x is None or y is None:
         return None
@@ -104,7 +104,7 @@ def _number(value: Any, default: Any) -> Any:
 
 
 def walk(me: Character, x: float, y: float) -> tuple[Character, float]:
-    """Return an agent after moving in a straight line, and the stamina used.
+    """Return an agent moved in a straight line, and the stamina used.
 
     Raises:
         Refused: it has too little stamina.
@@ -121,9 +121,9 @@ def walk(me: Character, x: float, y: float) -> tuple[Character, float]:
 
 
 def visible_places(places: Iterable[WorldPlace], me: Character, radius: float) -> list[WorldPlace]:
-    """Return the places that reach into a radius, those that contain the agent first.
+    """Return the places that reach into a radius, the ones that contain the agent first.
 
-    Within both groups the nearest come first.
+    Both groups are ordered by distance.
     """
     distances = ((me.distance(place), place) for place in places)
     reachable = [
@@ -139,7 +139,7 @@ _AGENTS = "agents"
 
 
 class Observation(NamedTuple):
-    """The places and other agents that an agent sees, nearest first, agents with distances."""
+    """The places and other agents that an agent sees, by distance."""
 
     me: Character
     places: list[WorldPlace]
@@ -156,7 +156,7 @@ class GatherResult(NamedTuple):
 
 
 class World:
-    """The world as seen by one agent; brains of the same agent share one character.
+    """The world as seen by one agent; all brains of an agent share one character.
 
     ``warn`` is called for each file that is skipped.
     """
@@ -198,7 +198,7 @@ class World:
             data, me = self._read_self()
             place, name = self._find_source(me, resource, amount)
             carried = rounded(me.inventory.get(name, 0) + amount)
-            # Computed first, so that no resource taken from a place is lost.
+            # Computed first, so no resource taken from a place is lost.
             fresh = document.edit_entry(data or self._initial_file(), "inventory", name, carried)
             rest = self._take_from(place.path, name, amount)
             try:
@@ -217,14 +217,14 @@ class World:
         """
         to = address(name)
         if to.agent == self._address.agent:
-            raise Refused(f"{name} is the calling agent", "name another agent")
+            raise Refused(f"{name} is the calling agent", "choose another agent")
         _, me = self._read_self()
         try:
             path = f"{_AGENTS}/{to.agent}.md"
             header = _header_of(path, self._store.read_bytes(path)[0])
         except NotFound as error:
             raise NotFound(
-                f"{to.agent} is not in this world", "an agent enters it by `memvault world move`"
+                f"{to.agent} is not in this world", "the agent enters it with `memvault world move`"
             ) from error
         distance = me.distance(parse_character(to.agent, header))
         if distance > REACH:
@@ -251,7 +251,7 @@ class World:
             )
         raise Refused(
             f"There is no {resource!r} at the position of {self._address.agent}",
-            "`memvault world observe` lists places nearby, `memvault world move` goes there",
+            "find a place with `memvault world observe` and go there with `memvault world move`",
         )
 
     def _take_from(self, path: str, name: str, amount: int) -> float | None:
@@ -284,7 +284,7 @@ class World:
             data, _ = self._store.read_bytes(self._path)
         except NotFound as error:
             if os.path.lexists(self._store.root / self._path):
-                raise Refused(f"{self._path} is not a plain file", "remove it") from error
+                raise Refused(f"{self._path} is not a regular file", "remove it") from error
             return None, parse_character(self._address.agent, {})
         return data, parse_character(self._address.agent, _header_of(self._path, data))
 

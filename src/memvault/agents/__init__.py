@@ -1,1 +1,1 @@
-"""The state of agents: addresses, values, goals, plans, messages, active memory, prompts."""
+"""Manage the state of agents: addresses, values, goals, plans, messages, active memory, prompts."""

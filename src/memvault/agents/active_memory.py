@@ -1,11 +1,11 @@
-"""Active memory: the few memories that an agent keeps in its context, within a token budget.
+"""Keep the few memories that an agent has in its context, within a token budget.
 
 The set is a list of excerpts in the agent's private folder, least recently used first. Texts stay
 in the vault's files: an excerpt records which part of which memory is loaded and its number of
 tokens at the last refresh. Excerpts are refreshed whenever the set is changed or listed.
 
-All operations of an agent wait for its lock. Indexing to find a file that moved may take long, so
-it is done before the lock is acquired.
+All operations of an agent wait for its lock. Indexing to find a moved file can take long, so it is
+done before the lock is acquired.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_LENGTH = 20_000
 class ActiveExcerpt(NamedTuple):
     """A part of a memory in active memory.
 
-    ``wanted`` is the requested length, 0 for all; ``total`` is the length of the whole memory.
+    ``wanted`` is the requested length (0 for all); ``total`` is the length of the whole memory.
     """
 
     mem_id: str
@@ -48,16 +48,16 @@ class ActiveExcerpt(NamedTuple):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Always empty: the set stores titles only."""
+        """Always empty, since the set stores only titles."""
         return ()
 
 
 class ActiveSet(NamedTuple):
     """The current set, least recently used first, and the excerpts that a refresh removed.
 
-    ``missing`` are excerpts whose memory is no longer in the vault. ``duplicate_ids`` are the paths
-    of all files with the memId of a loaded memory, if its file was moved and several have that
-    memId; its excerpt is unchanged.
+    ``missing`` are excerpts whose memory is no longer in the vault. ``duplicate_ids`` maps the
+    memId of a loaded memory whose file was moved to all files with that memId, if there are
+    several; its excerpt is unchanged.
     """
 
     pieces: list[ActiveExcerpt]
@@ -66,13 +66,13 @@ class ActiveSet(NamedTuple):
     duplicate_ids: Mapping[str, list[str]] = {}
 
     def notes(self) -> list[str]:
-        """Return warnings about memories that are missing, or in the vault more than once."""
+        """Return warnings about memories that are missing, or that several files have the id of."""
         return [
             f"{piece.mem_id} is no longer in the vault and was removed from active memory"
             for piece in self.missing
         ] + [
-            f"{len(paths)} files have the memory id {mem_id}; "
-            f"active memory skips it until only one does: {', '.join(paths)}"
+            f"{len(paths)} files have the memory id {mem_id}; active memory skips it until only "
+            f"one has it: {', '.join(paths)}"
             for mem_id, paths in self.duplicate_ids.items()
         ]
 
@@ -106,7 +106,7 @@ class ActiveMemory:
     def load(
         self, memory: Memory, offset: int = 0, wanted: int = 0
     ) -> tuple[ActiveExcerpt, str, ActiveSet]:
-        """Load a part of a memory, replacing its earlier part, and evict others if needed.
+        """Load a part of a memory, replacing its loaded part, and evict others if needed.
 
         Returns the excerpt, its text, and the resulting set.
 
@@ -184,7 +184,7 @@ class ActiveMemory:
                 duplicates[piece.mem_id] = sorted(entry["filePath"] for entry in error.candidates())
                 fresh.append(piece)
                 continue
-            except StorageError:  # it exists, but cannot be read now
+            except StorageError:  # It exists but is currently unreadable.
                 fresh.append(piece)
                 continue
             if memory is None:
@@ -201,7 +201,7 @@ class ActiveMemory:
         return ActiveSet(fresh[evicted_count:], fresh[:evicted_count], missing, duplicates)
 
     def cut(self, memory: Memory, offset: int, wanted: int) -> tuple[ActiveExcerpt, str]:
-        """Make an excerpt as long as requested, and as the maximum and the budget allow.
+        """Return an excerpt of a memory, as long as the request, the maximum and the budget allow.
 
         Raises:
             UsageError: the memory ends before ``offset``.
@@ -210,7 +210,7 @@ class ActiveMemory:
         if offset and offset >= len(content):
             raise UsageError(
                 f"{memory.mem_id} ends before offset {offset}: it has {len(content)} characters",
-                "give a smaller offset",
+                "use a smaller offset",
             )
         text = content[offset : offset + min(wanted or MAX_LENGTH, MAX_LENGTH)]
         text = text[: tokenizer.prefix_within(text, self._budget)]
@@ -230,9 +230,9 @@ class ActiveMemory:
     def _resolve(self, pieces: list[ActiveExcerpt], name: str) -> ActiveExcerpt:
         """Return the excerpt of the memory that a name refers to in the whole vault.
 
-        If the name matches several memories, it refers to the one in the set. If the vault has no
-        match, the name is compared with the titles and paths in the set as of the last refresh, and
-        with prefixes of their memIds.
+        If the name matches several memories, the one in the set is chosen. If the vault has no
+        match, the name is compared with titles and paths from the last refresh, and with prefixes
+        of memIds.
         """
         mem_id = resolve.normalize(name)
         by_name = resolve.match_name(mem_id, pieces)

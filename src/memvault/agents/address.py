@@ -1,4 +1,4 @@
-"""Addresses of agents and their brains, their folders and their locks."""
+"""Addresses of agents and their brains, with their folders and locks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memvault.vault.naming import is_reserved
 from memvault.vault.private_folder import private_folder
 
 USER = "user"
-"""The participant that is a human."""
+"""The name of the human participant."""
 PRIMARY = "primary"
 """The name of an agent's main brain."""
 _MAX_NAME = 60
@@ -32,25 +32,25 @@ class Address(NamedTuple):
         return f"{self.agent}/{self.brain}" if self.brain else self.agent
 
     def folder(self, root: Path) -> Path:
-        """Return the folder of its files in the vault, which are synced by git."""
+        """Return the folder of its files that are synced by git."""
         base = root / "agents" / self.agent
         return base / "brains" / self.brain if self.brain else base
 
     def private(self, root: Path) -> Path:
-        """Return the folder of its files that belong to this machine only."""
+        """Return the folder of its files that stay on this machine."""
         return self.folder(root / ".memvault")
 
     def of_brain(self, name: str) -> Address:
         """Return the address of a brain of the same agent; ``primary`` is the main one.
 
         Raises:
-            UsageError: the name is invalid, or is that of another agent's brain.
+            UsageError: the name is invalid, or belongs to another agent's brain.
         """
         target = address(name if "/" in name else f"{self.agent}/{name}")
         if target.agent != self.agent:
             raise UsageError(
                 f"{name!r} is a brain of another agent",
-                "send to another agent with `memvault talk agent`",
+                "use `memvault talk agent` to send to another agent",
             )
         return target
 
@@ -92,7 +92,7 @@ def agent_names(root: Path) -> list[str]:
 
 
 def _check_name(name: str, kind: str) -> str:
-    """Return a name after checking that it can be a folder's on every system."""
+    """Return a name after checking that every system allows it as a folder name."""
     normalized = normalize("NFC", name.strip())
     size = len(normalized.encode("utf-8", "surrogatepass"))
     fits = normalized and size <= _MAX_NAME and normalized[0].isalnum()
@@ -127,7 +127,7 @@ def agent_lock(root: Path, owner: Address, timeout: float = 30.0) -> FileLock:
 
 
 def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
-    """Yield the locks of all writers of the given files, in the order to acquire them.
+    """Yield the locks for writing the given files, in the order to acquire them.
 
     The agents' locks come first, the vault's last.
     """
@@ -137,7 +137,7 @@ def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
         if len(parts) > 1 and parts[0] == "agents":
             agent = parts[1].removesuffix(".md") if len(parts) == 2 else parts[1]
             brain = f"/{parts[3]}" if len(parts) > 4 and parts[2] == "brains" else ""
-            with contextlib.suppress(UsageError):  # not a valid name of an agent
+            with contextlib.suppress(UsageError):  # not a valid agent name
                 owners.add(address(f"{agent}{brain}"))
     for owner in sorted(owners):
         yield agent_lock(root, owner)

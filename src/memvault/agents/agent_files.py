@@ -1,4 +1,4 @@
-"""Files of an agent: values, goals, plans and skill requests, one markdown file for each.
+"""Read and write an agent's values, goals, plans and skill requests, one file each.
 
 ``AgentFileStore`` reads and writes the files in a folder of an agent, such as
 ``agents/<agent>/goals/<id>.md``.
@@ -33,7 +33,7 @@ _MAX_STEM = 80
 
 
 def normalize_name(text: str) -> str:
-    """Return a key, id or name in the normal form used for lookups."""
+    """Return a key, id or name in the form used for lookups."""
     return normalize("NFC", document.plain_text(text)).strip()
 
 
@@ -55,8 +55,8 @@ def one_line(text: str, label: str) -> str:
 class AgentFile(NamedTuple):
     """One file of an agent: its name, its header as JSON values, its text and its etag.
 
-    ``modified`` is the modification time of the file; a time in the header would cause conflicts
-    between two machines that set the same value.
+    ``modified`` is the file's modification time; a time in the header would cause conflicts between
+    two machines that set the same value.
     """
 
     name: str
@@ -70,7 +70,7 @@ class AgentFile(NamedTuple):
 class AgentFiles(NamedTuple):
     """Entries sorted by name, and notes about skipped files.
 
-    ``copies`` are files with the name of another entry.
+    ``copies`` are files with the same name as another entry.
     """
 
     entries: dict[str, AgentFile]
@@ -79,7 +79,7 @@ class AgentFiles(NamedTuple):
 
 
 class AgentFileUpdate(NamedTuple):
-    """An entry to write; ``stem`` is the source of a new file's name, if not the entry's name."""
+    """An entry to write; ``stem`` is used for a new file's name instead of the entry's name."""
 
     name: str
     old: AgentFile | None
@@ -89,9 +89,9 @@ class AgentFileUpdate(NamedTuple):
 
 
 class AgentFileStore:
-    """The files in one folder of an agent; ``key`` is the header key of their names.
+    """Reads and writes the files in a folder of an agent; ``key`` is the header key of their names.
 
-    To change them depending on the result of ``read``, hold ``lock``.
+    Hold ``lock`` while you change files based on the result of ``read``.
     """
 
     def __init__(self, store: MemoryStore, owner: Address, folder: str, key: str) -> None:
@@ -105,7 +105,7 @@ class AgentFileStore:
         return agent_lock(self._store.root, self._owner)
 
     def read(self) -> AgentFiles:
-        """Return every entry.
+        """Return all entries.
 
         A file that is broken, binary or unreadable is skipped; of two files with the same name, the
         first by path is used.
@@ -134,14 +134,14 @@ class AgentFileStore:
         return AgentFiles(dict(sorted(entries.items())), notes, copies)
 
     def put(self, updates: Iterable[AgentFileUpdate]) -> list[str]:
-        """Write entries one by one, replacing their ``old`` ones, and return their paths.
+        """Write entries one by one, replacing their ``old`` entries, and return their paths.
 
-        In an old file, header keys that are not given stay; None removes a key.
+        Other header keys of an old file stay; None removes a key.
 
         Raises:
-            StorageError: a file cannot be written; those before it are.
+            StorageError: a file cannot be written; the previous ones have been written.
             Refused: the folder is not inside the vault, or an entry is too large or has a secret;
-                nothing is written.
+            nothing is written.
         """
         paths: list[str] = []
         entries = list(updates)
@@ -157,7 +157,7 @@ class AgentFileStore:
         return paths
 
     def update_header(self, entry: AgentFile, header: Mapping[str, Any]) -> None:
-        """Change header keys of an entry for the program's own purposes, and nothing else.
+        """Change header keys of an entry for internal bookkeeping.
 
         Raises:
             Conflict: the file has changed since it was read.
@@ -175,7 +175,7 @@ class AgentFileStore:
         raise Conflict.changed(entry.path)
 
     def delete(self, names: Iterable[str]) -> list[str]:
-        """Delete entries and their copies, keeping revisions, under the agent's lock.
+        """Delete entries and their copies under the agent's lock, keeping revisions.
 
         Returns the names that were missing.
         """
@@ -183,7 +183,7 @@ class AgentFileStore:
             return self.delete_locked(names)
 
     def delete_locked(self, names: Iterable[str]) -> list[str]:
-        """Delete entries as ``delete`` does; the caller holds the agent's lock."""
+        """Delete entries like ``delete``; the caller holds the agent's lock."""
         current = self.read()
         files: dict[str, list[str]] = defaultdict(list)
         for entry in (*current.entries.values(), *current.copies):
@@ -206,7 +206,7 @@ class AgentFileStore:
             changes = {
                 key: value for key, value in new.header.items() if now.header.get(key) != value
             }
-            if now.header.get(self._key) in (None, ""):  # from now on its name is in its header
+            if now.header.get(self._key) in (None, ""):  # From now on, its name is in its header.
                 changes = {self._key: now.name, **changes}
             text = document.plain_text(new.text)
             fresh = _edit_or_rewrite(file, changes, None if text == now.text else text)
@@ -243,7 +243,7 @@ class AgentFileStore:
         header = file.document.header or {}
         body = file.document.parts.body.replace("\r\n", "\n").replace("\r", "\n")
         if file.document.header is not None:
-            body = body.removeprefix("\n")  # the blank line after every header
+            body = body.removeprefix("\n")  # The blank line after every header.
         named = header.get(self._key)
         if named in (None, ""):
             named = replace_surrogates(Path(file.path).stem)
@@ -258,11 +258,11 @@ class AgentFileStore:
 
 
 def _edit_or_rewrite(file: HeaderFile, changes: Mapping[str, Any], text: str | None) -> bytes:
-    """Return a file's bytes with changes; a file that cannot be patched is rewritten."""
+    """Return a file's bytes with changes, rewriting a file that cannot be patched."""
     parts = file.document.parts
     body = parts.body
     if text is not None:
-        # A header that is added brings its own blank line.
+        # An added header brings its own blank line.
         body = f"{text}\n" if not parts.before and changes else f"\n{text}\n"
         body = body.replace("\n", parts.newline)
     try:

@@ -1,7 +1,7 @@
 """Search an agent's own values, goals, plans, spaces and inbox by terms.
 
-These are not in the index: they are few, and other agents must not see them. Their files are read
-and compared with the query, whose text is analyzed to terms as for memories.
+These are not in the index, because they are few and other agents must not see them. Their files are
+read and compared with the query, which is analyzed like a query for memories.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from memvault.store.memory_store import MemoryStore
 
 _FOLDERS = {"key-value": ("memories", "key"), "goal": ("goals", "id"), "plan": ("plans", "id")}
 _TEXTS = ("message", "content", "instruction")
-"""Keys of an event's data, of which one contains its text."""
+"""Keys of an event's data that can contain its text."""
 _MIN_SHARE = 0.5
-"""Minimum share of a query's terms that an item has to contain."""
+"""Minimum share of a query's terms that an item must contain."""
 _MAX_MESSAGES = 1_000
-"""Maximum number of messages searched in a space, the newest."""
+"""Maximum number of messages to search in a space, starting with the newest."""
 
 
 class AgentItem(NamedTuple):
@@ -42,7 +42,7 @@ class AgentItem(NamedTuple):
 
 
 class AgentHit(NamedTuple):
-    """An item that matches a query; ``score`` is the share of the query's terms that it has."""
+    """An item that matches a query; ``score`` is the share of the query's terms in it."""
 
     own: AgentItem
     score: float
@@ -58,7 +58,7 @@ def search_agent(
 ) -> tuple[list[AgentHit], list[str]]:
     """Return the items with at least half of a query's terms, and notes about unreadable items.
 
-    The hits are sorted by score, then newest first. ``include`` are ``KINDS``.
+    The hits are sorted by score, then newest first. ``include`` lists ``KINDS`` to search.
     """
     query = parse(text, query_analyzer(tuple(languages)))
     items: list[AgentItem] = []
@@ -78,7 +78,7 @@ def search_agent(
 
 
 def _share(query: Query, item: AgentItem, languages: Sequence[str]) -> float:
-    """Return the share of a query's terms in an item, 0 if it is too small."""
+    """Return the share of a query's terms in an item, or 0 if it is below the minimum."""
     text = f"{item.name}\n{item.text}"
     if not query.has_phrases(text):
         return 0.0
@@ -151,6 +151,6 @@ def parse_include(include: Iterable[str]) -> list[str]:
     for name in kinds:
         if name not in _SOURCES:
             raise UsageError(
-                f"{name[:40]!r} cannot be included", f"include {' or '.join(_SOURCES)}, or both"
+                f"{name[:40]!r} cannot be included", f"use {' or '.join(_SOURCES)}, or both"
             )
     return kinds

@@ -1,4 +1,4 @@
-"""Gather the notes for an agent's prompt: values, goals, events and matching memories."""
+"""Collect the notes for an agent's prompt: values, goals, events and matching memories."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 from memvault.agents.prompt_block import PromptEntry, PromptSection
 
 RECALLED = "RECALLED"
-"""The title of the section of memories that fit the task."""
+"""The title of the section of memories that match the task."""
 _MAX_RECALLED = 10
 _MAX_TOPICS = 8
-"""Maximum number of lines of a task that are recalled one by one; a longer text is one query."""
+"""Maximum number of task lines to recall one by one; a longer task is a single query."""
 _MAX_SECONDS = 2.5
-"""Seconds after which recall stops: agent programs wait at most 5 seconds for a hook."""
+"""Time limit of recall in seconds; agent programs wait at most 5 seconds for a hook."""
 _Read = TypeVar("_Read")
 
 
 class PromptContext(NamedTuple):
-    """The sections of the block, the memories in the last one, and notes."""
+    """The sections of the prompt block, the memories in the last one, and notes."""
 
     sections: list[PromptSection]
     recalled: list[RecallResult]
@@ -47,9 +47,9 @@ def gather(
     engine: Callable[[], RecallEngine],
     task: str,
 ) -> PromptContext:
-    """Gather the sections, most important first; unreadable sections are omitted with a note.
+    """Collect the sections, most important first; unreadable ones are left out with a note.
 
-    Each line of a short task is a separate query, since a memory matches one topic. Due plans are
+    Each line of a short task is a separate query, since a memory covers one topic. Due plans are
     delivered as events to the ``inbox``, from which nothing is removed.
     """
     notes: list[str] = []
@@ -81,7 +81,7 @@ def gather(
     recalled = [entry for entry in results if entry.is_relevant]
     if len(results) > len(recalled):
         omitted = len(results) - len(recalled)
-        notes.append(f"unlikely matches omitted: {omitted}; `memvault recall` shows them")
+        notes.append(f"unlikely matches omitted: {omitted}; run `memvault recall` to see them")
     return PromptContext(
         [
             PromptSection(
@@ -111,7 +111,7 @@ def gather(
 
 
 def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list[str]]:
-    """Return the memories that fit a task, best first, and the notes of the search."""
+    """Return the memories that match a task, best first, and the notes of the search."""
     from memvault.recall.answer import RecallRequest
 
     topics = list(filter(None, map(str.strip, task.splitlines())))
@@ -122,7 +122,9 @@ def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list
     started = time.monotonic()
     for number, topic in enumerate(topics):
         if number and time.monotonic() - started > _MAX_SECONDS:
-            notes.append(f"lines of the task not recalled for lack of time: {len(topics) - number}")
+            notes.append(
+                f"recall timed out; lines of the task not recalled: {len(topics) - number}"
+            )
             break
         answer = engine.search(
             RecallRequest(topic, limit=_MAX_RECALLED, only_current=True, patience=BEST_EFFORT)
@@ -147,9 +149,9 @@ def _event_entry(event: Event, detector: SecretDetector) -> PromptEntry:
 
 
 def _memory_entry(result: RecallResult, detector: SecretDetector) -> PromptEntry:
-    """Make an entry of a search result: its title, snippet, memId, and any newer memory.
+    """Return an entry for a search result: its title, snippet, memId, and any newer memory.
 
-    The title is left out if the snippet starts with it. Since the entry is shown unrequested, its
+    The title is left out if the snippet starts with it. Since nobody asked for the entry, its
     secrets are masked unless the memory allows them.
     """
     title, snippet = result.memory.title, result.snippet

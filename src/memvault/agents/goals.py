@@ -1,4 +1,4 @@
-"""Goals of an agent."""
+"""Read and write the goals of an agent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STATUS_WORD = lazy_pattern(r"\w[\w-]{0,39}")
 
 
 class Goal(NamedTuple):
-    """A goal; without a status it is active, or keeps the status that its file has."""
+    """A goal; without a status it is active, or keeps the status in its file."""
 
     id: str
     description: str
@@ -53,7 +53,7 @@ def set_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> in
             if not (before or text):
                 hint = (
                     "; ".join(current.notes)
-                    or f"`memvault goals set {quote_argument(name)} DESCRIPTION`"
+                    or f"run `memvault goals set {quote_argument(name)} DESCRIPTION`"
                 )
                 raise UsageError(f"There is no goal {name!r}; a new goal needs a description", hint)
             old_status = before.header.get("status") if before else None
@@ -73,7 +73,7 @@ def status_word(text: str) -> str:
     if not _STATUS_WORD.fullmatch(word):
         raise UsageError(
             f"{shorten(text, 40)!r} cannot be a status",
-            "use one short word: active, completed, dropped",
+            "use one short word, such as active, completed or dropped",
         )
     return word
 

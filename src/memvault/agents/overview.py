@@ -1,4 +1,4 @@
-"""An overview of a vault's agents and their brains."""
+"""Summarize a vault's agents and their brains."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from memvault.agents.address import PRIMARY, Address, agent_names
 from memvault.errors import UsageError
 
 _ITEM_FOLDERS = ("memories", "goals", "plans", "inbox")
-"""The folders of an agent's files, one file for each item."""
+"""The folders of an agent's files, with one file per item."""
 
 
 class AgentSummary(NamedTuple):
-    """An agent or brain: the number of its items of each kind, and the last change of one."""
+    """An agent or brain: the number of its items of each kind, and when one was last changed."""
 
     address: Address
     counts: dict[str, int]
@@ -25,7 +25,7 @@ class AgentSummary(NamedTuple):
 
 
 def entries(root: Path) -> list[AgentSummary]:
-    """Return every agent of a vault, sorted, each followed by its brains."""
+    """Return all agents of a vault, sorted, each followed by its brains."""
     return [
         _summarize(root, address) for name in agent_names(root) for address in _brains(root, name)
     ]

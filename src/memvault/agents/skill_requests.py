@@ -1,4 +1,4 @@
-"""Requests for skills that have no description yet.
+"""Request skills that have no description yet.
 
 There is one file for each skill and action. A person or an agent answers a request by storing a
 procedure with its skillId.
@@ -17,8 +17,7 @@ def request_skill(
 ) -> tuple[str, str]:
     """Request a skill, and return the request's id and the path of its file.
 
-    The id is the same on every machine, so that asking again for the same action does not create a
-    second file.
+    The id is the same on every machine, so repeating a request does not create a second file.
     """
     action = normalize_name(action)
     suffix = naming.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]

@@ -1,4 +1,4 @@
-"""Values of an agent, stored under keys."""
+"""Read and write the values of an agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memvault.store.memory_store import MemoryStore
 
 
 def all_values(store: MemoryStore, address: Address) -> tuple[list[AgentFile], list[str]]:
-    """Return the values, which are entries named by their keys, and notes about skipped files."""
+    """Return the values, as entries named by their keys, and notes about skipped files."""
     current = values_of(store, address).read()
     return list(current.entries.values()), current.notes
 

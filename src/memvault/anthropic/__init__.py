@@ -1,8 +1,8 @@
-"""Anthropic's memory tool over a vault: files that Claude writes to ``/memories`` are memories.
+"""Anthropic's memory tool for a vault: files that Claude writes to ``/memories`` are memories.
 
-``VaultMemoryTool`` and ``AsyncVaultMemoryTool`` are for the tool runners of the official SDK,
-which the extra ``memvault[anthropic]`` installs. ``memory_tool`` implements the tool's six
-commands; ``adapter`` is the only module that imports the SDK.
+``VaultMemoryTool`` and ``AsyncVaultMemoryTool`` are for the tool runners of the official SDK, which
+the extra ``memvault[anthropic]`` installs. ``memory_tool`` implements the tool's six commands;
+``adapter`` is the only module that imports the SDK.
 """
 
 from __future__ import annotations

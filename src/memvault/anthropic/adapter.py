@@ -1,4 +1,4 @@
-"""The memory tool for the SDK's tool runners, an adapter from its types to ``memory_tool``."""
+"""Adapt the memory tool's SDK types to ``memory_tool``, for the SDK's tool runners."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from memvault.errors import MemvaultError
 
 
 class VaultMemoryTool(BetaAbstractMemoryTool):
-    """Anthropic's memory tool, type ``memory_20250818``, over a vault.
+    """Anthropic's memory tool, type ``memory_20250818``, for a vault.
 
-    ``vault`` is the vault's folder, by default the one that the command line finds.
-    ``/memories`` is ``folder`` in the vault; an empty one is the whole vault.
-    ``agent`` is the author of changes in the log, ``memory_type`` the type of new
-    memories. Each command is one change set, which ``memvault undo`` reverts.
+    ``vault`` is the vault's folder, by default the one that the command line finds. ``/memories``
+    is ``folder`` in the vault; an empty string means the whole vault. ``agent`` is the author of
+    changes in the log, ``memory_type`` the type of new memories. Each command is one change set,
+    which ``memvault undo`` reverts.
 
     Raises:
         memvault.errors.VaultNotFound: there is no vault.
@@ -56,7 +56,7 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
 
 
 class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
-    """``VaultMemoryTool`` for the asynchronous client; it accesses the vault in a thread."""
+    """``VaultMemoryTool`` for the asynchronous client, which accesses the vault in a thread."""
 
     def __init__(
         self,

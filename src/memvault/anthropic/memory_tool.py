@@ -1,7 +1,7 @@
-"""The six commands of Anthropic's memory tool, as its documentation describes them.
+"""The six commands of Anthropic's memory tool, following its documentation.
 
-Arguments and answers follow platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool as
-of November 2026. A file is the text of a memory without its header, which Claude neither sees nor
+Arguments and answers follow platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool as of
+November 2026. A file is the text of a memory without its header, which Claude neither sees nor
 changes.
 """
 
@@ -32,11 +32,11 @@ _EXCLUDED = "node_modules"
 _KNOWN_EXTENSIONS = frozenset(
     ".cfg .css .csv .html .ini .js .json .log .py .sh .sql .toml .tsv .txt .xml .yaml .yml".split()
 )
-"""File extensions that Claude sees without the ``.md`` that the vault appends."""
+"""File extensions to which the vault appends ``.md``, which Claude does not see."""
 
 
 class MemoryFolder:
-    """The folder of the vault that is ``/memories``, and the type of new memories in it."""
+    """The folder of the vault for ``/memories``, and the type of new memories in it."""
 
     def __init__(self, folder: str, memory_type: str) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class MemoryFolder:
         return target
 
     def file(self, call: Call, inside: str) -> Memory | None:
-        """Return the memory at a path, with or without ``.md``, or None if there is none."""
+        """Return the memory at a path, with or without ``.md``, or None."""
         if not inside:
             return None
         for name in dict.fromkeys((self.path(inside), f"{self.path(inside)}.md")):
@@ -67,7 +67,7 @@ class MemoryFolder:
         return None
 
     def below(self, call: Call, inside: str) -> dict[str, int]:
-        """Return the paths in the vault of the memories in a folder, with their sizes in bytes."""
+        """Return the vault paths of the memories in a folder, with their sizes in bytes."""
         top = self.path(inside)
         start = f"{top}/" if top else ""
         sizes = {state.path: state.size for state in call.store.scan().files}
@@ -93,15 +93,15 @@ def relative_path(path: str) -> str:
         if is_excluded or "\\" in part or "%" in part or part != part.strip():
             raise UsageError(f"Error: The path {path} is invalid: {part!r} cannot be a name in it")
         if not part.isprintable():
-            raise UsageError("Error: The path is invalid: it holds characters that cannot be seen")
+            raise UsageError("Error: The path is invalid: it contains invisible characters")
     return "/".join(parts)
 
 
 def check(target: str) -> None:
-    """Check that a path in the vault can be that of a memory.
+    """Check that a path in the vault can be a memory's.
 
     Raises:
-        UsageError: the path cannot be that of a memory.
+        UsageError: it cannot.
     """
     if not paths.is_memory_path(target):
         raise UsageError(f"Error: {target} cannot be a memory: choose another folder")
@@ -126,19 +126,19 @@ def parts(memory: Memory) -> tuple[str, str]:
 def display_text(memory: Memory, detector: SecretDetector) -> str:
     """Return a file's text for a model, with secrets masked unless the memory allows them.
 
-    A secret of several lines cannot be recognized once they are numbered.
+    It must not have line numbers yet, which would hide a secret of several lines.
     """
     return detector.masking(memory.metadata)(parts(memory)[1].replace("\r\n", "\n"))
 
 
 def split_lines(text: str) -> list[str]:
-    """Return a text's lines without their line ends."""
+    """Return a text's lines without their line endings."""
     lines = text.split("\n")
     return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
 
 def whole_lines(text: str) -> list[str]:
-    """Return a text's lines with their line ends; only a line feed ends a line."""
+    """Return a text's lines with their line endings; only a line feed ends a line."""
     lines = text.split("\n")
     return [*(f"{line}\n" for line in lines[:-1]), *filter(None, lines[-1:])]
 
@@ -169,7 +169,7 @@ def line_range(view_range: list[Any] | None, count: int) -> tuple[int, int]:
 
 
 def occurrences(text: str, old: str) -> list[int]:
-    """Return the offsets of every occurrence of ``old``, overlapping ones too."""
+    """Return the offsets of every occurrence of ``old``, including overlapping ones."""
     offsets = []
     offset = text.find(old) if old else -1
     while offset >= 0:
@@ -179,7 +179,7 @@ def occurrences(text: str, old: str) -> list[int]:
 
 
 def with_ends(memory: Memory, text: str) -> str:
-    """Return a text with the line ends that a memory uses."""
+    """Return a text with the line endings of a memory."""
     plain = text.replace("\r\n", "\n")
     return plain if memory.newline == "\n" else plain.replace("\n", memory.newline)
 
@@ -195,10 +195,10 @@ def format_size(count: float) -> str:
 
 
 FOLDER = "memories"
-"""The default for the folder of a vault that is ``/memories``."""
+"""The default folder of a vault for ``/memories``."""
 _MAX_LINES = 999_999
 _MAX_CHARACTERS = 16_000
-"""The maximum number of characters that one view shows, as the tool's documentation states."""
+"""The maximum number of characters in one view, from the tool's documentation."""
 _CONTEXT_LINES = 2
 """The number of lines shown before and after a replaced text."""
 _MAX_DEPTH = 2
@@ -259,7 +259,7 @@ class MemoryFiles:
 
         with invoke.call_json(
             self._workspace, command, arguments, self._caller, find=find
-        ) as outcome:  # no command hands out events
+        ) as outcome:  # No command returns events.
             result = outcome.result
         return "\n\n".join([result["text"], *(f"Note: {note}" for note in _notes(result))])
 
@@ -269,7 +269,7 @@ class MemoryFiles:
 
 
 def _notes(result: Mapping[str, Any]) -> list[str]:
-    """Return the warnings to show to Claude: those about secrets in what it wrote."""
+    """Return the warnings to show to Claude: about secrets in the text that it wrote."""
     return [note for note in result.get("warnings", ()) if "secret" in note]
 
 
@@ -328,7 +328,7 @@ def str_replace(
     call: Call,
     path: Annotated[str, _PATH],
     old_str: Annotated[str, Arg("The text to replace")],
-    new_str: Annotated[str, Arg("The text in its place")] = "",
+    new_str: Annotated[str, Arg("The replacement text")] = "",
 ) -> dict[str, str]:
     """Replace a text that occurs exactly once in the file."""
     file = memory_folder.file(call, relative_path(path))
@@ -363,7 +363,7 @@ def insert(
     memory_folder: MemoryFolder,
     call: Call,
     path: Annotated[str, _PATH],
-    insert_line: Annotated[int, Arg("The line behind which to insert; 0 is the beginning")],
+    insert_line: Annotated[int, Arg("The line after which to insert; 0 is the beginning")],
     insert_text: Annotated[str, Arg("The text")],
 ) -> dict[str, str]:
     """Insert a text after a line."""
@@ -412,7 +412,7 @@ def rename(
 ) -> dict[str, str]:
     """Move a file or a folder to another path, without overwriting anything.
 
-    If one file of a folder cannot be moved, those moved before it are moved back.
+    If one file of a folder cannot be moved, the files moved before it are moved back.
     """
     old, new = relative_path(old_path), relative_path(new_path)
     if not old:

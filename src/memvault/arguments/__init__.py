@@ -1,6 +1,6 @@
-"""From a function's signature to checked arguments.
+"""Derive checked arguments from a function's signature.
 
-``parameters`` reads a signature and its annotations into a list of ``Parameter`` and a JSON schema;
-``binding`` validates the arguments of a call against it, with one list of accepted variations, and
-reads arguments from files, standard input and JSON.
+``parameters`` converts a signature and its annotations to a list of ``Parameter`` and a JSON
+schema; ``binding`` validates the arguments of a call against it, accepting a fixed list of
+variations, and reads arguments from files, standard input and JSON.
 """

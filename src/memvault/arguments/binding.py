@@ -27,23 +27,23 @@ _NUMBER = lazy_pattern(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
 _MARKER = lazy_pattern(r"([-*+]|\d{1,9}[.)])\s")
 """Matches the start of a markdown list item."""
 _MAX_EXACT_INT = 2**53
-"""Integers up to this are exact as a JSON number; a larger one may have been changed."""
+"""The largest integer that every JSON parser represents exactly."""
 FLAGS = {
     **dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True),
     **dict.fromkeys(("false", "f", "no", "n", "off", "0"), False),
 }
 """The words for true and false, in lower case."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Maximum size in bytes of a file or an input that is read for an argument: that of a memory."""
+"""Maximum size in bytes of a file or input for an argument, which is the maximum of a memory."""
 NO_MATCH = object()
-"""The result of a leniency that does not apply to a value."""
+"""Returned by a leniency that does not apply to a value."""
 
 
 class Leniency(NamedTuple):
     """A lenient conversion of a value: descriptions of the input and the result, and the function.
 
     ``convert`` returns the intended value, None for a missing argument, or ``NO_MATCH``; it raises
-    ``UsageError`` for a string that is invalid in its command-line form.
+    ``UsageError`` for an invalid string in command-line form.
     """
 
     accepts: str
@@ -52,10 +52,10 @@ class Leniency(NamedTuple):
 
 
 def coerce(parameter: Parameter, value: Any) -> Any:
-    """Return the intended value for one that the schema does not allow, or ``NO_MATCH``.
+    """Return the intended value if the schema does not allow a value, or ``NO_MATCH``.
 
     Raises:
-        UsageError: a string is invalid in its command-line form.
+        UsageError: a string in command-line form is invalid.
     """
     for entry in LENIENCIES:
         result = entry.convert(parameter, value)
@@ -139,7 +139,7 @@ def _pairs(parameter: Parameter, value: Any) -> Any:
         return NO_MATCH
     entry_keys = {normal_key(str(key)) for key in value}
     names = [{item.key, *map(normal_key, item.arg.json_aliases)} for item in parameter.items]
-    # An object of the list itself?
+    # The value may be one object of the list.
     if entry_keys & {*keys} or all(entry_keys & item_names for item_names in names):
         return NO_MATCH
     return [{"key": key, "value": entry} for key, entry in value.items()]
@@ -198,18 +198,18 @@ LENIENCIES = (
     Leniency("a list of strings for a markdown text", "a markdown list of them", _lines),
     Leniency("one object for a list of objects", "a list of it", _one_object),
 )
-"""All leniencies in the order of use; they apply only to values that the schema does not allow."""
+"""All leniencies in the order of use, for values that the schema does not allow."""
 
 
 _MAX_COMPARED_KEY = 100
-"""Characters of an unknown key that are compared with the known keys."""
+"""Maximum number of characters of an unknown key to compare with the known keys."""
 _MIN_PREFIX = 3
 _MIN_SIMILARITY = 0.7
-"""Below this similarity, listing all keys helps more than a guess."""
+"""Minimum similarity of a suggested key; below it, all keys are listed."""
 _CLIENT_KEYS = frozenset(("action", "chatinput", "randomstring", "sessionid", "tool", "toolcallid"))
 """Normalized keys that clients add to the arguments of every tool."""
 _MAX_IGNORED = 8
-"""Maximum number of ignored keys in a note."""
+"""Maximum number of ignored keys to list in a note."""
 
 
 def bind(
@@ -260,12 +260,12 @@ def by_name(
         if named.get(parameter.name) is None:
             named[parameter.name] = value
         elif value is not None:
-            raise UsageError(f"`{parameter.shell_name}` is given twice", "give it once")
+            raise UsageError(f"`{parameter.shell_name}` is given twice", "pass it only once")
     return named
 
 
 def check(expected: tuple[Parameter, ...], named: Mapping[str, Any], whose: str) -> dict[str, Any]:
-    """Return values by parameter name in their declared types; None is a missing value.
+    """Return values by parameter name in their declared types; None means missing.
 
     Raises:
         UsageError: a value is invalid, a required one is missing, or a name is unknown.
@@ -287,7 +287,7 @@ def check(expected: tuple[Parameter, ...], named: Mapping[str, Any], whose: str)
 def _without_additions(
     expected: tuple[Parameter, ...], arguments: Mapping[str, Any], ignored: list[str]
 ) -> dict[str, Any]:
-    """Return the arguments without those added by a client; append their keys to ``ignored``."""
+    """Return the arguments without extra ones of a client; append their keys to ``ignored``."""
     parameters_by_key = {normal_key(parameter.key): parameter for parameter in expected}
     given_keys = {normal_key(key) for key in arguments} & parameters_by_key.keys()
     accepted = {}
@@ -299,7 +299,7 @@ def _without_additions(
             near = parameter.key if parameter else _nearest(normal, parameters_by_key)
             is_added = normal in _CLIENT_KEYS or key.startswith(("_", "$"))
             is_unknown = parameter is None and (is_added or (normal and not near))
-            # A client's key may be an alias of an argument, unless that argument is given, too.
+            # A client's key may be an alias of an argument, unless that argument is also given.
             if is_unknown or (is_added and normal_key(near) in given_keys):
                 ignored.append(key)
                 continue
@@ -311,7 +311,7 @@ def _without_additions(
 def _is_null(parameter: Parameter, value: Any) -> bool:
     """Return whether a value is the string ``null`` for a missing optional argument.
 
-    In queries, markdown and the arguments of a vault's tool, it is an ordinary word.
+    In queries, markdown and the arguments of a vault's tool, ``null`` is an ordinary word.
     """
     if parameter.required or not isinstance(value, str) or value.strip() != "null":
         return False
@@ -328,7 +328,7 @@ def ignored_note(whose: str, ignored: list[str]) -> str:
 
 
 def _check_entry(parameter: Parameter, entry: Mapping[str, Any], whose: str) -> dict[str, Any]:
-    """Return one object of a list with checked values; raises as ``bind``."""
+    """Return one object of a list with checked values; raises the same errors as ``bind``."""
     if not parameter.arg.extra_keys:
         return bind(parameter.items, entry, whose)
     items = {_used_key(item, entry): item for item in parameter.items}
@@ -338,7 +338,7 @@ def _check_entry(parameter: Parameter, entry: Mapping[str, Any], whose: str) -> 
 
 
 def _by_alias(key: str, expected: tuple[Parameter, ...]) -> Parameter | None:
-    """Return the parameter that has a normalized key as an alias, or None."""
+    """Return the parameter with a normalized key as an alias, or None."""
     for parameter in expected:
         if key in map(normal_key, parameter.arg.json_aliases):
             return parameter
@@ -346,13 +346,13 @@ def _by_alias(key: str, expected: tuple[Parameter, ...]) -> Parameter | None:
 
 
 def _used_key(parameter: Parameter, arguments: Mapping[str, Any]) -> str:
-    """Return the key or alias under which an object with further keys has a parameter."""
+    """Return the key or alias with which an object that allows further keys gives a parameter."""
     names = (parameter.key, *parameter.arg.json_aliases)
     return next((name for name in names if name in arguments), parameter.key)
 
 
 def _nearest(key: str, parameters_by_key: Mapping[str, Parameter]) -> str:
-    """Return the likely argument for an unknown key, by option, prefix or spelling."""
+    """Return the most similar argument for an unknown key, by option, prefix or spelling."""
     key = key[:_MAX_COMPARED_KEY]
     if key == "memory":  # its type is not what was meant
         parameters_by_key = {
@@ -495,7 +495,7 @@ def read_input(name: str, hint: str) -> bytes:
     """Read a file, or standard input for ``-``.
 
     Raises:
-        UsageError: If it cannot be read, or is larger than a memory may be.
+        UsageError: it cannot be read, or is larger than a memory may be.
     """
     try:
         if name == "-":
@@ -510,10 +510,10 @@ def read_input(name: str, hint: str) -> bytes:
 
 
 def read_stream(stream: BinaryIO, name: str) -> bytes:
-    """Read a stream to its end; it may be endless.
+    """Read a stream to its end; an endless stream is an error.
 
     Raises:
-        UsageError: If it is larger than a memory may be.
+        UsageError: it is larger than a memory may be.
     """
     data = stream.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
@@ -524,10 +524,10 @@ def read_stream(stream: BinaryIO, name: str) -> bytes:
 
 
 def read_json(text: str, what: str, hint: str) -> Any:
-    """Parse a JSON argument; ``what`` begins the message, as in ``The outcome is``.
+    """Parse a JSON argument; ``what`` begins the message, for example ``The outcome is``.
 
     Raises:
-        UsageError: If the text is not valid JSON.
+        UsageError: the text is not valid JSON.
     """
     try:
         return json.loads(text)
@@ -536,10 +536,10 @@ def read_json(text: str, what: str, hint: str) -> Any:
 
 
 def read_object(text: str, what: str, hint: str) -> dict[str, Any]:
-    """Parse a JSON argument that must be an object; an empty text is an object without keys.
+    """Parse a JSON argument that must be an object; an empty text is an empty object.
 
     Raises:
-        UsageError: If the text is not valid JSON, or not an object.
+        UsageError: the text is not valid JSON, or not an object.
     """
     value = read_json(text.strip() or "{}", what, hint)
     if not isinstance(value, dict):

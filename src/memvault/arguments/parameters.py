@@ -1,4 +1,4 @@
-"""The parameters that a function's signature declares, and their JSON schema.
+"""Read the parameters declared by a function's signature, and their JSON schema.
 
 The signature is the only declaration, with an ``Arg`` in the annotation of each parameter.
 """
@@ -17,7 +17,7 @@ from memvault.lazy_pattern import lazy_pattern
 
 LARGEST = 1e300
 MOST_ENTRIES = 5_000
-"""Maximum number of entries of a list, since a tool's work grows with each."""
+"""Maximum number of entries in a list, since a tool's work grows with it."""
 JSON_NAMES = {
     str: "string",
     int: "integer",
@@ -31,17 +31,17 @@ JSON_NAMES = {
 
 _BULLET = lazy_pattern(r"\A\s*+[-*+•]\s++")
 MOST_CHARACTERS = 100_000
-"""Maximum length in characters of a text that is not content: a query, a name, a filter.
+"""Maximum length in characters of a text that is not content, such as a query or a name.
 
-The schema leaves it out, since it would be most of what a model reads about each such text.
+The schema leaves it out, to keep the descriptions that a model reads short.
 """
 
 
 class CommandLineForm(NamedTuple):
     """How an argument differs on the command line.
 
-    ``read`` converts one word to an object: a list argument has one object per word, an object
-    argument all their keys.
+    ``read`` converts one word to an object: each word becomes one object of a list argument, or
+    adds its keys to an object argument.
     """
 
     help: str = ""
@@ -54,49 +54,50 @@ class Arg(NamedTuple):
     """The properties of an argument that its type does not express."""
 
     help: str
-    # Its JSON name; by default the parameter's name in camelCase.
+    # Its JSON key; by default the parameter's name in camelCase.
     key: str = ""
     # Its option; by default the key in kebab-case.
     flag: str = ""
     # Whether it is a positional argument of the command.
     positional: bool = False
-    # Whether the command may omit it although JSON requires it.
+    # Whether it is optional on the command line although JSON requires it.
     cli_optional: bool = False
     # Whether it is content: it accepts ``-`` and ``@file``, and any length.
     text: bool = False
-    # Whether it has any length, without being content.
+    # Whether any length is allowed although it is not content.
     unbounded: bool = False
     minimum: float | None = None
     maximum: float | None = None
-    # The default in the schema, if the function determines it.
+    # The default shown in the schema, if the function computes it.
     default: object = None
     # Whether commas do not separate the entries of a list on the command line.
     keep_commas: bool = False
     # A second spelling of its option.
     option_alias: str = ""
-    # Other keys by which models call it; each must be unambiguous within its tool.
+    # Other keys that models use for it; each must be unambiguous within its tool.
     json_aliases: tuple[str, ...] = ()
     # Other words for its choices, or for some of its values.
     synonyms: Mapping[str, Any] = types.MappingProxyType({})
     # Whether the objects of a list may have further keys.
     extra_keys: bool = False
-    # Whether all words of the command form one text, so that it needs no quotes.
+    # Whether all words of the command form one text, so no quotes are needed.
     join_words: bool = False
     # What the shell completes: "memory" (with an optional vault prefix), "type", "tag", "agent",
-    # "space" or "file"; "search" may be the @NAME of a saved search, "query" may have filters, too.
+    # "space" or "file"; "search" may also be the @NAME of a saved search, "query" may also have
+    # filters.
     completes: str = ""
     # The name of its value in the help; by default the key.
     metavar: str = ""
-    # Whether the command has the keys of one object instead of a list of objects.
+    # Whether the command has one object's keys instead of a list of objects.
     flatten: bool = False
     cli_override: CommandLineForm | None = None
 
 
 class Parameter(NamedTuple):
-    """One argument of a tool; ``types`` are the JSON types it may have.
+    """One argument of a tool; ``types`` are its possible JSON types.
 
     ``items`` are the keys of the objects in an array; an array without ``items`` contains strings,
-    or any values with ``anything``.
+    or any values if ``anything`` is set.
     """
 
     name: str
@@ -117,7 +118,7 @@ class Parameter(NamedTuple):
 
     @property
     def on_command_line(self) -> tuple[Parameter, ...]:
-        """The arguments that a command has for this one."""
+        """The command-line arguments for this argument."""
         if self.arg.flatten:
             return tuple(part for item in self.items for part in item.on_command_line)
         cli = self.arg.cli_override
@@ -136,10 +137,10 @@ class Parameter(NamedTuple):
         )
 
     def parse_cli(self, cli_values: Mapping[str, Any]) -> Any:
-        """Return the argument's value from those of a command; None if it is missing.
+        """Return the argument's value from command-line values; None if it is missing.
 
         Raises:
-            UsageError: a word cannot be parsed, or two give the same key.
+            UsageError: a word cannot be parsed, or two words set the same key.
         """
         if self.arg.flatten:
             return [
@@ -155,13 +156,13 @@ class Parameter(NamedTuple):
         keys = [key for entry in objects for key in entry]
         for key in keys:
             if keys.count(key) > 1:
-                raise UsageError(f"{self.key} has {key} twice", "give it once")
+                raise UsageError(f"{self.key} has {key} twice", "pass it only once")
         return {key: value for entry in objects for key, value in entry.items()}
 
     def entries(self, text: str) -> list[str]:
-        """Return the list entries in a text: those of a JSON list, or else its parts at commas.
+        """Return the list entries in a text: a JSON list, or else its comma-separated parts.
 
-        Where an entry may have a comma, the text is one entry; tags are split by ``split_tags``.
+        If entries may contain a comma, the text is one entry; tags are split by ``split_tags``.
         """
         parsed = parse_json(text)
         if isinstance(parsed, list) and all(isinstance(entry, str) for entry in parsed):
@@ -187,13 +188,13 @@ class Parameter(NamedTuple):
     def shell_name(self) -> str:
         """Its name on the command line, for messages: the option, or ``metavar`` if positional.
 
-        ``tools.core.messages`` replaces it by the key for callers that have tools.
+        ``tools.core.messages`` replaces it with the key for callers that use JSON.
         """
         return self.metavar if self.arg.positional else self.flag.partition("/")[0]
 
 
 def in_file(expected: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    """Return parameters whose values come from a file, so that messages use their keys."""
+    """Return parameters whose values come from a file, so messages use their keys."""
     return tuple(
         entry._replace(
             flag=entry.key, arg=entry.arg._replace(positional=False), items=in_file(entry.items)
@@ -203,13 +204,13 @@ def in_file(expected: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
 
 
 _NONE: Any = object()
-"""The default of a required parameter, since None may be a default."""
+"""Marks a required parameter, since None may be a default."""
 
 
 @cache
 def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """Return the arguments that a function declares: its parameters with an ``Arg``."""
-    # The type of a result is only imported by type checkers.
+    # The result's type is only imported by type checkers.
     annotations = {key: hint for key, hint in function.__annotations__.items() if key != "return"}
     annotated = types.SimpleNamespace(__annotations__=annotations)
     hints = typing.get_type_hints(annotated, function.__globals__, include_extras=True)
@@ -221,7 +222,7 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
 
 
 def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the default of each parameter, or ``_NONE``; the module inspect takes 6 ms to load."""
+    """Return the default of each parameter, or ``_NONE``; importing inspect would take 6 ms."""
     code, positional = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     with_default = code.co_varnames[code.co_argcount - len(positional) : code.co_argcount]
@@ -249,7 +250,7 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
 
 
 def _items(hint: Any) -> tuple[Parameter, ...]:
-    """Return the keys of the ``TypedDict`` that is a list's entry type."""
+    """Return the keys of the ``TypedDict`` that is the type of a list's entries."""
     for part in (hint, *typing.get_args(hint)):
         if typing.get_origin(part) is list and typing.is_typeddict(typing.get_args(part)[0]):
             typed_dict = typing.get_args(part)[0]
@@ -334,7 +335,7 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
 def split_tags(text: str) -> list[str]:
     """Return the tags in a text, one per line or separated by commas; bullets are removed.
 
-    A part whose words all begin with # is also split at blanks. Fences of code blocks are ignored.
+    A part in which every word begins with # is also split at blanks. Code fences are ignored.
     """
     tags: list[str] = []
     lines = (_BULLET.sub("", line) for line in text.splitlines() if not line.startswith("```"))
@@ -358,14 +359,14 @@ def parse_json(text: str) -> Any:
 
 
 def is_short(parameter: Parameter) -> bool:
-    """Return whether a text's length is limited: one of a built-in tool that is not content."""
+    """Return whether a text's length is limited: it is a built-in tool's and not content."""
     return str in parameter.types and not (
         parameter.arg.text or parameter.arg.unbounded or parameter.anything
     )
 
 
 def bounds(parameter: Parameter) -> tuple[float | None, float | None]:
-    """Return the minimum and maximum of a number; those of a float are always finite."""
+    """Return the minimum and maximum of a number; a float's are always finite."""
     minimum, maximum = parameter.arg.minimum, parameter.arg.maximum
     if float in parameter.types:
         return -LARGEST if minimum is None else minimum, LARGEST if maximum is None else maximum
@@ -373,10 +374,10 @@ def bounds(parameter: Parameter) -> tuple[float | None, float | None]:
 
 
 def normal_name(name: str) -> str:
-    """Return a tool's name in the normal form used for lookups."""
+    """Return a tool's name in the form used for lookups."""
     return name.strip().lower().replace("-", "_")
 
 
 def normal_key(key: str) -> str:
-    """Return an argument's key in the normal form used for lookups."""
+    """Return an argument's key in the form used for lookups."""
     return key.replace("_", "").replace("-", "").casefold()

@@ -1,4 +1,4 @@
-"""The JSON schema of a result, from its type."""
+"""Derive the JSON schema of a result from its type."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from memvault.arguments.parameters import JSON_NAMES
 def result_schema(result_type: Any) -> dict[str, Any]:
     """Return the JSON schema of a tool's result, which always has the key ``success``.
 
-    It allows further keys, since a later version may add some. It is computed once, because a
-    server lists its tools often, and must not be changed.
+    It allows further keys, since a later version may add some. It is cached, because a server lists
+    its tools often; do not change it.
     """
     schema = _schema(result_type)
     return {**schema, "required": ["success", *schema.get("required", ())]}

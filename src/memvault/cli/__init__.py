@@ -1,1 +1,1 @@
-"""The command line interface: parses arguments and prints results, without domain logic."""
+"""Parse command lines and print results, without domain logic."""

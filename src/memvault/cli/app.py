@@ -1,4 +1,4 @@
-"""The command line: parses it, with or without Typer, and handles all errors in one place."""
+"""Run a command line, parsed with or without Typer, and handle all errors in one place."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _as_memvault_error(error: Exception, options: GlobalOptions) -> MemvaultErro
         page = "memvault help --all" if path == "memvault" else f"{path} --help"
         hint = f"see `{page}`"
         if text.startswith("No such option"):
-            hint += "; put text that begins with - after --"
+            hint += "; put a text that starts with - after --"
         return UsageError(text, hint)
     if os.environ.get("MEMVAULT_DEBUG"):
         raise error

@@ -1,10 +1,10 @@
 """Parse a plain command line without importing Typer, which takes longer than many commands.
 
-A plain line has the words of a command, positional arguments and full options: ``--flag``,
-``--flag value``, ``--flag=value``, ``-n 5`` and ``-n5``. Everything after ``--`` is positional.
-In a command with a query that has filters, ``-word`` is a part of the query (``is_excluded``).
-Everything else, such as help, other spellings, a vault's own tools and errors, is left to Typer,
-so only one place produces help and error messages.
+A plain line has the words of a command, positional arguments and full options: ``--flag``, ``--flag
+value``, ``--flag=value``, ``-n 5`` and ``-n5``. Everything after ``--`` is positional. In a command
+with a query that has filters, ``-word`` is part of the query (see ``is_excluded``). Everything
+else, such as help, other spellings, a vault's own tools and errors, is left to Typer, so help and
+error messages come from one place.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def option_names(parameter: Parameter) -> tuple[tuple[str, ...], str]:
 
 
 def value_type(parameter: Parameter) -> type:
-    """Return the type of a parameter's parsed value; list is a list of texts.
+    """Return the type of a parameter's parsed value; list is a list of strings.
 
-    A positional argument and JSON are texts, whatever the parameter's type.
+    Positional arguments and JSON are strings, whatever the parameter's type.
     """
     types = parameter.types
     if list in types or (parameter.arg.positional and parameter.arg.join_words):
@@ -50,15 +50,15 @@ def value_type(parameter: Parameter) -> type:
 
 
 def takes_filters(parameters: Iterable[Parameter]) -> bool:
-    """Return whether a command has a query with filters, of which ``-word`` is one."""
+    """Return whether a command has a query with filters, such as ``-word``."""
     return any(entry.arg.completes == "query" and entry.arg.positional for entry in parameters)
 
 
 def is_excluded(word: str, options: Container[str]) -> bool:
     """Return whether a word of a command line is a filter such as ``-draft``.
 
-    It is not if it is one of the ``options`` in ``SHORT_FLAGS`` followed by a value of it: a number
-    after ``-n``, a built-in type after ``-t``, anything after ``-T``.
+    It is not if it is an option in ``SHORT_FLAGS`` with a value attached: a number for ``-n``, a
+    built-in type for ``-t``, anything for ``-T``.
     """
     first, second = word[1:2], word[2:3]
     if word[:1] != "-" or not first.isalpha() or not (second.isalnum() or second == "_"):
@@ -67,7 +67,7 @@ def is_excluded(word: str, options: Container[str]) -> bool:
 
 
 def _is_value(letter: str, text: str) -> bool:
-    """Return whether a text can be the value of a short option to which it is attached."""
+    """Return whether a text can be the attached value of a short option."""
     if letter == "n":
         return text.isdigit()
     if letter == "t":
@@ -81,8 +81,8 @@ class CommandLine(NamedTuple):
     """A parsed command line.
 
     ``name`` is the last word of the command as typed. ``shared`` are the values of the global
-    options and ``values`` those of the command's parameters, by the names of the parameters, as
-    Typer passes them to its callbacks: None or False if not given.
+    options and ``values`` the values of the command's parameters, keyed by parameter name as in
+    Typer's callbacks; None or False if not given.
     """
 
     command: ShellCommand
@@ -92,7 +92,7 @@ class CommandLine(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """The parameter that an option sets, the type of its value, and the constant of a switch."""
+    """The parameter that an option sets, its value's type, and the constant of a switch."""
 
     parameter: str
     type: type
@@ -108,7 +108,7 @@ _SHARED = {
 def parse(arguments: list[str]) -> CommandLine | None:
     """Return the command of a command line and the values of its parameters.
 
-    None if the line is not plain, or not valid.
+    Returns None if the line is not plain, or is invalid.
     """
     argv = map(decode, arguments)
     shared = {name: None if takes else False for name, _, takes, _ in GLOBAL_OPTIONS}
@@ -131,7 +131,7 @@ def parse(arguments: list[str]) -> CommandLine | None:
 def _command_values(
     argv: Iterator[str], parameters: tuple[Parameter, ...], shared: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the values of a command's parameters, and set those of the global options."""
+    """Return the values of a command's parameters, and store the global options' in ``shared``."""
     values: dict[str, Any] = dict.fromkeys(parameter.name for parameter in parameters)
     options = {**_options(parameters), **_SHARED}
     positional: list[str] = []
@@ -148,7 +148,7 @@ def _command_values(
     for parameter in parameters:
         if not parameter.arg.positional or not positional:
             continue
-        if value_type(parameter) is list:  # the last one, if a command has one
+        if value_type(parameter) is list:  # The last one, if a command has one.
             values[parameter.name], positional = positional, []
         else:
             values[parameter.name] = positional.pop(0)
@@ -156,7 +156,7 @@ def _command_values(
 
 
 def _options(parameters: tuple[Parameter, ...]) -> dict[str, _Option]:
-    """Return the options of a command by their names, without the global ones."""
+    """Return the options of a command by name, without the global ones."""
     options = {}
     for parameter in parameters:
         if parameter.arg.positional:
@@ -175,7 +175,7 @@ def _read_option(
 ) -> bool:
     """Set the value of an option, which may be the next word; return whether that succeeded."""
     option = options.get(_name(word))
-    if option is None or (word[1] != "-" and word.split() != [word]):  # a text such as "-n 5"
+    if option is None or (word[1] != "-" and word.split() != [word]):  # A text such as "-n 5".
         return False
     text = _value(word)
     if option.constant is not None:

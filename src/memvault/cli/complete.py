@@ -1,7 +1,7 @@
-"""Shell completion: compute the words that may appear at the cursor.
+"""Compute the shell completions at the cursor.
 
-Only names from a vault that are safe to type unquoted are offered; titles are
-shown as descriptions and never inserted.
+Only names from a vault that are safe to type unquoted are offered; titles are shown as descriptions
+and never inserted.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ FILE = Path(__file__).resolve().parents[1] / "data" / "words.tsv"
 class CompletionSpec(NamedTuple):
     """An option or a positional argument of a command.
 
-    ``name`` is the option as typed, or the position of the argument, counted from
-    0. ``value`` is what it accepts: a kind of name, words separated by ``|``, ``*``
-    for anything, or empty for an option without a value.
+    ``name`` is the option as typed, or the position of the argument, counted from 0. ``value`` is
+    its accepted value: a kind of name, words separated by ``|``, ``*`` for anything, or empty for
+    an option without a value.
     """
 
     command: str
@@ -88,7 +88,7 @@ def _specs(
 
 
 _SAFE = re.compile(r"[\w@%+=:,./-]+")
-"""Text that every shell parses as one plain word."""
+"""Matches text that every shell parses as one plain word."""
 _MAX_CANDIDATES = 200
 _HELP = CompletionSpec("", "--help", "", "Show help for the command")
 
@@ -103,15 +103,15 @@ class CompletionItem(NamedTuple):
 def main(arguments: list[str]) -> int:
     """Print the completions, one per line, for the arguments ``SHELL INDEX WORD...``.
 
-    The words begin with ``memvault``. A tab separates a word from its description. bash knows
-    no descriptions; it is given words, or, as ``bash:63`` and the like where its COMP_TYPE is one
-    that lists several, words with their descriptions in brackets.
+    The words begin with ``memvault``. A tab separates a word from its description. bash does not
+    support descriptions; it gets plain words, or, if COMP_TYPE (as in ``bash:63``) means a list of
+    words, each with its description in brackets.
     """
     with contextlib.suppress(MemvaultError, OSError, ValueError, IndexError):
         shell, index, *argv = arguments
         shell, _, kind = shell.partition(":")
         before, typed = argv[1 : int(index)], (argv[int(index) :] or [""])[0]
-        if shell == "bash":  # bash splits words at =
+        if shell == "bash":  # bash splits words at =.
             before, typed = [word for word in before if word != "="], typed.removeprefix("=")
         choices = candidates(before, typed)
         for choice in choices:
@@ -124,17 +124,17 @@ def main(arguments: list[str]) -> int:
 
 
 _LISTING = ("63", "33", "64")
-"""Values of COMP_TYPE with which bash lists the words and inserts their common prefix."""
+"""Values of COMP_TYPE for which bash lists the words and inserts their common prefix."""
 
 
 def _fit(line: str) -> str:
-    """Shorten a line to the width of the terminal, in which bash lists one per line."""
+    """Shorten a line to the width of the terminal, since bash lists one item per line."""
     width = max(20, shutil.get_terminal_size().columns - 2)
     return line if len(line) <= width else f"{line[: width - 2]}…)"
 
 
 def candidates(before: list[str], typed: str) -> list[CompletionItem]:
-    """Return the completions that may follow the words ``before`` and start with ``typed``."""
+    """Return the completions that can follow the words ``before`` and start with ``typed``."""
     specs = read()
     flags = {word.name: word for word in specs if not word.command}
     if before[:1] == ["help"]:
@@ -172,7 +172,7 @@ def _parse_line(
     the option whose value is next, if any.
     """
     names = _names()
-    positionals = scan(before).words  # only global options can be before the command
+    positionals = scan(before).words  # Only global options can precede the command.
     count = next(
         n
         for n in range(min(len(positionals), 2), -1, -1)
@@ -186,7 +186,7 @@ def _parse_line(
 
 
 def _names() -> dict[str, str]:
-    """Return every command with its summary, and every command group."""
+    """Return the summaries of all commands and command groups by name."""
     summaries = {entry.words: entry.summary for entry in (*TOOLS, *COMMANDS)}
     groups = {name.split(" ")[0]: "" for name in summaries if " " in name}
     return {**groups, **summaries, "help": "Show help for a command"}
@@ -229,7 +229,7 @@ def _memories(root: Path, typed: str) -> Iterable[CompletionItem]:
 
 
 def _restorable(root: Path, typed: str) -> Iterable[CompletionItem]:
-    """Yield the memories in the trash, last deleted first, and then the others."""
+    """Yield the memories in the trash, last deleted first, then all others."""
     from memvault.memories import trash
     from memvault.workspace import Workspace
 
@@ -239,7 +239,7 @@ def _restorable(root: Path, typed: str) -> Iterable[CompletionItem]:
 
 
 def _changes(root: Path, _: str) -> Iterable[CompletionItem]:
-    """Yield the changes that are not undone yet, newest first."""
+    """Yield the changes that were not undone, newest first."""
     from memvault.store.journal import Journal
 
     for change in islice(Journal(root).changes(), _MAX_CANDIDATES):
@@ -283,7 +283,7 @@ def _searches(root: Path, _: str) -> Iterable[CompletionItem]:
 
 
 def _folders(name: str) -> Callable[[Path, str], Iterable[CompletionItem]]:
-    """Return a function that lists the folders and notes in one folder of the vault."""
+    """Return a function that yields the subfolders and notes of one folder of the vault."""
 
     def list_names(root: Path, _: str) -> Iterable[CompletionItem]:
         names = set()
@@ -307,7 +307,7 @@ _LISTERS: dict[str, Callable[[Path, str], Iterable[CompletionItem]]] = {
     "agent": _folders("agents"),
     "space": _folders("spaces"),
 }
-"""The function that lists names, by their kind."""
+"""The functions that list names, by kind."""
 
 
 def _matching(

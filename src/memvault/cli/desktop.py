@@ -27,7 +27,7 @@ def open_address(url: str, root: Path) -> None:
     """Open a URL with the desktop's default application.
 
     Raises:
-        Refused: If there is no program to open it, or the program failed.
+        Refused: there is no program to open it, or the program failed.
     """
     hint = "print the address with `memvault open --print`"
     if sys.platform == "win32":
@@ -43,10 +43,10 @@ def open_address(url: str, root: Path) -> None:
 
 
 def open_in_browser(file: Path, root: Path) -> None:
-    """Open a file in the user's browser: BROWSER, or else the desktop's. Do not wait for it.
+    """Open a file in BROWSER or the desktop's browser, without waiting for it.
 
     Raises:
-        OSError: If there is no program to open it, or it cannot be started.
+        OSError: there is no program to open it, or it cannot be started.
     """
     if sys.platform == "win32":
         process.open_on_windows(str(file))
@@ -69,13 +69,13 @@ def open_in_browser(file: Path, root: Path) -> None:
 
 @contextlib.contextmanager
 def redirect_file(address: str) -> Iterator[Path]:
-    """Yield a private file that redirects a browser to an address, and delete it at the end.
+    """Yield a private file that redirects a browser to an address; delete it afterwards.
 
     Every user of the machine can read a command line, but not the file.
 
     Raises:
-        OSError: If it cannot be written outside of every vault.
-        MemvaultError: If it cannot be written.
+        OSError: it cannot be written outside of every vault.
+        MemvaultError: it cannot be written.
     """
     state = user_folder("state")
     if state is None:
@@ -84,7 +84,7 @@ def redirect_file(address: str) -> Iterator[Path]:
     if enclosing_vault(folder) is not None:
         raise PermissionError("the state folder is in a vault")
     make_private(folder)
-    for older in folder.glob("*.html"):  # of processes that were killed
+    for older in folder.glob("*.html"):  # Delete the files of processes that were killed.
         if not (older.stem.isdecimal() and temporary_files.is_alive(int(older.stem))):
             older.unlink(missing_ok=True)
     file = folder / f"{os.getpid()}.html"
@@ -96,10 +96,10 @@ def redirect_file(address: str) -> Iterator[Path]:
 
 
 def _environment(root: Path) -> dict[str, str]:
-    """Return an environment in which no program of a vault, or below the current folder, is found.
+    """Return an environment without programs from a vault or below the current folder.
 
-    The programs that open an address look for others by ``PATH``, and start those that ``BROWSER``
-    names. A current folder that contains the home folder is trusted.
+    The programs that open an address find others by ``PATH`` and start the programs in ``BROWSER``.
+    A current folder that contains the home folder is trusted.
     """
     roots = [root]
     with contextlib.suppress(OSError, RuntimeError):
@@ -113,7 +113,7 @@ def _environment(root: Path) -> dict[str, str]:
 
 
 def _is_trusted(entry: str, environment: dict[str, str], roots: list[Path]) -> bool:
-    """Return whether an entry of ``BROWSER`` starts a program outside of folders and vaults."""
+    """Return whether an entry of ``BROWSER`` starts a program outside these folders and vaults."""
     try:
         argv = process.words_of(entry, "BROWSER")
         if not argv or ("/" in argv[0] and not argv[0].startswith("/")):

@@ -1,4 +1,4 @@
-"""The overview pages of the help, which are printed without importing Typer."""
+"""Print the overview pages of the help without importing Typer."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def width() -> int:
 
 
 def with_footer(text: str, examples: tuple[str, ...]) -> str:
-    """Append to a command's help where the global options are listed, and its examples."""
+    """Append the location of the global options and the examples to a command's help."""
     shown = "".join(f"  {line}\n" for line in examples)
     footer = f"\n\nExamples:\n{shown}" if examples else "\n"
     return f"{text.rstrip()}\n\nGlobal options: see `memvault help --all`{footer}"
 
 
 def colored(text: str) -> str:
-    """Highlight headings, options and examples, if the output is a terminal with colors."""
+    """Highlight headings, options and examples if the output is a terminal with colors."""
     if not _is_looked_at() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     text = _OPTION.sub(lambda match: f"{_CYAN}{match[0]}{_PLAIN}", text)
@@ -45,7 +45,7 @@ def _is_looked_at() -> bool:
 
 _OVERVIEW = {
     "Find and read": (
-        ("recall QUESTION", "Find the memories that answer, best first"),
+        ("recall QUESTION", "Find the memories that answer a question, best first"),
         ("browse", "Find, read and edit in a full-screen view"),
         ("show MEMORY", "Read a whole memory"),
         ("list", "List memories, newest change first"),
@@ -66,7 +66,7 @@ _OVERVIEW = {
     ),
     "Set up": (
         ("init", "Create a vault in a folder"),
-        ("import PATH", "Import notes from other programs, or sessions of agents"),
+        ("import PATH", "Import notes from other programs, or agents' sessions"),
         ("setup PROGRAM", "Connect an agent's program, such as Claude Code"),
         ("web", "Show the vault in a browser"),
         ("completion install", "Complete commands and names with the Tab key"),
@@ -74,11 +74,11 @@ _OVERVIEW = {
         ("help COMMAND", "Show a command's arguments and examples"),
     ),
 }
-"""The most used commands, as the overview page shows them."""
+"""The most used commands, which the overview page lists."""
 _USAGE = (
     "Usage: memvault [OPTIONS] COMMAND [ARGS]...",
     "",
-    "The memory that people and their agents share: a folder of plain markdown.",
+    "A memory shared by people and their agents: a folder of plain markdown.",
     "",
 )
 
@@ -99,7 +99,7 @@ def all_commands_page() -> str:
         entries = [(entry.words, entry.summary) for entry in commands if entry.group == group]
         lines += [f"{heading}:", *_rows(entries), ""]
     lines += ["Options, before or after the command:", *_rows(_options()), ""]
-    lines.append("`memvault help COMMAND` shows the arguments of a command.")
+    lines.append("Run `memvault help COMMAND` to see the arguments of a command.")
     return "\n".join(lines) + "\n"
 
 

@@ -1,8 +1,7 @@
-"""The ``hook`` command: prints context for a client's agent at an event, and never fails.
+"""The ``hook`` command, which prints context for an agent at an event and never fails.
 
-A client waits for its hooks, and some clients treat a non-zero exit code as a
-veto. So this always exits with 0 within its time limit; on any error it prints
-nothing.
+An agent's program waits for its hooks, and some programs treat a non-zero exit code as a veto. So
+the command always exits with 0 within its time limit; on any error it prints nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
     from memvault.workspace import Workspace
 
 _SESSION_START, _LIMIT = 5.0, HOOK_SECONDS
-"""Time limits in seconds: for the start of a session, and for every other event."""
+"""Time limits in seconds for the start of a session and for every other event."""
 _MAX_INPUT = 1 << 20
 _MAX_QUERY = 1_000
-"""Maximum number of characters of a prompt that are used as the query."""
+"""Maximum number of characters of a prompt to use as the query."""
 _MAX_HITS = 5
 _PROMPT_BUDGET = 400
 _MAX_LINE = 200
@@ -50,16 +49,16 @@ _SAVE_REMINDER = (
 )
 _BEFORE_END = "Before you end:"
 _CLIENT_TEXT = re.compile(r"<(hook_context|system-reminder|memory-data)>.*?</\1>", re.DOTALL)
-"""Text that clients add to the typed prompt."""
+"""Matches text that clients add to the typed prompt."""
 _QUOTES = re.compile(r'["“”„«»]')
-"""Quotation marks: recall matches quoted phrases exactly, which a prompt does not ask for."""
+"""Matches quotation marks, which would make recall require exact phrases."""
 _SLASH_COMMAND = re.compile(r"/[\w:.-]*(?:\s|$)")
-"""A slash command of the client; a path contains a second slash and does not match."""
+"""Matches a slash command of the client, but not a path, which has a second slash."""
 _OPTIONS_WITH_VALUE = ("--for", "--vault", "--agent")
 
 
 class HookInvocation(NamedTuple):
-    """The parsed command line of ``hook``; with ``captures`` it imports the session, too."""
+    """The parsed command line of ``hook``; if ``captures`` is set, it also imports the session."""
 
     event: str
     program: str
@@ -69,12 +68,12 @@ class HookInvocation(NamedTuple):
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Answer the event that a command line names."""
+    """Answer the event given on the command line."""
     answer(_parse_arguments(arguments))
 
 
 def respond(arguments: list[str]) -> int:
-    """Answer an event in a process that goes on; return 0, after an error too."""
+    """Answer an event without exiting; return 0, even after an error."""
     line = _parse_arguments(arguments)
     with contextlib.suppress(Exception):
         _write(_response(line, _read_event()))
@@ -85,8 +84,8 @@ def answer(line: HookInvocation) -> NoReturn:
     """Write the response to an event to standard output; always exit with code 0."""
     answering = threading.Lock()
     threading.Thread(target=_exit_on_timeout, args=(line.event, answering), daemon=True).start()
-    # An error here must not disturb the client, and open files and other threads
-    # need no cleanup, since the process exits at once.
+    # An error here must not disturb the client. Open files and other threads need no cleanup, since
+    # the process exits immediately.
     try:
         response = _response(line, _read_event())
         with answering:
@@ -105,7 +104,7 @@ def _parse_arguments(arguments: list[str]) -> HookInvocation:
 
 
 def _exit_on_timeout(event: str, answering: threading.Lock) -> None:
-    """Exit when the time limit is reached, but let a response that is being written finish."""
+    """Exit at the time limit, unless a response is being written."""
     threading.Event().wait(_SESSION_START if event == "session-start" else _LIMIT)
     answering.acquire(timeout=0.1)
     os._exit(0)
@@ -121,7 +120,7 @@ def _read_event() -> Mapping[str, Any]:
     """Read the event data from standard input; empty if it is not a JSON object.
 
     Raises:
-        ValueError: If the input is not valid JSON.
+        ValueError: the input is not valid JSON.
     """
     data = bytearray()
     while len(data) <= _MAX_INPUT:
@@ -134,11 +133,11 @@ def _read_event() -> Mapping[str, Any]:
 
 
 def _response(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
-    """Return the response in the client's format, or an empty text."""
+    """Return the response in the client's format, or an empty string."""
     if line.captures:
         with contextlib.suppress(Exception):
             _capture(line, hook_input)
-    event = cast("Event", line.event)  # an unknown event gets no response
+    event = cast("Event", line.event)  # An unknown event gets no response.
     text = _EVENTS[event](line, hook_input).strip()
     if not text or not line.program:
         return text
@@ -162,7 +161,7 @@ def _capture(line: HookInvocation, hook_input: Mapping[str, Any]) -> None:
 
 
 def _session_start(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
-    """Return the context block and the reminder, which is only effective before the work starts."""
+    """Return the context block and the reminder, which only helps before the work starts."""
     from memvault.tools.active_memory import context
     from memvault.tools.core import agent_guide, invoke
 
@@ -174,7 +173,7 @@ def _session_start(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
 
 
 def _project_task(folder: Path) -> str:
-    """Return a query for the first prompt of a session: the subject of the project."""
+    """Return a query about the topic of the project, for the start of a session."""
     from memvault.git import project
 
     return _QUOTES.sub(" ", "\n".join(project.project_topics(folder)))[:_MAX_QUERY]
@@ -212,7 +211,7 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
         passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
         text = f"{title} ({memory['memId']}): {passage}"
         entries.append(prompt_block.PromptEntry(clock.local(memory.get("modified", "")), text))
-    section = prompt_block.PromptSection("RECALLED, memory_show reads one whole", entries)
+    section = prompt_block.PromptSection("RECALLED, read a whole one with memory_show", entries)
     return prompt_block.build([section], _PROMPT_BUDGET, tokenizer.count_tokens).text
 
 
@@ -223,7 +222,7 @@ def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
 
     _workspace(line)
     if line.program in PROGRAMS and PROGRAMS[line.program].summary_reads_output:
-        return f"In the summary, list what is to be kept. {agent_guide.reminder()}"
+        return f"In the summary, list everything worth keeping. {agent_guide.reminder()}"
     return _SAVE_REMINDER
 
 
@@ -250,8 +249,8 @@ def _stop(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
 
 
 def _workspace(line: HookInvocation) -> Workspace:
-    from memvault.cli.workspace_cache import open_workspace
     from memvault.settings.locate import find_vault
+    from memvault.workspace import open_workspace
 
     return open_workspace(find_vault(line.vault))
 
@@ -270,4 +269,4 @@ _EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str]] = {
     "session-end": _session_end,
 }
 EVENTS = tuple(_EVENTS)
-"""Names of the events that a hook can be run for."""
+"""Names of the events for which a hook can be run."""

@@ -1,4 +1,4 @@
-"""A key that a person presses at the terminal, read without waiting for Enter."""
+"""Read a single key press at the terminal without waiting for Enter."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 ENDS = ("", "\x03", "\x04")
 """The end of the input, Ctrl-C and Ctrl-D."""
 NO_CHARACTER = "\0"
-"""A key that does not produce a single character, such as an arrow."""
+"""Returned for a key that produces no single character, such as an arrow."""
 _ENTER = ("\r", "\n")
-"""Ignored: people press Enter out of habit."""
+"""Keys to ignore, since people press Enter out of habit."""
 
 
 def _show(question: str) -> None:
@@ -21,14 +21,14 @@ if sys.platform == "win32":
     import msvcrt
 
     def read_key(question: str) -> str:
-        """Show a question, and return the key that is pressed next, without showing it."""
+        """Show a question, and return the next key without echoing it."""
         _show(question)
         try:
             while (key := msvcrt.getwch()) in _ENTER:
                 pass
         except KeyboardInterrupt:
             return ""
-        if key in ("\0", "\xe0"):  # the code of such a key follows
+        if key in ("\0", "\xe0"):  # The key's code follows.
             msvcrt.getwch()
             return NO_CHARACTER
         return key
@@ -43,11 +43,11 @@ else:
     """Seconds to wait for the remaining bytes of one key."""
 
     def read_key(question: str) -> str:
-        """Show a question, and return the key that is pressed next, without showing it."""
+        """Show a question, and return the next key without echoing it."""
         terminal = sys.stdin.fileno()
         before = termios.tcgetattr(terminal)
         modes = termios.tcgetattr(terminal)
-        # Read Ctrl-C as a key, so that the command stops only at a safe point.
+        # Read Ctrl-C as a key, so the command stops only at a safe point.
         modes[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
         modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
         try:
@@ -56,7 +56,7 @@ else:
             while (key := _read(terminal)) in _ENTER:
                 pass
             return key
-        except OSError:  # the terminal is gone
+        except OSError:  # The terminal is gone.
             return ""
         finally:
             with contextlib.suppress(termios.error):
@@ -64,7 +64,7 @@ else:
 
     def _read(terminal: int) -> str:
         first = os.read(terminal, 1)
-        if first == b"\0":  # left by a Ctrl-D typed before the terminal modes were set
+        if first == b"\0":  # A Ctrl-D typed before the terminal modes were set.
             return "\x04"
         if first != b"\x1b" and first.isascii():
             return first.decode()

@@ -1,4 +1,4 @@
-"""Global options, which are accepted anywhere on the command line."""
+"""Parse global options, which are accepted anywhere on the command line."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from memvault.workspace import Workspace
 
 GLOBAL_OPTIONS = (
-    ("vault", "--vault", "DIR", "The vault; else MEMVAULT_VAULT, else the nearest memvault.toml"),
-    ("agent", "--agent", "NAME", "The agent; else MEMVAULT_AGENT, else main"),
+    ("vault", "--vault", "DIR", "The vault (default MEMVAULT_VAULT or the nearest memvault.toml)"),
+    ("agent", "--agent", "NAME", "The agent (default MEMVAULT_AGENT or main)"),
     ("json", "--json", "", "Print the result as JSON; also MEMVAULT_JSON=1"),
     ("each", "--format", "FORM", "Print each entry with a template such as '{memId} {title}'"),
     ("csv", "--csv", "", "Print a list as CSV"),
-    ("quiet", "--quiet", "", "No notes, warnings or progress on standard error"),
+    ("quiet", "--quiet", "", "Print no notes, warnings or progress to standard error"),
     ("no_pager", "--no-pager", "", "Print long output without a pager"),
 )
 """Name, flag, metavar and help of the options that every command accepts."""
@@ -42,8 +42,8 @@ _SPACED = lazy_pattern(r"(?!--[\w-]+=)\S*\s")
 class ScannedLine(NamedTuple):
     """The parts of a command line that may be incomplete or wrong.
 
-    ``options`` are the values of the options, empty for a switch, and ``words`` the other words.
-    ``pending`` is the last option, if its value is missing.
+    ``options`` are the values of the options (empty for a switch), and ``words`` the other words.
+    ``pending`` is the last option if its value is missing.
     """
 
     options: dict[str, str]
@@ -57,7 +57,7 @@ _WITH_VALUE = frozenset(flag for _, flag, takes, _ in GLOBAL_OPTIONS if takes)
 def scan(arguments: Iterable[str], with_value: Container[str] = _WITH_VALUE) -> ScannedLine:
     """Split a command line into options and words, without checking either.
 
-    ``with_value`` are the options whose value may be the next argument.
+    ``with_value`` are the options that take a value.
     """
     options: dict[str, str] = {}
     positionals: list[str] = []
@@ -121,13 +121,12 @@ class GlobalOptions:
         self.quiet = self.quiet or quiet
 
     def escape_dash_values(self, arguments: list[str]) -> list[str]:
-        """Replace texts and numbers that start with a dash by placeholders.
+        """Replace texts and numbers that start with a dash with placeholders.
 
-        Typer would parse them as options. An option contains no whitespace, except
-        after its ``=``, and is never a number; a number that follows an option is
-        left in place, as it is that option's value.
+        Typer would parse them as options. An option contains no whitespace, except after its ``=``,
+        and is never a number; a number after an option stays, since it is that option's value.
         """
-        self._vault_on_line = scan(arguments).options.get("--vault")  # it may define the command
+        self._vault_on_line = scan(arguments).options.get("--vault")  # It may define the command.
         escaped = []
         previous = ""
         for argument in map(decode, arguments):
@@ -147,14 +146,14 @@ class GlobalOptions:
 
     @property
     def has_explicit_vault(self) -> bool:
-        """Whether the command line or the environment names a vault."""
+        """Whether the command line or the environment selects a vault."""
         return bool(self.vault or self._vault_on_line or os.environ.get("MEMVAULT_VAULT"))
 
     def named_workspace(self) -> Workspace:
-        """Open the vault that the command line names, before all of the line has been parsed.
+        """Open the vault given on the command line, before the whole line has been parsed.
 
         Raises:
-            VaultNotFound: If there is no vault.
+            VaultNotFound: there is no vault.
         """
         from memvault.settings.locate import find_vault
         from memvault.workspace import Workspace
@@ -163,11 +162,11 @@ class GlobalOptions:
         return Workspace(root)
 
     def unescape(self, value: str) -> str:
-        """Return the text that a placeholder replaces, or the value itself."""
+        """Return the text behind a placeholder, or the value itself."""
         return self._placeholders.get(value, value)
 
     def unescape_message(self, message: str) -> str:
-        """Replace placeholders in a message of Typer, plain or as ``repr``, by the typed text."""
+        """Replace placeholders in a message of Typer, plain or as ``repr``, with the typed text."""
         for placeholder, text in self._placeholders.items():
             message = message.replace(placeholder, text)
             message = message.replace(repr(placeholder), repr(text))
@@ -177,18 +176,18 @@ class GlobalOptions:
         """Open the vault.
 
         Raises:
-            VaultNotFound: If there is no vault.
+            VaultNotFound: there is no vault.
         """
         from memvault.cli.output import ProgressBar
-        from memvault.cli.workspace_cache import open_workspace
+        from memvault.workspace import open_workspace
 
         return open_workspace(self.root(), ProgressBar(self.quiet))
 
     def root(self) -> Path:
-        """Return the vault's folder; outside of any vault the default one, with a note.
+        """Return the vault's folder; outside of any vault the default vault's, with a note.
 
         Raises:
-            VaultNotFound: If there is no vault.
+            VaultNotFound: there is no vault.
         """
         from memvault.settings.locate import find_vault
 
@@ -203,21 +202,21 @@ class GlobalOptions:
 
     @property
     def may_ask(self) -> bool:
-        """Whether a person at a terminal reads the output and can answer questions."""
+        """Whether a user at a terminal reads the output and can answer questions."""
         from memvault.cli import output
 
         is_for_programs = self.json or self.csv or self.row_format is not None
         return not is_for_programs and output.has_terminal() and output.is_shown()
 
     def caller(self) -> Caller:
-        """Return the caller; a local user may name programs and paths."""
+        """Return the caller; a local user may pass programs and paths."""
         from memvault.call import LOCAL
         from memvault.cli import output
 
         accepted: set[str] = set()
 
         def confirm(lines: Sequence[str], question: str) -> bool:
-            """Ask a question that was not answered with yes before, such as for a preview."""
+            """Ask the user to confirm something, such as the changes in a preview."""
             if question not in accepted and output.confirm(lines, question):
                 accepted.add(question)
             return question in accepted

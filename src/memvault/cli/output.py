@@ -1,4 +1,4 @@
-"""Output: results on standard output, notes and errors on standard error.
+"""Write results to standard output, and notes and errors to standard error.
 
 Rich is only imported when the output is a terminal.
 """
@@ -26,10 +26,10 @@ _FAILURE = """
 
     *candidates
        {score:.2f}  {strength}  {title}  {memoryType}  {memId}  {filePath}  {marks}"""
-"""The view of the details of an error."""
+"""The view for the details of an error."""
 _PROGRESS_DELAY = 1.0
 _LONG = 2_000_000
-"""Bytes that take longer than a second to read and index."""
+"""Number of bytes that take longer than a second to read and index."""
 
 
 def text(whole: str, as_json: bool) -> None:
@@ -41,7 +41,7 @@ def text(whole: str, as_json: bool) -> None:
 
 
 def notes(texts: Iterable[str]) -> None:
-    """Write notes to a result to standard error."""
+    """Write notes about a result to standard error."""
     for note in texts:
         _write([[(f"note: {note}", "")]], sys.stderr)
 
@@ -62,7 +62,7 @@ def flush() -> None:
     """Flush standard output, and remove the progress bar.
 
     Raises:
-        OutputError: If standard output cannot be written, now or when a note was written before.
+        OutputError: standard output cannot be written, now or before an earlier note.
     """
     _end_progress()
     with map_output_errors():
@@ -74,7 +74,7 @@ def flush() -> None:
 
 @contextmanager
 def reporting_change(describe: Callable[[], str]) -> Iterator[None]:
-    """Flush standard output after the block; an ``OutputError`` reports what was changed before."""
+    """Flush standard output after the block; an ``OutputError`` also reports what was changed."""
     try:
         yield
         flush()
@@ -87,7 +87,7 @@ def _standard_output() -> TextIO:
     """Return standard output.
 
     Raises:
-        OutputError: If the process was started without one.
+        OutputError: the process was started without one.
     """
     if sys.stdout is None:
         with map_output_errors():
@@ -123,9 +123,9 @@ def is_colored(stream: TextIO | None) -> bool:
 
 
 def styled(lines: Iterable[Any], colored: bool, width: int = 0) -> Iterator[str]:
-    """Yield styled lines as text, with line breaks and control characters escaped.
+    """Yield styled lines as text, escaping line breaks and control characters.
 
-    With a ``width``, lines are broken between words, so that each fits that many cells.
+    With a ``width``, lines are wrapped at words to that many cells.
     """
     for line in lines:
         pieces = [(sanitize.escape_line(text), style) for text, style in line]
@@ -143,7 +143,7 @@ def width_of(stream: TextIO | None) -> int:
 
 
 def _wrapped(line: list[tuple[str, str]], width: int) -> list[list[tuple[str, str]]]:
-    if sum(len(text) for text, _ in line) * 2 <= width:  # no character has more than two cells
+    if sum(len(text) for text, _ in line) * 2 <= width:  # No character is wider than two cells.
         return [line]
     from memvault.cli import terminal
 
@@ -151,7 +151,7 @@ def _wrapped(line: list[tuple[str, str]], width: int) -> list[list[tuple[str, st
 
 
 def _write(lines: list[Any], stream: TextIO | None) -> None:
-    """Write styled lines, with colors if the stream is a terminal that has them."""
+    """Write styled lines, in color if the stream is a terminal that supports it."""
     if stream is None:
         return
     _end_progress()
@@ -170,14 +170,13 @@ def _styled(text: str, style: str) -> str:
 class ProgressBar:
     """A progress bar on standard error for work that takes longer than a second.
 
-    It is shown after that second, or immediately if there are so many bytes to index.
-    It is shown only if standard error is a terminal, until something else is written. There is
-    one bar: a new piece of work takes the place of the last one, and further rounds of the same
-    work continue its count.
+    It appears after that second, or immediately if there are many bytes to index, and only if
+    standard error is a terminal. It disappears when something else is written. There is one bar:
+    new work replaces the previous work, and further rounds of the same work continue its count.
     """
 
     shown: ProgressBar | None = None
-    """The bar that is shown now."""
+    """The visible bar."""
 
     def __init__(self, quiet: bool) -> None:
         self._silent = quiet or sys.stderr is None or not sys.stderr.isatty()
@@ -195,7 +194,7 @@ class ProgressBar:
         is_new = what != self._work
         if is_new:
             self._work, self._offset = what, 0
-        elif self._offset + done < self._done:  # another round
+        elif self._offset + done < self._done:  # another round of the same work
             self._offset = self._done
         self._done = self._offset + done
         from memvault.workspace import IN_BYTES
@@ -235,7 +234,7 @@ class ProgressBar:
             *self._columns[in_bytes],
             console=Console(stderr=True),
             transient=True,
-            redirect_stdout=False,  # the result may go to a file
+            redirect_stdout=False,  # The result may go to a file.
             redirect_stderr=False,
         )
         self._bar.add_task(about, total=total, completed=self._done)
@@ -244,7 +243,7 @@ class ProgressBar:
         atexit.register(self._bar.stop)
 
     def end(self) -> None:
-        """Remove the bar; further work shows one again."""
+        """Remove the bar; further work shows it again."""
         if self._bar is not None:
             self._bar.stop()
         self._bar = ProgressBar.shown = None
@@ -256,7 +255,7 @@ def _end_progress() -> None:
 
 
 class TerminalNeeded(BaseException):
-    """Raised if a prompt, pager or progress bar needs a terminal that may not be used."""
+    """Raised if a prompt, pager or progress bar needs a terminal that must not be used."""
 
 
 _may_use_terminal = True
@@ -277,7 +276,7 @@ def require_terminal() -> None:
     """Check that prompts, pagers and progress bars may be used.
 
     Raises:
-        TerminalNeeded: If not.
+        TerminalNeeded: they may not.
     """
     if not _may_use_terminal:
         raise TerminalNeeded
@@ -303,7 +302,7 @@ def confirm(lines: Iterable[str], question: str, default: bool = False) -> bool:
 def consent(yes: bool, lines: Iterable[str], question: str) -> bool | None:
     """Return whether files outside the vault may be written; None if nobody can be asked.
 
-    They may be with ``--yes``, or if a person at the terminal answers so.
+    They may with ``--yes``, or if the user at the terminal agrees.
     """
     if yes:
         return True
@@ -311,7 +310,7 @@ def consent(yes: bool, lines: Iterable[str], question: str) -> bool | None:
 
 
 def chooses(lines: Iterable[str], question: str, choices: Sequence[str]) -> int:
-    """Print lines and numbered choices; return the index of the choice, or -1."""
+    """Print lines and numbered choices; return the index of the user's choice, or -1."""
     numbered = ", ".join(f"[{number}] {choice}" for number, choice in enumerate(choices, 1))
     answer = _answer(lines, f"{question}: {numbered}?")
     numbers = [str(number) for number in range(1, len(choices) + 1)]

@@ -1,4 +1,4 @@
-"""The help of a parameter, as help pages and manual pages show it."""
+"""Format the help of a parameter for help pages and manual pages."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def value_name(parameter: Parameter) -> str | None:
 
 
 def parameter_help(parameter: Parameter) -> str:
-    """Return the help of a parameter, with its limits, and its default unless that is empty."""
+    """Return the help of a parameter with its limits and its default."""
     default = parameter.known_default
     text = parameter.arg.help
     if parameter.arg.text:
         text += "; `-` reads standard input, `@file` a file"
         if parameter.required and parameter.arg.positional and list not in parameter.types:
-            text += "; if missing, it is read from a pipe"
+            text += "; if omitted, it is read from a pipe"
             text += " or written in your editor" * parameter.arg.cli_optional
     text += _limits(parameter)
     if default in (None, False, "", 0.0):
@@ -37,7 +37,7 @@ def parameter_help(parameter: Parameter) -> str:
 
 
 def _limits(parameter: Parameter) -> str:
-    """Return the minimum and maximum of a parameter, unless its help has them already."""
+    """Return the minimum and maximum of a parameter, unless its help mentions them."""
     lowest, highest = (
         None if limit is None else f"{limit:,.15g}"
         for limit in (parameter.arg.minimum, parameter.arg.maximum)

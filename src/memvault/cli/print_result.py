@@ -1,4 +1,4 @@
-"""Printing of results in the chosen format: JSON, CSV, a template, or text for people."""
+"""Print results in the selected format: JSON, CSV, a template, or text for people."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from memvault.tools.core.render import Line, Template
 
 _PASSAGE_PREFIX = "   > "
-"""Prefix of the lines of a recalled memory's passage."""
+"""Prefix of lines of a recalled passage."""
 
 
 def check(options: GlobalOptions) -> None:
     """Check the options for the output format, before the command runs.
 
     Raises:
-        UsageError: If several formats are chosen, or the template is invalid.
+        UsageError: several formats are selected, or the template is invalid.
     """
     if options.json + options.csv + (options.row_format is not None) > 1:
         raise UsageError(
@@ -45,11 +45,11 @@ def print_result(
 ) -> None:
     """Write a result and its warnings.
 
-    ``query`` is the text searched for, to be highlighted; With ``writes``, the result of a tool
+    ``query`` is the searched text, to be highlighted. If ``writes`` is set, the result of a tool
     that writes is reported even if the template is invalid.
 
     Raises:
-        UsageError: If a template has a key that no entry of the result has.
+        UsageError: a template has a key that no entry of the result has.
     """
     if options.json:
         output.json(result)
@@ -61,10 +61,9 @@ def print_result(
     if not options.quiet:
         vault = result.get("vault")
         output.notes(result.get("warnings", ()))
-        if writes and isinstance(vault, str) and vault != THIS:  # undo does not revert it here
-            output.notes(
-                [f"this changed the vault {vault}; `memvault --vault {vault} undo` reverts it"]
-            )
+        if writes and isinstance(vault, str) and vault != THIS:  # Undo does not revert it here.
+            undo = f"`memvault --vault {vault} undo`"
+            output.notes([f"this changed the vault {vault}; to revert it, run {undo}"])
 
 
 def _print_rows(
@@ -109,7 +108,7 @@ def _print_human(
 
 
 def _root(options: GlobalOptions) -> Path | None:
-    """Return the vault, or None; no pager inside it may be run."""
+    """Return the vault's folder, or None; a pager inside it must not be run."""
     try:
         return options.root()
     except MemvaultError:

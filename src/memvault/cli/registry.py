@@ -1,6 +1,6 @@
-"""The registry of the commands that are not generated from tools, such as ``init`` and ``mcp``.
+"""Register the handwritten commands, such as ``init`` and ``mcp``.
 
-A command is declared like a tool: by a function with annotated parameters, under ``@command``.
+A command is declared like a tool: as a function with annotated parameters, under ``@command``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class CliCommand(NamedTuple):
 
     The function takes the ``GlobalOptions`` and its declared arguments. It returns its result,
     which is then printed by ``view``, or None if it has printed everything itself. With
-    ``always_json`` the result and errors are JSON, as with the option ``--json``. Secrets in the
-    result are masked unless it ``reveals`` what was asked for.
+    ``always_json``, the result and errors are JSON, as with the option ``--json``. Secrets in the
+    result are masked unless it ``reveals`` the requested text.
     """
 
     words: str
@@ -43,21 +43,21 @@ class CliCommand(NamedTuple):
 
     @property
     def doc(self) -> str:
-        """The help: the function's docstring, without indentation."""
+        """The help text: the function's docstring without indentation."""
         from inspect import cleandoc
 
         return cleandoc(self.function.__doc__ or "")
 
 
 ShellCommand = Tool | CliCommand
-"""A command of either kind."""
+"""A handwritten command or one generated from a tool."""
 _COMMANDS: dict[str, CliCommand] = {}
 _HEADINGS = {
     "moving": "Import, export and pages",
     "programs": "Agents' programs and servers",
     "setup": "Vaults, settings and the shell",
 }
-"""The headings of the groups that have no tools."""
+"""The headings of the groups without tools."""
 
 
 def command(
@@ -72,11 +72,11 @@ def command(
 
     Args:
         command_name: The words of the command.
-        examples: Command lines for the help, two or three.
+        examples: Two or three command lines for the help.
         view: How its result is printed for people; by default by its values' types.
-        group: The group of tools, or of ``_HEADINGS``, with which the help lists it.
-        always_json: Whether it prints JSON only.
-        reveals: Whether its result is what was asked for, with the secrets in it.
+        group: The group of tools, or of ``_HEADINGS``, under which the help lists it.
+        always_json: Whether it prints only JSON.
+        reveals: Whether its result is the requested text, including secrets.
     """
 
     def enter(function: Function) -> Function:
@@ -90,15 +90,15 @@ def command(
 
 
 def find(entry: Command) -> CliCommand:
-    """Return the command of a row of the command table that has no tool."""
+    """Return the handwritten command of a row of the command table."""
     import_module(f"memvault.{entry.module}")
     return _COMMANDS[entry.words]
 
 
 def find_command(command_name: str) -> ShellCommand | None:
-    """Return the command with some words, or with the exact name of its tool; None if none has.
+    """Return the command with some words, or with the exact name of its tool, or None.
 
-    A command that is not generated from a tool comes before one of the same words that is.
+    A handwritten command replaces a generated one with the same words.
     """
     command_name = next(
         (entry.words for entry in TOOLS if entry.tool == command_name), command_name
@@ -110,17 +110,17 @@ def find_command(command_name: str) -> ShellCommand | None:
 
 
 def is_group(group_name: str) -> bool:
-    """Return whether the words are a group of commands."""
+    """Return whether some words are a group of commands."""
     return any(entry.words.startswith(f"{group_name} ") for entry in COMMANDS)
 
 
 def all_commands() -> list[CliCommand]:
-    """Return all commands that are not generated from tools, in the order of the help."""
+    """Return all handwritten commands, in the order of the help."""
     return [find(entry) for entry in COMMANDS if not entry.tool]
 
 
 def command_table() -> list[Command]:
-    """Return the rows of ``memvault.command_table`` for these commands, by their words."""
+    """Return the rows of ``memvault.command_table`` for handwritten commands, by their words."""
     import pkgutil
 
     for module in pkgutil.iter_modules([str(Path(__file__).with_name("commands"))]):

@@ -1,7 +1,7 @@
-"""Results for other programs: one line per entry from a template, or CSV.
+"""Format results for other programs: one line per entry from a template, or CSV.
 
-Text from a vault is escaped, so that it cannot control a terminal, start a new line or be
-evaluated as a formula by a spreadsheet.
+Text from a vault is escaped, so it cannot control a terminal, start a new line or be evaluated as a
+formula by a spreadsheet.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t")
 def result_rows(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the entries of a result.
 
-    A result about one memory, or without a list, is a single entry.
+    A result without a list, such as one about a single memory, is a single entry.
 
     Raises:
-        UsageError: If the result is a brief, whose memories are lines and not entries.
+        UsageError: the result is a brief, whose memories are lines and not entries.
     """
     if result.get("brief"):
         raise UsageError(
@@ -47,7 +47,7 @@ def result_rows(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     lists = [value for value in itself.values() if isinstance(value, list) and value]
     record_lists = [value for value in lists if all(isinstance(entry, Mapping) for entry in value)]
     if record_lists:
-        others = itself.get("others", [])  # results of a recall that are not memories
+        others = itself.get("others", [])  # Results of a recall that are not memories.
         return [*record_lists[0], *(others if record_lists[0] is not others else ())]
     if "total" in result or "count" in result:
         return [{"text": entry} for value in lists[:1] for entry in value]
@@ -72,12 +72,13 @@ def as_csv(result: Mapping[str, Any]) -> str:
 def format_rows(view: Template, result: Mapping[str, Any], template: str) -> str:
     r"""Format each entry of a result with a template, one line each.
 
-    ``{memId}`` is replaced by the value of a key, ``{metadata.source}`` by a value in a
-    nested mapping, and ``\t`` and ``\n`` by a tab and a newline. A key that an entry does
-    not have is empty. Only texts, such as a memory's content, may span several lines.
+    ``{memId}`` is replaced by the value of a key, ``{metadata.source}`` by a value in a nested
+    mapping, and ``\t`` and ``
+    `` by a tab and a newline. A key that is missing in an entry is empty. Only texts, such as a
+    memory's content, may span several lines.
 
     Raises:
-        UsageError: If the template is invalid, or it has a key that no entry of this tool has.
+        UsageError: the template is invalid, or it has a key that no entry of this tool has.
     """
     parts = list(_parse_template(template))
     rows = result_rows(result)
@@ -85,7 +86,7 @@ def format_rows(view: Template, result: Mapping[str, Any], template: str) -> str
     view_keys = _view_keys(view)
     for _, field, _ in parts:
         if field is not None and rows and field not in known_keys and field not in view_keys:
-            raise UsageError(f"There is no key {field!r}", f"the keys are {', '.join(known_keys)}")
+            raise UsageError(f"There is no key {field!r}", f"use one of {', '.join(known_keys)}")
     multiline = {key for key, specs in view_keys.items() if specs.intersection(SPREADING)}
     return "".join("".join(_fill(parts, row, multiline)) + "\n" for row in rows)
 
@@ -106,7 +107,7 @@ def validate_format(template: str) -> None:
     """Check the syntax of a template.
 
     Raises:
-        UsageError: If the template is invalid.
+        UsageError: the template is invalid.
     """
     list(_parse_template(template))
 
@@ -115,7 +116,7 @@ def _parse_template(template: str) -> Iterator[tuple[str, str | None, str]]:
     try:
         for text, field, spec, conversion in Formatter().parse(template):
             if conversion or field == "" or "{" in (spec or ""):
-                raise ValueError("write a key between the braces, as in {memId}")
+                raise ValueError("put a key between the braces, as in {memId}")
             if any(int(digits) > _MAX_WIDTH for digits in re.findall(r"\d+", spec or "")):
                 raise ValueError(f"a width is at most {_MAX_WIDTH:,}")
             yield _unescaped(text), field, spec or ""
@@ -143,7 +144,7 @@ def _fill(
 
 
 def _fit(text: str, spec: str) -> str:
-    """Format a text; its width and precision count cells, of which a wide character has two."""
+    """Format a text, counting its width and precision in cells; a wide character has two."""
     match = None if text.isascii() else _TEXT_SPEC.fullmatch(spec)
     if match is None:
         return format(text, spec)
@@ -180,7 +181,7 @@ def _cell(value: Any) -> str:
 
 
 def _to_text(value: Any) -> str:
-    """Convert a value to text: a list of texts is joined by commas, other values become JSON."""
+    """Convert a value to text: join a list of strings with commas, convert others to JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(entry, str) for entry in value):

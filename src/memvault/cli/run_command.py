@@ -1,4 +1,4 @@
-"""Run a command with parsed values: read texts that are missing, run it, print the result."""
+"""Run a command with parsed values: read missing texts, run it, and print the result."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Arguments = ParamSpec("Arguments")
 def run_command(
     entry: ShellCommand, name: str, values: Mapping[str, Any], options: GlobalOptions
 ) -> None:
-    """Run a command that was called ``name`` with the parsed values of its parameters.
+    """Run a command that was called as ``name`` with the parsed values of its parameters.
 
-    A value that was not given is None.
+    A missing value is None.
     """
     parameters = entry.shell_parameters
     shell_values = {}
@@ -61,7 +61,7 @@ def run_command(
 
 
 _PICKING = frozenset(("compound", "edit", "open", "show"))
-"""Commands that let a person pick a memory on the screen if none is named."""
+"""Commands that let the user pick a memory on the screen if none is given."""
 
 
 def _picked(
@@ -71,7 +71,7 @@ def _picked(
     options: GlobalOptions,
     drafts: contextlib.ExitStack,
 ) -> dict[str, Any]:
-    """Return the memory that a person picks, and the text for ``compound`` from the editor."""
+    """Return the memory picked by the user, and for ``compound`` the text from the editor."""
     parameter = next(entry for entry in parameters if entry.arg.completes == "memory")
     if values.get(parameter.name) or (command_name == "open" and values.get("address")):
         return {}
@@ -91,7 +91,7 @@ def _picked(
 def _run_cli_command(
     declared: CliCommand, values: Mapping[str, Any], options: GlobalOptions
 ) -> None:
-    """Run a command that is not generated from a tool."""
+    """Run a handwritten command."""
     options.json = options.json or declared.always_json
     print_result.check(options)
     parameters = declared.shell_parameters
@@ -106,7 +106,9 @@ def _run_cli_command(
 
             result = BUILTIN.masked_values(result)
         change = result.get("changeId")
-        changed = f"The change was made; `memvault undo {change}` reverts it" if change else ""
+        changed = (
+            f"The change was made; to revert it, run `memvault undo {change}`" if change else ""
+        )
         with output.reporting_change(lambda: changed):
             print_result.print_result(options, {"success": True, **result}, declared.view)
 
@@ -120,7 +122,7 @@ def _require(
     """Check that each required argument of a command is given.
 
     Raises:
-        UsageError: If one is missing; the hint is the command's first example.
+        UsageError: one is missing; the hint is the command's first example.
     """
     for parameter in parameters:
         if parameter.required and parameter.name not in values:
@@ -131,7 +133,7 @@ def _require(
 
 
 def metavar(parameter: Parameter) -> str:
-    """Return what the help shows for a parameter's value: its choices, or its name."""
+    """Return the placeholder for a parameter's value in the help: its choices, or its name."""
     if parameter.choices:
         return sanitize.escape_line("|".join(map(str, parameter.choices)))
     return parameter.metavar
@@ -154,7 +156,7 @@ def _text_from_editor(
     options: GlobalOptions,
     drafts: contextlib.ExitStack,
 ) -> str | None:
-    """Return the text that a person writes in an editor, if none was given.
+    """Return the text that the user writes in an editor, if none was given.
 
     It is the text of a new memory, or an addition to one, unless only its type changes.
     """
@@ -177,7 +179,7 @@ def _only_changes_type(values: Mapping[str, Any]) -> bool:
 
 
 def _title_of(options: GlobalOptions, name: str) -> str:
-    """Return the title of the memory that a text is to be added to; raises as ``compound``."""
+    """Return the title of the memory to which a text will be added; raises like ``compound``."""
     from memvault.cli import run_editor
     from memvault.memories.target import find_target
 
@@ -199,7 +201,7 @@ def run_function(
     *positional: Arguments.args,
     **named: Arguments.kwargs,
 ) -> None:
-    """Run the tool that a function implements, as ``run_tool``."""
+    """Run the tool implemented by a function; see ``run_tool``."""
     from memvault.tools.core import registry
 
     name, arguments = function.__name__, registry.arguments_by_name(function, positional, named)
@@ -215,7 +217,7 @@ def run_tool(
 ) -> None:
     """Run a tool on the vault selected by the options, and write its result.
 
-    ``tool`` is its declaration, or None for a tool of the vault, whose result is laid out by its
+    ``tool`` is its declaration, or None for a vault's own tool, whose result is printed by its
     values' types. With ``by_tool_name``, the arguments have JSON keys, which messages use instead
     of options.
     """
@@ -268,8 +270,8 @@ def _confirm(error: Refused) -> dict[str, Any]:
     """Ask for confirmation at the terminal, and return the argument that confirms the call.
 
     Raises:
-        Refused: ``error`` itself, if it needs no confirmation, there is no terminal, or the
-            answer is no.
+        Refused: ``error`` itself, if it needs no confirmation, there is no terminal, or the answer
+        is no.
     """
     token, runs = error.details.get("confirmToken"), error.details.get("runs")
     if not token:
@@ -285,7 +287,7 @@ def long_text(value: str) -> str:
     """Resolve a text argument: ``-`` reads standard input, ``@file`` a file; ``@@`` escapes ``@``.
 
     Raises:
-        UsageError: If the file cannot be read.
+        UsageError: the file cannot be read.
     """
     from memvault.vault import decoding
 
@@ -298,7 +300,7 @@ def long_text(value: str) -> str:
 
 
 def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
-    """Convert the value of a flag to the value of the tool's argument; None if not given."""
+    """Convert an option's value to the value of the tool's argument; None if not given."""
     if value is None or value == []:
         return None
     if isinstance(value, str):
@@ -322,7 +324,7 @@ def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
 
 
 def _number(text: str) -> Any:
-    """Convert a text to a number; return other texts unchanged for the validation to reject."""
+    """Convert a text to a number; return other texts unchanged for validation to reject."""
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)
@@ -333,7 +335,7 @@ def _resolve_pairs(pairs: list[str]) -> list[str]:
     """Resolve the value of each ``KEY=VALUE``, which may be ``-`` or ``@file``.
 
     Raises:
-        UsageError: If standard input is named twice, or a file cannot be read.
+        UsageError: standard input is used twice, or a file cannot be read.
     """
     if sum(pair.partition("=")[2] == "-" for pair in pairs) > 1:
         raise UsageError("Standard input can only be read once", "pass the other texts as `@file`")
@@ -341,7 +343,7 @@ def _resolve_pairs(pairs: list[str]) -> list[str]:
     for pair in pairs:
         key, sign, value = pair.partition("=")
         text = long_text(value)
-        if text != value:  # drop the final newline that shells and editors add
+        if text != value:  # Drop the final newline that shells and editors add.
             text = text.removesuffix("\n").removesuffix("\r")
         resolved.append(f"{key}{sign}{text}")
     return resolved

@@ -36,18 +36,18 @@ EDITED_VIEW = """
        {added:line|lines} added  {removed:line|lines} removed
        problem: {problem}"""
 EDITED = Template(EDITED_VIEW)
-"""How the result of an edit is printed."""
+"""The view for the result of an edit."""
 
 
 def open_entry(
     options: GlobalOptions, tool: Tool, arguments: Mapping[str, Any], number: int
 ) -> None:
-    """Run a tool, and open an entry of its list in the editor, at its line.
+    """Run a tool, and open one of its results in the editor, at its line.
 
     Raises:
-        UsageError: If the number is larger than the limit.
-        NotFound: If the list has no entry of that number.
-        Refused: If the editor could not be started, or failed.
+        UsageError: the number is larger than the limit.
+        NotFound: there is no result with that number.
+        Refused: the editor could not be started, or failed.
     """
     from memvault.tools.core import invoke
 
@@ -63,14 +63,18 @@ def open_entry(
     shown = {key: value for key, value in arguments.items() if key not in ("brief", "budget")}
     shown["limit"] = max(number, limit)
     try:
-        caller = options.caller()._replace(secrets="shown")  # masked file names could not be opened
+        # Masked file names could not be opened.
+        caller = options.caller()._replace(secrets="shown")
         with invoke.call(workspace, tool.name, shown, caller) as outcome:
             entries = list(outcome.result[tool.openable_list])
     finally:
         workspace.release()
     if number > len(entries):
         count = f"{len(entries):,} was" if len(entries) == 1 else f"{len(entries):,} were"
-        raise NotFound(f"There is no result {number}: {count} found", "omit `--open` to list them")
+        raise NotFound(
+            f"There is no result {number}; the number of results is {count}",
+            "omit `--open` to list them",
+        )
     entry = entries[number - 1]
     name = f"{entry['vault']}:{entry['memId']}" if "vault" in entry else entry["filePath"]
     with open_call(options, name) as (call, path):
@@ -79,19 +83,19 @@ def open_entry(
 
 
 def open_in_obsidian(file: Path, root: Path) -> None:
-    """Open a file of the vault in Obsidian; raises as ``desktop.open_address``."""
+    """Open a file of the vault in Obsidian; raises the same errors as ``desktop.open_address``."""
     desktop.open_address(obsidian_url(file), root)
 
 
 @contextlib.contextmanager
 def text_from_editor(options: GlobalOptions, title: str, memory_type: str) -> Iterator[str]:
-    """Let a person write the text of a new memory in an editor, from its type's template.
+    """Let the user write a new memory in an editor, starting from its type's template.
 
     The draft is deleted after the body of the ``with`` statement; if that fails, it is kept, and
-    the error names it.
+    the error contains its path.
 
     Raises:
-        Refused: If nothing was written, or the editor failed.
+        Refused: nothing was written, or the editor failed.
     """
     from memvault.memories import create, templates
     from memvault.vault.naming import normal_type
@@ -108,7 +112,7 @@ def text_from_editor(options: GlobalOptions, title: str, memory_type: str) -> It
 
 @contextlib.contextmanager
 def addition(options: GlobalOptions, title: str) -> Iterator[str]:
-    """Let a person write an addition to a memory; otherwise as ``text_from_editor``."""
+    """Let the user write an addition to a memory; otherwise like ``text_from_editor``."""
     with open_call(options) as (call, _):
         root = call.root
     with draft(root, title, "", f"compound {sanitize.quote_argument(title)}") as text:
@@ -117,7 +121,7 @@ def addition(options: GlobalOptions, title: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
-    """Open a draft in the editor, and yield its text; otherwise as ``text_from_editor``.
+    """Open a draft in the editor, and yield its text; otherwise like ``text_from_editor``.
 
     ``command`` is the command to run with a draft that was not used.
     """
@@ -155,7 +159,7 @@ def draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
     except MemvaultError as error:
         error.hint = "; ".join(filter(None, (error.hint, saved_hint)))
         raise
-    except BaseException:  # such as Ctrl-C
+    except BaseException:  # for example, Ctrl-C
         output.notes([saved_hint])
         raise
     file.unlink(missing_ok=True)
@@ -185,7 +189,7 @@ def open_call(
 
 
 def add_warnings(call: Call, result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result with its warnings, in the form of a tool's result."""
+    """Return a result with the call's warnings, in the format of a tool's result."""
     from memvault.tools.core.invoke import truncate_warnings
 
     notes = list(dict.fromkeys((*call.settings.warnings, *call.all_notes())))
@@ -208,7 +212,7 @@ def edit_memory(call: Call, memory: Memory, line: int = 1) -> dict[str, Any]:
     """Run the editor on a memory's file, at a line, and return what changed.
 
     Raises:
-        Refused: If the editor could not be started, or failed.
+        Refused: the editor could not be started, or failed.
     """
     from memvault.files import atomic
     from memvault.history import log
@@ -227,7 +231,9 @@ def edit_memory(call: Call, memory: Memory, line: int = 1) -> dict[str, Any]:
         problem = error
     before = _record_edit(call, memory, before, last, attributes)
     if problem is not None:
-        problem.hint = problem.hint or f"what it saved is in {sanitize.quote_argument(memory.path)}"
+        problem.hint = (
+            problem.hint or f"the saved text is in {sanitize.quote_argument(memory.path)}"
+        )
         raise problem
     result: dict[str, Any] = {"filePath": memory.path}
     try:
@@ -250,11 +256,11 @@ def _record_edit(
     last: JournalEntry | None,
     attributes: Attributes,
 ) -> bytes:
-    """Record in the journal how an editor changed a file; return the bytes from before that.
+    """Record an editor's change to a file in the journal; return the bytes from before it.
 
-    ``last`` is the last change before the editor was started, and ``attributes`` are those that
-    the file had then. Changes that another process made while the editor was open are in the
-    journal already; if the editor has overwritten one, a note reports it.
+    ``last`` is the last change before the editor was started, and ``attributes`` are the file's
+    attributes at that time. Changes by other processes while the editor was open are already in the
+    journal; if the editor has overwritten one, a note reports it.
     """
     from memvault.store.change_set import FileRef
     from memvault.tools.core import invoke
@@ -290,10 +296,10 @@ def _record_edit(
 
 
 def _run_editor(root: Path, file: Path, line: int = 1) -> None:
-    """Open a file in the person's editor, at a line if the editor is known to take one.
+    """Open a file in the user's editor, at a line if the editor is known to support that.
 
     Raises:
-        Refused: If there is no editor, or it could not be started, or failed.
+        Refused: there is no editor, or it could not be started, or failed.
     """
     environment = process.environment(root)
     command = _editor(environment)
@@ -320,7 +326,7 @@ def _editor(environment: dict[str, str]) -> list[str]:
     """Return the command of the user's editor; programs inside the vault are not used.
 
     Raises:
-        Refused: If there is no editor.
+        Refused: there is no editor.
     """
     for name in ("VISUAL", "EDITOR"):
         argv = process.words_of(environment.get(name, ""), name)

@@ -1,4 +1,4 @@
-"""Standard output and error: their order, and errors of writing them; termination signals."""
+"""Handle output errors, the order of output and errors, and termination signals."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _RETRY_INTERVAL = 0.5
 _CLEANUP_TIMEOUT = 10.0
 """Seconds that cleanup may take after a termination signal."""
 _THREADS_TIMEOUT = 2.0
-"""Seconds that other threads may work on after a termination signal."""
+"""Seconds that other threads may continue after a termination signal."""
 _OUTPUT_TIMEOUT = 0.3
 """Maximum seconds for writing output after a termination signal."""
 _BY_SIGNAL = 128
-"""An exit code above this is that of a termination signal."""
+"""Exit codes above this are caused by a termination signal."""
 _STDERR = 2
-"""The descriptor of standard error."""
+"""The file descriptor of standard error."""
 _received: list[int] = []
 """The termination signals received so far."""
 _since = 0.0
@@ -39,7 +39,7 @@ _since = 0.0
 class OutputError(Exception):
     """Raised when standard output or error cannot be written; the cause is the ``OSError``.
 
-    ``changed`` is what the command had changed before, in words.
+    ``changed`` describes what the command had already changed.
     """
 
     changed = ""
@@ -92,12 +92,12 @@ class OrderedStderr:
                 sys.stdout.flush()
             except OSError as error:
                 self.output_error = self.output_error or error
-            except ValueError:  # it is closed
+            except ValueError:  # It is closed.
                 pass
         self.stream.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write texts as ``write`` does."""
+        """Write texts with ``write``."""
         for line in lines:
             self.write(line)
 
@@ -117,14 +117,13 @@ def map_output_errors() -> Iterator[None]:
 def run_guarded(run: Callable[[], int]) -> int:
     """Run a command and return its exit code, handling output errors and signals.
 
-    A closed pipe, as with ``| head``, is not an error; any other failure to write the
-    output is reported and exits with 1. After either, a note reports the changed files. On
-    Ctrl-C, SIGTERM and SIGHUP the command is stopped with its cleanup, and the exit code is
-    128 plus the signal number.
+    A closed pipe, as with ``| head``, is not an error; any other failure to write the output is
+    reported and exits with 1. After either, a note lists the changed files. On Ctrl-C, SIGTERM and
+    SIGHUP the command is stopped with its cleanup, and the exit code is 128 plus the signal number.
     """
     try:
         handlers = {number: signal.signal(number, _stop) for number in _SIGNALS}
-    except ValueError:  # signal handlers can only be set in the main thread
+    except ValueError:  # Signal handlers can only be set in the main thread.
         handlers = {}
     hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     before = sys.stderr
@@ -133,7 +132,7 @@ def run_guarded(run: Callable[[], int]) -> int:
     except Terminated:
         return 128 + _received[0]
     finally:
-        for number in handlers:  # no handler may raise from here on
+        for number in handlers:  # No handler may raise from here on.
             signal.signal(number, signal.SIG_IGN)
         _set_timer(0)
         sys.unraisablehook = hook
@@ -144,9 +143,9 @@ def run_guarded(run: Callable[[], int]) -> int:
 
 
 def occupy_standard_descriptors() -> None:
-    """Open the null device as each standard stream that the process was started without.
+    """Open the null device for each standard stream that the process was started without.
 
-    The next file that is opened would become that stream, and get what is written to it.
+    Otherwise the next opened file would become that stream and receive its output.
     """
     if None in (sys.stdin, sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
@@ -156,19 +155,19 @@ def occupy_standard_descriptors() -> None:
 
 
 def exit_process(code: int) -> None:
-    """End the process with an exit code, without tearing down each module, which takes 5 to 20 ms.
+    """Exit without tearing down each module, which would take 5 to 20 ms.
 
-    The exit handlers run, and standard output and error are flushed. Returns instead where Python
-    has more to do: another thread still works, a debugger, profiler or coverage tool watches, or
-    the output cannot be written. After a termination signal, other threads get two seconds and the
-    output is abandoned soon, since a frozen terminal never accepts it.
+    The exit handlers run, and standard output and error are flushed. Returns instead if Python must
+    do more: another thread is running, a debugger, profiler or coverage tool is active, or the
+    output cannot be written. After a termination signal, other threads get two seconds, and output
+    is abandoned soon, since a frozen terminal never accepts it.
     """
     is_terminated = code > _BY_SIGNAL
     if _is_watched() or _has_threads(is_terminated):
         return
     if is_terminated:
         finishes(_finish, _OUTPUT_TIMEOUT)
-    elif not _finish():  # Python reports it
+    elif not _finish():  # Python reports it.
         return
     os._exit(code)
 
@@ -203,7 +202,7 @@ def _finish() -> bool:
 
 
 def _has_threads(is_terminated: bool) -> bool:
-    """Return whether another thread than the main one works, for which Python waits.
+    """Return whether a thread other than the main one is running, for which Python waits.
 
     After a termination signal, the wait is limited.
     """
@@ -223,8 +222,8 @@ def _has_threads(is_terminated: bool) -> bool:
 
 
 def _is_watched() -> bool:
-    """Return whether a tool follows the program, and continues when it has ended."""
-    monitoring = getattr(sys, "monitoring", None)  # from Python 3.12
+    """Return whether a debugger, profiler or coverage tool is active."""
+    monitoring = getattr(sys, "monitoring", None)  # Python 3.12 and later.
     return (
         sys.gettrace() is not None
         or sys.getprofile() is not None
@@ -242,7 +241,7 @@ def _run(run: Callable[[], int]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             encoding = "utf-8" if sys.platform == "win32" and not stream.isatty() else None
-            # A replaced stream may lack this method, and one that was read from may reject it.
+            # A replaced stream may lack this method, and one that was read from may refuse it.
             with contextlib.suppress(AttributeError, ValueError):
                 stream.reconfigure(encoding=encoding, errors="backslashreplace")  # type: ignore[union-attr]  # not part of TextIO
     ordered = None if sys.stderr is None else OrderedStderr(sys.stderr)
@@ -254,7 +253,7 @@ def _run(run: Callable[[], int]) -> int:
             sys.stdout.flush()
         if ordered is not None and ordered.output_error is not None:
             raise ordered.output_error
-    except SystemExit as stop:  # raised by Typer when it cannot write its help
+    except SystemExit as stop:  # Typer raises it when it cannot write its help.
         cause = stop.__context__
         return _exit_code(cause, code) if isinstance(cause, OSError) else int(stop.code or 0)
     except OutputError as error:
@@ -264,10 +263,10 @@ def _run(run: Callable[[], int]) -> int:
     except Exception as error:
         if (
             termination_requested()
-        ):  # interrupted during class creation, where Python raises another exception
+        ):  # An interrupt during class creation, where Python raises another exception.
             raise Terminated from error
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stdout.flush()  # Python prints the traceback after this
+            sys.stdout.flush()  # Python prints the traceback after this.
         raise
     return code
 
@@ -275,10 +274,9 @@ def _run(run: Callable[[], int]) -> int:
 def _stop(number: int, _frame: object) -> None:
     """Handle a termination signal by raising ``Terminated``.
 
-    Python discards exceptions raised inside some of its internal callbacks, for
-    example during imports, so the exception is raised repeatedly, by a timer, until
-    it propagates. Cleanup code, such as ``finally`` blocks, is not interrupted for
-    ``_CLEANUP_TIMEOUT`` seconds.
+    Python discards exceptions raised inside some internal callbacks, for example during imports, so
+    a timer raises the exception repeatedly until it propagates. Cleanup code, such as ``finally``
+    blocks, is not interrupted for ``_CLEANUP_TIMEOUT`` seconds.
     """
     global _since  # noqa: PLW0603  # signals are per process
     if number in _SIGNALS:

@@ -1,4 +1,4 @@
-"""Alternative spellings of options, and positional arguments that are given as options."""
+"""Accept alternative spellings of options, and positional arguments given as options."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class FlexibleCommand(typer.core.TyperCommand):
     """A command whose options may be spelled like JSON keys: ``--memoryType``, ``--RUN_AFTER``.
 
     ``keys`` maps normalized keys to options, for keys whose option has another name. In a command
-    with a query that has filters, ``escape`` replaces words such as ``-draft``, which are no
-    options, by placeholders.
+    with a query that has filters, ``escape`` replaces words such as ``-draft``, which are not
+    options, with placeholders.
     """
 
     keys: Mapping[str, str] = MappingProxyType({})
@@ -50,7 +50,7 @@ class FlexibleCommand(typer.core.TyperCommand):
                 name = option_names.get(normal_key(name), name)
             normalized.append(f"{name}{equals}{value}")
             takes = name in options and not getattr(options[name], "is_flag", False)
-            if takes and not equals:  # the next word is its value, even if it starts with a dash
+            if takes and not equals:  # The next word is its value, even if it starts with a dash.
                 normalized += islice(argv, 1)
         return normalized
 
@@ -63,12 +63,12 @@ def _names(parameter: Any) -> list[str]:
 
 
 def option(parameter: Parameter) -> str:
-    """Return the option of a parameter; of a boolean, the positive form."""
+    """Return the option of a parameter; for a boolean, the positive form."""
     return parameter.flag.partition("/")[0]
 
 
 def positional_as_options(parameters: tuple[Parameter, ...]) -> dict[str, tuple[Any, Any]]:
-    """Return hidden options for the positional arguments, which the documentation names by key."""
+    """Return hidden options for the positional arguments, whose keys the documentation uses."""
     taken = {option(entry) for entry in parameters if not entry.arg.positional}
     return {
         f"{entry.name}{_OPTION_SUFFIX}": (
@@ -84,7 +84,7 @@ def assign_positionals(parameters: tuple[Parameter, ...], values: dict[str, Any]
     """Assign the positional values to the arguments that were not given by name.
 
     Raises:
-        UsageError: If there are more positional values than arguments left.
+        UsageError: there are more positional values than remaining arguments.
     """
     ordered = [entry for entry in parameters if entry.arg.positional]
     named = {entry.name: values.get(f"{entry.name}{_OPTION_SUFFIX}") for entry in ordered}
@@ -99,4 +99,4 @@ def assign_positionals(parameters: tuple[Parameter, ...], values: dict[str, Any]
             values[entry.name] = rest.pop(0) if rest else None
     if rest:
         name = next(entry.shell_name for entry in ordered if entry.name in named)
-        raise UsageError(f"`{name}` is given twice", "give it once")
+        raise UsageError(f"`{name}` is given twice", "pass it only once")

@@ -1,4 +1,4 @@
-"""Reading a required text argument from standard input if it was not given."""
+"""Read a missing required text argument from standard input."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ _SILENCE = 2.0
 def piped(name: str, optional: bool, quiet: bool, required: bool = True) -> str | None:
     """Read the argument ``name`` from standard input, or return None if nothing is piped in.
 
-    Standard input is read if it is a pipe, or a file at its start: one that is
-    partly read may be the list of a shell loop. Terminals, /dev/null and sockets
-    are ignored. If a pipe stays
-    silent, such as one inherited from a parent process, an optional argument is None
-    after ``_SILENCE`` seconds, and a required one is an error after ``_PATIENCE`` seconds.
+    Standard input is read if it is a pipe, or a file at its start: a partly read file may be the
+    list of a shell loop. Terminals, /dev/null and sockets are ignored. If a pipe stays silent, such
+    as one inherited from a parent process, an optional argument is None after ``_SILENCE`` seconds,
+    and a required one is an error after ``_PATIENCE`` seconds.
 
     Raises:
-        UsageError: If the input is empty or too large, or nothing arrives in time.
+        UsageError: the input is empty or too large, or nothing arrives in time.
     """
     try:
         mode = os.fstat(0).st_mode
         is_partly_read = stat.S_ISREG(mode) and os.lseek(0, 0, os.SEEK_CUR) > 0
-    except OSError:  # standard input is closed
+    except OSError:  # Standard input is closed.
         return None
     if is_partly_read or not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         return None
@@ -58,6 +57,6 @@ def piped(name: str, optional: bool, quiet: bool, required: bool = True) -> str 
 
 def _is_ready(seconds: float) -> bool:
     """Return whether data or the end of standard input arrives within some seconds."""
-    with contextlib.suppress(OSError):  # on Windows select only supports sockets
+    with contextlib.suppress(OSError):  # On Windows, select supports only sockets.
         return bool(select.select([0], [], [], seconds)[0])
     return True

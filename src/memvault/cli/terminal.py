@@ -1,4 +1,4 @@
-"""Display of texts on a terminal: rendered markdown, highlighted matches and the pager."""
+"""Display texts on a terminal: render markdown, highlight matches, and use a pager."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ def exceeds_screen(lines: Sequence[str]) -> bool:
 
 
 def show(text: str, root: Path | None) -> bool:
-    """Show a text in the pager named by MEMVAULT_PAGER or PAGER; return whether that worked.
+    """Show a text in the pager from MEMVAULT_PAGER or PAGER; return whether that worked.
 
-    The default is less, which exits by itself if the text fits on the screen. An empty
-    value or ``cat`` disables the pager. It is not searched for in folders of the vault at
-    ``root``.
+    The default is less, which exits by itself if the text fits on the screen. An empty value or
+    ``cat`` disables the pager. Folders of the vault at ``root`` are not searched for it.
     """
     roots = () if root is None else (root,)
     environment = {"LESS": "FRX", **process.environment(*roots)}
@@ -50,22 +49,22 @@ def show(text: str, root: Path | None) -> bool:
 Piece = tuple[str, str]
 _LEAD = re.compile(r" *(?:> )?")
 _PART = re.compile(r"\S+(?: \S+)*")
-"""A part of a line in a view, such as a title, a path or a date; two spaces separate them."""
+"""Matches a part of a line, such as a title, a path or a date; two spaces separate parts."""
 _NON_SPACE = re.compile(r"\S+")
 _WORD = re.compile(r"\w+")
 _MIN_LETTERS = 3
-"""Minimum length of a word that is highlighted despite a different ending."""
+"""Minimum length of words that are highlighted even if their endings differ."""
 _MAX_ENDING = 3
-"""Maximum number of final letters in which a word may differ from the query's."""
+"""Maximum number of final letters in which a word may differ from the query's word."""
 _MAX_RENDERED = 200_000
-"""Maximum number of characters of a text that is rendered; a longer one is shown as it is."""
+"""Maximum number of characters in a text to render; longer texts are shown as they are."""
 
 
 def markdown(text: str, width: int) -> list[list[Piece]]:
     """Render markdown for a terminal of the given width, as lines of (text, style) pieces.
 
-    As in Obsidian, line breaks are kept. Nothing is hidden, including HTML, link definitions
-    and the source of images, so that a person sees everything that an agent reads.
+    As in Obsidian, line breaks are preserved. Nothing is hidden, including HTML, link definitions
+    and the source of images, so people see everything that an agent reads.
     """
     shown = sanitize.escape_text(text)
     if len(shown) > _MAX_RENDERED:
@@ -88,7 +87,7 @@ def markdown(text: str, width: int) -> list[list[Piece]]:
 
 
 def _image_source(state: StateInline, silent: bool) -> bool:
-    """Parse an image as a text, its source: rich would show a sign, at the line's beginning."""
+    """Parse an image as its source text; rich would show a symbol at the line's beginning."""
     from markdown_it.rules_inline import image
 
     start = state.pos
@@ -100,10 +99,10 @@ def _image_source(state: StateInline, silent: bool) -> bool:
 
 
 def wrap(line: list[Piece], width: int) -> list[list[Piece]]:
-    """Break a line into rows of a width in cells, between its parts or, in a long part, its words.
+    """Wrap a line to a width in cells, between its parts or, in a long part, its words.
 
-    Further rows are indented, and those of a quoted passage begin with its sign. A word
-    longer than a row is not broken.
+    Further rows are indented, and rows of a quoted passage begin with its quote sign. A word longer
+    than a row is not broken.
     """
     text = "".join(piece for piece, _ in line)
     if cell_len(text) <= width:
@@ -123,7 +122,7 @@ def wrap(line: list[Piece], width: int) -> list[list[Piece]]:
 
 
 def _unbroken(text: str, begin: int, width: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans that are not broken: the parts that fit a row, and the words of others."""
+    """Yield the spans that must not be broken: parts that fit in a row, and words of others."""
     for part in _PART.finditer(text, begin):
         if cell_len(part[0]) <= width:
             yield part.span()
@@ -150,7 +149,7 @@ def highlight(line: list[Piece], query: str) -> list[Piece]:
 
 
 def _query_terms(query: str) -> list[str]:
-    """Return the distinct, folded words of a query, without stop words unless it has no others."""
+    """Return the distinct case-folded words of a query, without stop words if others remain."""
     analyzer = Analyzer(DEFAULT_LANGUAGE)
     terms = _WORD.findall(query)
     significant = [word for word in terms if not analyzer.is_stop_word(word)]
@@ -169,9 +168,9 @@ def _pieces(text: str, style: str, terms: list[str]) -> list[Piece]:
 
 
 def _matches(word: str, term: str) -> bool:
-    """Return whether a word equals another except for its ending.
+    """Return whether two words are equal except for their endings.
 
-    In scripts without spaces between words, the word may also contain the other.
+    In scripts without spaces between words, the word may also contain the term.
     """
     stem = max(_MIN_LETTERS + 1, len(term) - _MAX_ENDING)
     same = word[:stem] == term[:stem] and len(word) >= _MIN_LETTERS

@@ -1,6 +1,6 @@
-"""The Typer application, for help, mistakes, and lines that ``command_line`` does not parse.
+"""Build the Typer application, for help, mistakes, and lines that ``command_line`` rejects.
 
-It builds commands on demand from their declared parameters.
+Commands are built on demand from their declared parameters.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from memvault.errors import MemvaultError, UsageError, VaultNotFound
 from memvault.tools.core.registry import Tool
 
 _ALIASES = {"mv": "rename"}
-"""Shell commands that are accepted as aliases of a command."""
+"""Names of shell commands that are accepted as aliases."""
 
 
 def canonical_name(name: str, names: Collection[str]) -> str | None:
-    """Return the name that ``name`` is an alias, plural or singular of, or None."""
+    """Return the name of which ``name`` is an alias, plural or singular, or None."""
     if _ALIASES.get(name) in names:
         return _ALIASES[name]
     forms = {f"{name}s", name.removesuffix("s")}
@@ -45,7 +45,7 @@ def parse(arguments: list[str], options: GlobalOptions) -> CommandLine | None:
     """Return a parsed command line; None if help or the version was printed.
 
     Raises:
-        Exception: If the line is wrong; an error of Typer's own has the method ``format_message``.
+        Exception: the line is wrong; Typer's own errors have the method ``format_message``.
     """
     group = _group(options, "", None)
     # Typer returns what the command's callback returns, or the exit code of a typer.Exit.
@@ -74,7 +74,7 @@ class CommandGroup(typer.core.TyperGroup):
         """Build a command, given its words or the exact name of its tool.
 
         Raises:
-            UsageError: If there is no such command.
+            UsageError: there is no such command.
         """
         cmd_name = self.options.unescape(cmd_name)
         full_name = self.prefix + cmd_name
@@ -99,7 +99,7 @@ class CommandGroup(typer.core.TyperGroup):
         check_table(full_name)
         all_names = [*names, *self._command_names()]
         suggestion = suggest_command(cmd_name, all_names)
-        if "_" in cmd_name and not self.prefix:  # it is meant as the name of a tool
+        if "_" in cmd_name and not self.prefix:  # It is meant as the name of a tool.
             suggestion = " or ".join(suggest_tools(cmd_name, [tool.tool for tool in TOOLS]))
         help_page = f"{self.prefix}--help" if self.prefix else "help --all"
         raise UsageError(
@@ -108,7 +108,7 @@ class CommandGroup(typer.core.TyperGroup):
             else f"There is no command {cmd_name!r}",
             f"did you mean {self.prefix}{suggestion}?"
             if suggestion
-            else f"see `memvault {help_page}`",
+            else f"run `memvault {help_page}` to list the commands",
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -138,10 +138,10 @@ class CommandGroup(typer.core.TyperGroup):
 
 
 def _plugin_tool(name: str, options: GlobalOptions) -> Tool | None:
-    """Return a tool defined in the vault, or None if there is no vault or no such tool.
+    """Return a tool defined in the vault; None if there is no vault or no such tool.
 
     Raises:
-        VaultNotFound: If a vault was named explicitly and does not exist.
+        VaultNotFound: an explicitly selected vault does not exist.
     """
     from memvault.call import LOCAL
     from memvault.tools.core import available
@@ -162,7 +162,7 @@ def _group(options: GlobalOptions, prefix: str, name: str | None) -> Any:
     application = typer.Typer(
         name=name,
         cls=bound,
-        invoke_without_command=bool(prefix),  # a group without a command shows its help
+        invoke_without_command=bool(prefix),  # A group without a command shows its help.
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -190,7 +190,7 @@ def _group(options: GlobalOptions, prefix: str, name: str | None) -> Any:
 
 
 def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any:
-    """Build the Typer command of a tool, or of a command that is not generated from one."""
+    """Build the Typer command for a tool or a handwritten command."""
     parameters = entry.shell_parameters
     if isinstance(entry, CliCommand):
         options.json = options.json or entry.always_json
@@ -225,13 +225,13 @@ def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any
         from memvault.cli import help_pages
 
         ctx.max_content_width = help_pages.width()
-        text = sanitize.escape_text(original_help(ctx))  # the help of a vault's tool is untrusted
+        text = sanitize.escape_text(original_help(ctx))  # The help of a vault's tool is untrusted.
         return help_pages.colored(help_pages.with_footer(text, entry.examples))
 
     command.get_help = page
     for parameter in command.params:
         if parameter.param_type_name == "argument" and parameter.metavar is not None:
-            # Typer puts optional arguments in brackets, and all are optional to it, since
+            # Typer shows optional arguments in brackets, and declares all of them optional, since
             # memvault checks them. It creates them itself, so no subclass can override this.
             shown = partial(_fixed_metavar, parameter.metavar)
             parameter.make_metavar = shown
@@ -241,7 +241,7 @@ def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any
 def _shared_options() -> dict[str, tuple[Any, Any]]:
     """Return the type and the Typer declaration of each global option, by parameter name.
 
-    The page of all commands lists them once.
+    Only the page of all commands lists these options.
     """
     options: dict[str, tuple[Any, Any]] = {}
     for name, flag, takes, _ in GLOBAL_OPTIONS:

@@ -22,7 +22,7 @@ from memvault.consolidation.proposals import (
     Proposals,
 )
 from memvault.errors import Conflict, MemvaultError, NotFound
-from memvault.experience import episodes, facts, procedures, recall_counts
+from memvault.experience import episodes, facts, procedures
 from memvault.experience.episodes import Episode
 from memvault.experience.procedures import Procedure
 from memvault.experience.provenance import Provenance
@@ -30,6 +30,7 @@ from memvault.experience.search import ARCHIVED, is_archived, readable
 from memvault.files.lock import FileLock
 from memvault.memories import edit
 from memvault.model import Memory
+from memvault.recall import recall_counts
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
 from memvault.store.memory_store import MemoryStore

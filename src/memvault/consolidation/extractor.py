@@ -75,7 +75,7 @@ def extract(
     if ended.truncated:
         raise Refused(
             f"The extractor {parts[0]} printed more than {_MAX_OUTPUT:,} bytes and was stopped",
-            "let it print only facts and procedures, one JSON object a line",
+            "let it print only facts and procedures, one JSON object per line",
         )
     if ended.code:
         last_words = ended.last_error_line and f": {shorten(ended.last_error_line, _MAX_SHOWN)}"
@@ -148,7 +148,7 @@ def _proposal(line: str, episodes_by_id: Mapping[str, Episode]) -> NewFact | New
 
 def _sources(value: Any, episodes_by_id: Mapping[str, Episode]) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
-        raise ValueError("episodes must name the episodes that it came from")
+        raise ValueError("episodes must list the source episodes")
     for entry in value:
         if not isinstance(entry, str) or entry not in episodes_by_id:
             raise ValueError(f"{shorten(str(entry), _MAX_SHOWN)!r} is not one of the episodes")

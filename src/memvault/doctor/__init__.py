@@ -1,4 +1,4 @@
-"""Doctor: checks that report problems of a vault, and fixes for some of them.
+"""Check a vault for problems, and fix some of them.
 
 ``inspection`` reads the files of the vault once. Each function in a module ``checks_*`` is declared
 with its code by ``@check`` and yields findings, without changing anything; a finding that can be

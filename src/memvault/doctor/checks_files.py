@@ -1,4 +1,4 @@
-"""Checks of single files: encoding, headers, ids, types, times, copies, names and secrets."""
+"""Check single files: encoding, headers, ids, types, times, copies, names and secrets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def large_files(vault: VaultInspection) -> Iterator[Finding]:
         yield Finding(entry["filePath"], f"The file is {entry['problem']}")
 
 
-@check("memory-partly-indexed", "note", "A memory with more characters than are indexed")
+@check("memory-partly-indexed", "note", "A memory longer than the limit of indexed characters")
 def partly_indexed_memories(vault: VaultInspection) -> Iterator[Finding]:
     maximum = vault.call.settings.index.characters
     for memory in vault.memories:
@@ -90,7 +90,7 @@ def binary_files(vault: VaultInspection) -> Iterator[Finding]:
             yield Finding(memory.path, "The file is binary, not text")
 
 
-@check("not-utf8", "note", "A memory that is not UTF-8, so that its encoding is guessed")
+@check("not-utf8", "note", "A memory that is not UTF-8, whose encoding is guessed")
 def other_encodings(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         problem = memory.record.problem
@@ -106,19 +106,21 @@ def other_encodings(vault: VaultInspection) -> Iterator[Finding]:
 
 @check("git-markers", "error", "Git conflict markers in a file")
 def conflict_markers(vault: VaultInspection) -> Iterator[Finding]:
-    """Find git conflict markers, in memories and in other files, such as those of agents."""
+    """Find git conflict markers in memories and in other files, such as agents' files."""
     for file in vault.files:
         if file.conflict_markers:
             message = "The file contains git conflict markers: resolve the conflict and delete them"
             yield Finding(file.path, message)
 
 
-@check("key-twice", "warning", "A header with a duplicate key, of which the last one is used")
+@check("key-twice", "warning", "A header with a duplicate key; the last value is used")
 def duplicate_keys(vault: VaultInspection) -> Iterator[Finding]:
     for file in vault.files:
         if file.duplicate_keys:
             keys = ", ".join(map(repr, file.duplicate_keys[:_MAX_SHOWN_KEYS]))
-            message = f"Its header has {keys} more than once, and the last one is used: keep one"
+            message = (
+                f"Its header has {keys} more than once, and the last one is used: delete the others"
+            )
             yield Finding(file.path, message)
 
 
@@ -128,7 +130,7 @@ def duplicate_keys(vault: VaultInspection) -> Iterator[Finding]:
     "A secret, such as a token or a private key, that the header does not allow",
 )
 def secrets(vault: VaultInspection) -> Iterator[Finding]:
-    """Find secrets that were written by hand or before detection, without disclosing them."""
+    """Find secrets written by hand or before detection, without showing them."""
     for file in vault.files:
         if file.secrets:
             message = f"It contains a secret: {file.secrets}; remove it, and revoke it if"
@@ -139,10 +141,10 @@ def secrets(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "id-unusable",
     "note",
-    "An `id` that is not a valid memId, so that one derived from the path is used",
+    "An invalid `id`; a memId derived from the path is used instead",
 )
 def unusable_ids(vault: VaultInspection) -> Iterator[Finding]:
-    """Find ids that are not valid memIds; an empty id counts as missing."""
+    """Find invalid memIds; an empty id counts as missing."""
     for memory in vault.memories:
         given_id, mem_id = memory.record.metadata.get("id"), memory.record.mem_id
         if given_id not in (None, "", mem_id):
@@ -157,7 +159,7 @@ def unusable_ids(vault: VaultInspection) -> Iterator[Finding]:
     fix="gives all but the oldest a new id",
 )
 def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
-    """Find memories that share a memId, except for copies that a sync program kept."""
+    """Find memories that share a memId, except copies left by a sync program."""
     by_id = vault.by_id()
     known_copies = {copy.path for copy, _ in _sync_copies(vault)}
     taken = set(by_id)
@@ -175,10 +177,10 @@ def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
 
 
 def _age_order(memory: InspectedMemory) -> tuple[bool, str, bool, int, str]:
-    """Return a sort key for memories with one id, equal on every machine: the first keeps it.
+    """Return a sort key for memories with one id, equal on every machine; the first keeps it.
 
     A memory whose id is derived from its path comes first, because it can have no other id. A copy
-    is no older than its original, has a file name unlike its title, or has the longer name.
+    is not older than its original, or has a file name unlike its title, or has the longer name.
     """
     record, path = memory.record, memory.path
     is_given = record.metadata.get("id") == record.mem_id
@@ -187,7 +189,7 @@ def _age_order(memory: InspectedMemory) -> tuple[bool, str, bool, int, str]:
 
 
 def _unused_id(path: str, taken: set[str]) -> str:
-    """Return an unused id derived from the path, so that two machines choose the same one."""
+    """Return an unused id derived from the path, so two machines choose the same one."""
     candidate, number = derived_id(path), 1
     while candidate in taken:
         number += 1
@@ -211,7 +213,9 @@ def unknown_types(vault: VaultInspection) -> Iterator[Finding]:
         if known_type in known_types:
             changes = {"memory_type": known_type}
             fix = set_header(memory.file, f"set the type {known_type}", changes)
-            yield Finding(memory.path, f"The type {type_name!r} is a spelling of {known_type}", fix)
+            yield Finding(
+                memory.path, f"The type {type_name!r} should be spelled {known_type}", fix
+            )
         else:
             message = f"The type {type_name!r} is unknown; add it to `[[types]]` in memvault.toml"
             yield Finding(memory.path, message)
@@ -250,7 +254,9 @@ def _header_times(memory: InspectedMemory) -> list[header_dates.HeaderTime]:
 
 
 @check(
-    "date-unread", "note", "A time in a header that cannot be parsed, so that the file's is used"
+    "date-unread",
+    "note",
+    "A time in a header that cannot be parsed; the file's time is used instead",
 )
 def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
@@ -261,7 +267,7 @@ def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
 
 @check("date-form", "note", "Times in headers that are not ISO 8601, and how they are parsed")
 def other_date_forms(vault: VaultInspection) -> Iterator[Finding]:
-    """Report a few of these times: a program that writes them does so in every note."""
+    """Report a few of these times, since a program that writes them does so in every note."""
     times = {
         memory.path: time
         for memory in vault.memories
@@ -296,16 +302,16 @@ _COPY_SUFFIX = re.compile(
 _GIT_COPY_NAME = re.compile(r"\.md~.", re.IGNORECASE)
 _NUMBERED_NAME = re.compile(r"(.+) (?:[2-9]|\((?:[1-9])\))")
 _MIN_COMMON_LINES = 0.8
-"""Minimum share of common lines of two files, one of which has a name like iCloud's copies."""
+"""Minimum share of common lines for a file named like iCloud's copies to count as a copy."""
 _MIN_COMMON_CHARACTERS = 100
-"""Minimum number of common characters: shorter texts, as in new notes, match by chance."""
+"""Minimum number of common characters, since short texts, as in new notes, match by chance."""
 
 
 @check(
     "sync-conflict",
     "warning",
-    "A copy that Obsidian Sync, Dropbox, Syncthing, iCloud, ownCloud, Nextcloud or git kept",
-    fix="moves it to the trash if its content is that of the original",
+    "A conflict copy by Obsidian Sync, Dropbox, Syncthing, iCloud, ownCloud, Nextcloud or git",
+    fix="moves it to the trash if its content equals the original's",
 )
 def sync_copies(vault: VaultInspection) -> Iterator[Finding]:
     for copy, first in _sync_copies(vault):
@@ -324,7 +330,7 @@ def sync_copies(vault: VaultInspection) -> Iterator[Finding]:
         if path in vault.memory_paths:
             continue
         if _GIT_COPY_NAME.search(path):
-            message = "git renamed it because a folder has its name, so it is not a memory"
+            message = "Git renamed it because a folder has its name, so it is not a memory"
             yield Finding(path, f"{message}: rename it")
         elif _original_stem(PurePosixPath(path).stem):
             yield Finding(path, "It is a sync program's conflict copy")
@@ -333,7 +339,7 @@ def sync_copies(vault: VaultInspection) -> Iterator[Finding]:
 def _sync_copies(
     vault: VaultInspection,
 ) -> Iterator[tuple[InspectedMemory, InspectedMemory | None]]:
-    """Yield each copy that a sync program kept, with its original if that exists."""
+    """Yield each copy left by a sync program, with its original if that exists."""
     memories = {memory.path: memory for memory in vault.memories}
     for memory in vault.memories:
         path = PurePosixPath(memory.path)
@@ -357,7 +363,7 @@ def _move_to_trash(memory: InspectedMemory) -> Fix:
 
 
 def _is_copy(vault: VaultInspection, memory: InspectedMemory, first: InspectedMemory) -> bool:
-    """Return whether a file with a number after its name is a copy of the one without."""
+    """Return whether a file with a number after its name is a copy of the file without one."""
     ids = [entry.record.metadata.get("id") for entry in (memory, first)]
     if ids != [None, None]:
         return bool(ids[0] == ids[1])
@@ -376,7 +382,7 @@ def _distinct_lines(vault: VaultInspection, entry: InspectedMemory) -> set[str]:
 def _has_same_content(
     vault: VaultInspection, copy: InspectedMemory, first: InspectedMemory
 ) -> bool:
-    """Return whether two files have the same content, ignoring their times of modification."""
+    """Return whether two files have the same content, ignoring their modification times."""
     if copy.file.etag == first.file.etag:
         return bool(copy.file.etag)
     copied, original = _parse_memory(vault, copy), _parse_memory(vault, first)
@@ -397,23 +403,25 @@ def _parse_memory(vault: VaultInspection, memory: InspectedMemory) -> Memory | N
     return vault.call.store.parse(data, FileState.of(memory.path, data))
 
 
-@check("names-merge", "warning", "Names that differ only in case or in the form of Unicode")
+@check("names-merge", "warning", "Names that differ only in case or Unicode normalization")
 def case_collisions(vault: VaultInspection) -> Iterator[Finding]:
-    """Find names that are equal on a file system that folds case or normalizes Unicode."""
+    """Find names that are equal on a file system that ignores case or normalizes Unicode."""
     same_names: dict[str, list[str]] = defaultdict(list)
     for path in sorted((*vault.tree["file"], *vault.tree["folder"])):
         same_names[path.lower() if path.isascii() else normalize_title(path)].append(path)
     for first, *others in same_names.values():
         for path in others:
             if PurePosixPath(path).name == PurePosixPath(first).name:
-                continue  # the folders that contain them are reported
+                continue  # The folders that contain them are reported.
             first_shown, other_shown = _distinguishable(first, path)
-            message = f"Only case or the form of Unicode differs in {other_shown} and {first_shown}"
+            message = (
+                f"{other_shown} and {first_shown} differ only in case or Unicode normalization"
+            )
             yield Finding(path, f"{message}: rename one of them")
 
 
 def _distinguishable(one: str, other: str) -> tuple[str, str]:
-    """Return two names in a form that shows how they differ."""
+    """Return two names in forms that show how they differ."""
     if normalize("NFC", one) != normalize("NFC", other):
         return replace_surrogates(one), replace_surrogates(other)
     first, second = (name.encode("ascii", "backslashreplace").decode() for name in (one, other))
@@ -429,8 +437,8 @@ _MAX_ID_SLUG = 40
 def changed_titles(vault: VaultInspection) -> Iterator[Finding]:
     """Find memories whose title and file name once matched and now differ.
 
-    Only memories that memvault named are checked, which the form of the id shows: people name their
-    own files as they like. Copies are skipped, because they have the id of another memory.
+    Only memories that memvault named, as the form of their id shows, are checked, since people name
+    their own files as they like. Copies are skipped, because they have the id of another memory.
     """
     for given_id, (memory, *others) in vault.by_id().items():
         match = _GENERATED_ID.fullmatch(given_id)

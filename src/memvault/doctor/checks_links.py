@@ -1,4 +1,4 @@
-"""Checks of references in headers and of links in texts."""
+"""Check references in headers and links in texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SECOND_COPY = re.compile(r"(.+)_[2-9]")
 
 
 def _references(vault: VaultInspection, *keys: str) -> Iterator[tuple[InspectedMemory, str, str]]:
-    """Yield each memory, key and name in a header that names another memory."""
+    """Yield each memory, key and name for headers that refer to another memory."""
     for memory in vault.memories:
         for key in keys:
             for name in referenced_names(memory.record.metadata, key):
@@ -33,7 +33,7 @@ def _references(vault: VaultInspection, *keys: str) -> Iterator[tuple[InspectedM
 
 
 def _other_memory(vault: VaultInspection, memory: InspectedMemory, name: str) -> str:
-    """Return the path of another memory that a header names; empty if there is none."""
+    """Return the path of the other memory that a name refers to; empty if there is none."""
     key = name_key(name)
     for record in vault.links.named(name):
         names = name_keys(record.path, record.mem_id, record.title, record.aliases)
@@ -53,7 +53,7 @@ def broken_references(vault: VaultInspection) -> Iterator[Finding]:
 
 @check("supersedes-circle", "warning", "Memories that supersede each other")
 def circles(vault: VaultInspection) -> Iterator[Finding]:
-    """Find memories that replace each other in a cycle; report each cycle for one file."""
+    """Find memories that supersede each other in a cycle; report each cycle for one file."""
     replaced: dict[str, list[str]] = {}
     for memory, key, name in _references(vault, SUPERSEDES, SUPERSEDED_BY):
         if other := _other_memory(vault, memory, name):
@@ -70,9 +70,9 @@ def circles(vault: VaultInspection) -> Iterator[Finding]:
 
 
 def _find_cycles(graph: Mapping[str, list[str]]) -> Iterator[list[str]]:
-    """Yield cycles of a graph in linear time; of cycles that share a node, some may be omitted.
+    """Yield cycles of a graph in linear time; some cycles that share a node may be left out.
 
-    ``graphlib`` finds one cycle at a time: 24 s for 5,000 pairs of memories.
+    ``graphlib`` finds one cycle at a time, which takes 24 s for 5,000 pairs of memories.
     """
     done: set[str] = set()
     reported: set[str] = set()
@@ -96,15 +96,15 @@ def _find_cycles(graph: Mapping[str, list[str]]) -> Iterator[list[str]]:
 @check(
     "kept-twice",
     "warning",
-    "A memory of which `memvault git sync` kept two versions, since both sides changed it",
+    "A memory with two versions, because both sides of `memvault git sync` changed it",
 )
 def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
-    """Find files that git sync kept twice: memories by their headers, others by their names."""
+    """Find files that git sync kept twice: memories by their header, other files by name."""
     for memory in vault.memories:
         names = referenced_names(memory.record.metadata, LINK)
         existing = next(filter(None, (_other_memory(vault, memory, name) for name in names)), "")
         if existing:
-            message = f"Both sides changed it, and git sync kept {replace_surrogates(existing)} too"
+            message = f"Both sides changed it, so git sync also kept {replace_surrogates(existing)}"
             message = f"{message}: merge them, then forget one"
             yield Finding(memory.path, message, other=existing)
     files = set(vault.tree["file"])
@@ -113,14 +113,16 @@ def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
         match = _SECOND_COPY.fullmatch(pure.stem)
         first = str(pure.with_name(f"{match[1]}{pure.suffix}")) if match else ""
         if first in files and pure.parts[0] in ("agents", "spaces"):
-            message = f"Both sides changed {replace_surrogates(first)}, and git sync kept this too"
+            message = (
+                f"Both sides changed {replace_surrogates(first)}, so git sync also kept this file"
+            )
             yield Finding(path, f"{message}: merge them, then delete one", other=first)
 
 
 @check(
     "link-settled",
     "note",
-    "`conflict_with` a memory that no longer exists: the conflict was resolved",
+    "`conflict_with` refers to a memory that no longer exists: the conflict was resolved",
     fix="removes the key from the header",
 )
 def settled_conflicts(vault: VaultInspection) -> Iterator[Finding]:
@@ -138,7 +140,7 @@ _FILE_SUFFIXES = frozenset(
     ".m4a .wav .ogg .flac .mp4 .mov .webm .mkv .zip .doc .docx .xls .xlsx .ppt .pptx .odt .ods "
     ".odp .canvas .excalidraw".split()
 )
-"""The suffixes of files that a link, unless it embeds them, is expected to find in the vault."""
+"""Suffixes of files that must exist if a link refers to them; embedded files always must."""
 
 
 @check(
@@ -149,9 +151,9 @@ _FILE_SUFFIXES = frozenset(
 def broken_links(vault: VaultInspection) -> Iterator[Finding]:
     """Find links in texts whose target is missing.
 
-    A link may refer to a memory by any of its names, including the aliases in its header, and to a
-    file by its name or the end of its path, as Obsidian does. Markdown links may lead to anything,
-    so only those that embed, and those to notes and attachments, are checked.
+    A link can refer to a memory by any of its names, including the aliases in its header, and to a
+    file by its name or the end of its path, as in Obsidian. Markdown links can lead anywhere, so
+    only embeds and links to notes and attachments are checked.
     """
     files = {name_key(name) for path in vault.tree["file"] for name in (path, *path_suffixes(path))}
     for entry in vault.links.entries.values():
@@ -190,17 +192,17 @@ def _is_resolved(
 ) -> bool:
     bare = link.target.removeprefix("./").strip("/")
     if link.key:
-        return True  # is in the header
+        return True  # It is in the header.
     if name_key(bare) in files or vault.links.has_name(bare):
         return True
     relative = link.beside or path_beside(link.target, entry.path)
     if link.beside.startswith("../"):
-        return True  # leads out of the vault
+        return True  # It leads out of the vault.
     return name_key(relative) in files or vault.links.has_name(relative)
 
 
 def _links_in(call: Call, path: str) -> list[Link]:
-    """Return the links in the text of a memory as it is now."""
+    """Return the links in the current text of a memory."""
     try:
         data = plain_files.read(call.root / path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Checks of this machine's state of a vault: git, journal, revisions, index and models."""
+"""Check this machine's state of a vault: git, journal, revisions, index and models."""
 
 from __future__ import annotations
 
@@ -46,9 +46,11 @@ def _relative(vault: VaultInspection, files: Iterable[Path]) -> list[str]:
     "An interrupted move to another type's folder that cannot be finished now",
 )
 def interrupted_move(vault: VaultInspection) -> Iterator[Finding]:
-    """Find a move that refreshing the index did not complete."""
+    """Find a move that a refresh of the index did not complete."""
     if os.path.lexists(vault.call.root / MOVE_INTENT):
-        message = "A move was interrupted and could not be finished: is another memvault running?"
+        message = (
+            "A move was interrupted and could not be finished; another memvault may be running"
+        )
         yield Finding(MOVE_INTENT, message)
 
 
@@ -64,7 +66,7 @@ def private_not_ignored(vault: VaultInspection) -> Iterator[Finding]:
         yield Finding(".memvault", "It has no .gitignore, so git would track it", fix)
 
 
-@check("private-in-git", "error", "Files of `.memvault` that git tracks, if git may run")
+@check("private-in-git", "error", "Files of `.memvault` that git tracks, if git is approved")
 def private_in_git(vault: VaultInspection) -> Iterator[Finding]:
     """Find a file of ``.memvault`` that git tracks."""
     if path := _tracked_private_file(vault.call.root):
@@ -82,10 +84,10 @@ def _tracked_private_file(root: Path) -> str:
     return ""
 
 
-@check("git-locked", "warning", "A git lock older than an hour")
+@check("git-locked", "warning", "A git lock file older than an hour")
 def locked_repository(vault: VaultInspection) -> Iterator[Finding]:
     if has_stale_lock(vault.call.root):
-        message = "The lock of git is older than an hour: delete the file if git is not running"
+        message = "Git's lock file is older than an hour: delete it if git is not running"
         yield Finding(".git/index.lock", message)
 
 
@@ -99,14 +101,14 @@ def unreadable_journal(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "history-over-limit",
     "note",
-    "Revisions and trash beyond the limits of `[history]`",
+    "Revisions and trash that exceed the limits in `[history]`",
     fix="deletes them permanently, only with `--only`",
 )
 def expired_history(vault: VaultInspection) -> Iterator[Finding]:
     store = vault.call.store
     if count := len(store.history.expired()) + len(store.trash.expired()):
         fix = Fix("delete them permanently", _prune_history, irreversible=True)
-        message = f"{count} revisions and trashed files are beyond the limits of `[history]`"
+        message = f"{count} revisions and trashed files exceed the limits in `[history]`"
         yield Finding(".memvault", message, fix)
 
 
@@ -121,7 +123,7 @@ def _prune_history(call: Call) -> None:
 def damaged_revisions(vault: VaultInspection) -> Iterator[Finding]:
     for file, problem in vault.call.store.history.verify():
         (path,) = _relative(vault, [file])
-        yield Finding(path, f"The revision {problem}, so restore and undo do not use it")
+        yield Finding(path, f"The revision {problem}, so restore and undo ignore it")
 
 
 @check(
@@ -132,7 +134,7 @@ def damaged_revisions(vault: VaultInspection) -> Iterator[Finding]:
 )
 def linked_revisions(vault: VaultInspection) -> Iterator[Finding]:
     if linked := _linked_revisions(vault.call, vault.tree["file"]):
-        with vault.call.store.lock():  # a change that was being made has ended
+        with vault.call.store.lock():  # An ongoing change has ended in the meantime.
             linked = _linked_revisions(vault.call, vault.tree["file"])
     fix = Fix("separate them", lambda call: _separate_revisions(call, vault.tree["file"]))
     for path in _relative(vault, linked):
@@ -156,7 +158,7 @@ def _separate_revisions(call: Call, files: list[str]) -> None:
 
 @check("index-wrong", "error", "An index that differs from the files", fix="rebuilds it")
 def wrong_index(vault: VaultInspection) -> Iterator[Finding]:
-    """Find index entries that differ from their files, and changes of a published index."""
+    """Find index entries that differ from their files, and changes to a published index."""
     fix = Fix("rebuild the index", lambda call: call.index.rebuild())
     stale = _stale_memories(vault)
     for path in stale[:_MAX_PATHS_SHOWN]:
@@ -174,7 +176,7 @@ def wrong_index(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "index-unwritable",
     "warning",
-    "An index that cannot be written, such as on a full disk: recall works, but more slowly",
+    "An index that cannot be written, such as on a full disk; recall is slower",
 )
 def unwritable_index(vault: VaultInspection) -> Iterator[Finding]:
     if problem := vault.index_status.unwritable:
@@ -183,9 +185,9 @@ def unwritable_index(vault: VaultInspection) -> Iterator[Finding]:
 
 
 def _stale_memories(vault: VaultInspection) -> list[str]:
-    """Return the memories whose index entry differs from their file, after a second check.
+    """Return the memories whose index entry differs from their file, even in a second check.
 
-    Files that were changed around the second refresh are left out: their difference does not show
+    Files that changed around the second refresh are left out, since their difference does not show
     that the index is wrong.
     """
     call, indexed_paths = vault.call, vault.memory_paths
@@ -201,7 +203,7 @@ def _stale_memories(vault: VaultInspection) -> list[str]:
     if not suspects:
         return []
     before = {path: _etag(call, path) for path in suspects}
-    records = call.engine.list_records(Filters(), rescans=True)  # some may have been saved since
+    records = call.engine.list_records(Filters(), rescans=True)  # Some may have been saved since.
     indexed = {record.path: record.etag for record in records}
     return sorted(
         path
@@ -231,7 +233,7 @@ def _model_problem(vault: VaultInspection) -> str:
 def _vectors_waiting(vault: VaultInspection) -> int | None:
     """Return how many memories lack vectors of the transformer; None if it is not used.
 
-    While a process makes them, none are waiting.
+    The number is 0 while a process creates them.
     """
     transformer = vault.index_status.transformer
     if not vault.memories or transformer.mode == "off" or _model_problem(vault):
@@ -254,7 +256,7 @@ def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
     fix="deletes them; they can be recomputed",
 )
 def old_vectors(vault: VaultInspection) -> Iterator[Finding]:
-    """Find vectors of other models, once those of the model in use are complete."""
+    """Find vectors of other models, once the vectors of the model in use are complete."""
     unused = vault.index_status.unused_models if _vectors_waiting(vault) == 0 else 0
     if unused:
         fix = Fix("delete them", lambda call: call.index.delete_unused_models())

@@ -1,4 +1,4 @@
-"""Checks of a vault's folder: nested vaults and repositories, links, files of programs."""
+"""Check a vault's folder: nested vaults and repositories, links, files of programs."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def unknown_offered_tools(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "vault-inside",
     "warning",
-    "A vault inside another one, so that both contain the inner vault's notes",
+    "A vault inside another one, whose notes are in both",
 )
 def nested_vaults(vault: VaultInspection) -> Iterator[Finding]:
     """Find vaults inside this one, and a vault that contains it.
 
-    A caller who may not see paths gets only the name of the folder that contains it.
+    For a caller that may not see paths, only the name of the outer folder is shown.
     """
     for path in vault.tree["file"]:
         folder, name = posixpath.split(path)
@@ -57,7 +57,7 @@ def nested_vaults(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "repository-inside",
     "warning",
-    "A git repository inside the vault's own, which `memvault git sync` omits",
+    "A git repository inside the vault's own, which `memvault git sync` leaves out",
 )
 def nested_repositories(vault: VaultInspection) -> Iterator[Finding]:
     for path in submodules.nested_repositories(vault.call.root, vault.tree["folder"]):
@@ -73,7 +73,7 @@ def nested_repositories(vault: VaultInspection) -> Iterator[Finding]:
     "A file that programs automatically read as instructions or settings",
 )
 def files_of_programs(vault: VaultInspection) -> Iterator[Finding]:
-    """Find such files and folders, except the page of instructions that memvault wrote."""
+    """Find files and folders that programs read, except the instructions that memvault wrote."""
     files = [path for path in (*vault.tree["file"], *_hidden(vault)) if _is_of_program(vault, path)]
     for path in files[:_MAX_ENTRIES_SHOWN]:
         read_as = program_files.read_as(path)
@@ -95,7 +95,7 @@ def _is_of_program(vault: VaultInspection, path: str) -> bool:
 
 
 def _hidden(vault: VaultInspection) -> Iterator[str]:
-    """Yield the hidden files and folders of the vault's folders, and what is directly in these."""
+    """Yield the hidden files and folders of the vault, and the direct contents of the folders."""
     for folder in ("", *vault.tree["folder"]):
         for name in _entries(vault.call.root / folder):
             path = f"{folder}/{name}".removeprefix("/")
@@ -107,7 +107,7 @@ def _hidden(vault: VaultInspection) -> Iterator[str]:
 
 
 def _entries(folder: Path) -> list[str]:
-    """Return the sorted names in a folder; empty for a symbolic link or if it is not a folder."""
+    """Return the sorted names in a folder; empty for a symbolic link or a file."""
     with contextlib.suppress(OSError):
         if not folder.is_symlink():
             return sorted(os.listdir(folder))
@@ -126,7 +126,7 @@ def dangling_links(vault: VaultInspection) -> Iterator[Finding]:
         yield Finding(path, "The link's target does not exist")
 
 
-@check("file-special", "warning", "A pipe, a socket or a device with the name of a memory")
+@check("file-special", "warning", "A pipe, a socket or a device named like a memory")
 def special_files(vault: VaultInspection) -> Iterator[Finding]:
     for path in vault.tree["special"]:
         yield Finding(path, "It is a pipe, a socket or a device, so memvault does not read it")

@@ -1,4 +1,4 @@
-"""Running the doctor: inspect the vault, run the checks, apply fixes and inspect again."""
+"""Run the doctor: inspect the vault, run the checks, apply fixes and inspect again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from memvault.call import Call
-from memvault.doctor import (  # they register their checks
+from memvault.doctor import (  # Importing these modules registers their checks.
     checks_files,  # noqa: F401
     checks_links,  # noqa: F401
     checks_machine,  # noqa: F401
@@ -27,9 +27,9 @@ CODES = {
 }
 """All checks by code, the most severe first."""
 _MAX_ROUNDS = 5
-"""Maximum number of rounds of fixes: a fix may reveal another problem, but not endlessly."""
+"""Maximum number of rounds of fixes, since a fix may reveal another problem."""
 _MAX_MESSAGE = 400
-"""Maximum number of characters of a message, which may quote text from strangers."""
+"""Maximum number of characters of a message, which may quote untrusted text."""
 
 _CheckFinding = tuple[Check, Finding]
 
@@ -45,7 +45,7 @@ def markdown_table() -> str:
 
 
 def run_checks(vault: VaultInspection, only: Iterable[str] = ()) -> list[_CheckFinding]:
-    """Run the checks with the given codes, or all, and return their findings, most severe first."""
+    """Run all checks, or those with the given codes; return findings, most severe first."""
     codes = frozenset(only) or CODES.keys()
     return [
         (check, finding)
@@ -58,17 +58,17 @@ def run_checks(vault: VaultInspection, only: Iterable[str] = ()) -> list[_CheckF
 def run_doctor(
     call: Call, fix: bool, only: Iterable[str] | None, limit: int, offset: int
 ) -> DoctorReport:
-    """Return the findings of a vault; with ``fix``, apply fixes first and return those too.
+    """Return the findings of a vault; with ``fix``, first apply fixes and return those too.
 
     Raises:
         UsageError: ``only`` is empty or contains an unknown code.
     """
     codes = list(only or ())
     if only is not None and not codes:
-        raise UsageError("`only` needs a code", f"the codes are {', '.join(CODES)}")
+        raise UsageError("`only` needs a code", f"use one or more of {', '.join(CODES)}")
     for code in codes:
         if code not in CODES:
-            raise UsageError(f"There is no code {code!r}", f"the codes are {', '.join(CODES)}")
+            raise UsageError(f"There is no code {code!r}", f"use one or more of {', '.join(CODES)}")
     vault = inspect_vault(call)
     findings = run_checks(vault, codes)
     fixed: list[_CheckFinding] = []
@@ -102,10 +102,10 @@ def _apply_fixes(
     named_codes: list[str],
     failed: set[tuple[str, str]],
 ) -> list[_CheckFinding]:
-    """Apply the fixes of findings, at most one for each file; return the fixed findings.
+    """Apply the fixes of findings, at most one per file; return the fixed findings.
 
-    An irreversible fix is applied only if its code is named. ``failed`` collects the code and path
-    of each fix that could not be applied; it is not tried again.
+    An irreversible fix is applied only if its code is named explicitly. ``failed`` collects the
+    code and path of each fix that could not be applied; it is not tried again.
     """
     fixed: list[_CheckFinding] = []
     files: set[str] = set()
@@ -118,7 +118,7 @@ def _apply_fixes(
             continue
         if (
             fix.path or check.code not in applied
-        ):  # one fix without a path ends all findings of a code
+        ):  # A fix without a path resolves all findings of its code.
             try:
                 fix.apply(call)
             except MemvaultError as error:

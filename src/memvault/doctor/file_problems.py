@@ -1,4 +1,4 @@
-"""Problems of files that need no memory to be read: state too large, folders not listed."""
+"""Find problems of files without reading a memory: oversized state files, unlistable folders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def too_large(root: Path) -> list[FileProblem]:
 
 
 def unlisted(call: Call, folders: Iterable[str]) -> list[FileProblem]:
-    """Return the folders that cannot be listed, whose memories are therefore not found."""
+    """Return the folders that cannot be listed, so memories in them are not found."""
     return [
         {"filePath": walk.shown_path(folder), "problem": walk.listing_problem(call.root, folder)}
         for folder in sorted(folders)

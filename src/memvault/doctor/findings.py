@@ -1,4 +1,4 @@
-"""Findings of checks and their fixes, and the registry of all checks."""
+"""Define findings of checks and their fixes, and register all checks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 class Fix(NamedTuple):
     """A repair of a finding: its description for people, and the function that applies it.
 
-    ``path`` is the file that it changes, empty if it concerns the vault as a whole. An
-    ``irreversible`` fix deletes data for good, and is applied only if the code of its finding is
+    ``path`` is the file that it changes; empty if it concerns the vault as a whole. An
+    ``irreversible`` fix deletes data permanently, and is applied only if the code of its finding is
     named explicitly.
     """
 
@@ -29,9 +29,9 @@ class Fix(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A problem that a check found; ``path`` is empty if it concerns no file of the vault.
+    """A problem found by a check; ``path`` is empty if it concerns the vault as a whole.
 
-    ``other`` is the path of a second file that it is about.
+    ``other`` is the path of a second file involved.
     """
 
     path: str
@@ -44,10 +44,10 @@ _Run = Callable[[VaultInspection], Iterable[Finding]]
 
 
 class Check(NamedTuple):
-    """A function that finds the problems of one kind in a vault, and changes nothing.
+    """A function that finds problems of one kind in a vault, without changing anything.
 
-    ``code``, ``severity`` and ``meaning`` describe its findings, ``fix`` what ``--fix`` does about
-    it; docs/reference/doctor.md shows them.
+    ``code``, ``severity`` and ``meaning`` describe its findings, ``fix`` describes the effect of
+    ``--fix``; docs/reference/doctor.md shows them.
     """
 
     code: str
@@ -72,7 +72,7 @@ def check(code: str, severity: Severity, meaning: str, fix: str = "") -> Callabl
 
 
 def set_header(file: InspectedFile, description: str, changes: Mapping[str, str | None]) -> Fix:
-    """Return the fix that sets keys in the header of a memory; None removes a key."""
+    """Return a fix that sets keys in the header of a memory; None removes a key."""
 
     def apply(call: Call) -> None:
         memory = call.store.read(file.path)

@@ -1,4 +1,4 @@
-"""Inspection of a vault: a read-only snapshot of the files that the checks look at.
+"""Inspect a vault: take a read-only snapshot of the files for the checks.
 
 Memories and their links come from the index; everything else comes from reading each file once.
 Only the parts of a text that checks need are retained. Symbolic links are never followed.
@@ -103,10 +103,10 @@ class InspectedFile(NamedTuple):
     """The problems of a markdown file; ``mtime`` is in nanoseconds.
 
     ``trouble`` is why the file cannot be read (``large``, or the system's reason), ``broken`` why
-    its header cannot be parsed, ``unread`` the lines of it that are not YAML, with the reasons.
-    ``conflict_markers`` is whether its text contains git conflict markers,
-    ``duplicate_keys`` are the keys that its header has more than once. ``secrets`` describes the
-    secrets that it contains without declaring them allowed, and where.
+    its header cannot be parsed, ``unread`` the header lines that are not YAML, with reasons.
+    ``conflict_markers`` is whether its text contains git conflict markers, ``duplicate_keys`` are
+    the keys that its header has more than once. ``secrets`` describes secrets in it that its header
+    does not allow, and where they are.
     """
 
     path: str
@@ -121,7 +121,7 @@ class InspectedFile(NamedTuple):
 
 
 class InspectedMemory(NamedTuple):
-    """A memory: its record in the index, and its file as it is now."""
+    """A memory's record in the index, and its current file."""
 
     record: MemoryRecord
     file: InspectedFile
@@ -135,9 +135,9 @@ class InspectedMemory(NamedTuple):
 class VaultInspection(NamedTuple):
     """The input of every check: the memories, their links, other files and entries of a vault.
 
-    ``tree`` contains the paths of entries by kind. ``others`` are the markdown files that are not
+    ``tree`` maps kinds to the paths of entries. ``others`` are the markdown files that are not
     memories, such as files of agents; ``files`` are these and the memories' files. Checks of the
-    machine's state, such as the index or the journal, ask ``call`` for it.
+    machine's state, such as the index or the journal, read it through ``call``.
     """
 
     call: Call
@@ -151,7 +151,7 @@ class VaultInspection(NamedTuple):
     files: list[InspectedFile]
 
     def by_id(self) -> dict[str, list[InspectedMemory]]:
-        """Return the memories with each memId."""
+        """Return the memories by memId."""
         sharing: dict[str, list[InspectedMemory]] = {}
         for memory in self.memories:
             sharing.setdefault(memory.record.mem_id, []).append(memory)
@@ -187,7 +187,7 @@ def inspect_vault(call: Call) -> VaultInspection:
 _HEADER_PROBLEMS = ("broken front matter: ", "the front matter cannot be indexed: ")
 """Prefixes of the problem of a record whose header could not be parsed."""
 _KEY = re.compile(r"^([ \t-]*[^\s#:-][^:\n]*):", re.MULTILINE | re.ASCII)
-"""A possible key: the text of a line before its first colon, with its indentation."""
+"""Matches a possible key: the text of a line before its first colon, with its indentation."""
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -205,7 +205,7 @@ def _inspect_file(call: Call, path: str, is_memory: bool = False) -> InspectedFi
         mtime = (call.root / path).lstat().st_mtime_ns
         data = plain_files.read(call.root / path)
     except FileNotFoundError:
-        return InspectedFile(path)  # deleted in the meantime
+        return InspectedFile(path)  # The file was deleted in the meantime.
     except OSError as error:
         is_large = error.errno == errno.EFBIG
         return InspectedFile(path, trouble="large" if is_large else error.strerror or str(error))
@@ -236,7 +236,7 @@ def _duplicate_keys(data: bytes, encoding: str) -> tuple[str, ...]:
     head = data.removeprefix(codecs.BOM_UTF8)
     if not head.startswith(b"---"):
         return ()
-    text = head[:MAX_HEADER].decode("latin-1").replace("\r", "\n")  # keeps the division into lines
+    text = head[:MAX_HEADER].decode("latin-1").replace("\r", "\n")  # keeps the line numbers
     lines = _KEY.findall(text, 0, max(text.find("\n---", 3), 0) or len(text))
     keys = [canonical_key(line.strip(" \t\"'").replace('"', "")) for line in lines]
     if len(set(keys)) == len(keys) and "{" not in text[: text.find("\n---", 3)]:

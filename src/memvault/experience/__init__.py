@@ -1,1 +1,1 @@
-"""Experience of agents, stored as memories of three types: episodes, facts and procedures."""
+"""Store agents' experience as memories of three types: episodes, facts and procedures."""

@@ -1,9 +1,9 @@
-"""Episodes: single experiences, stored as memories of the type ``episode`` that people can read.
+"""Store single experiences as readable memories of the type ``episode``.
 
 The header contains ``importance``, ``success``, ``skills_used`` and ``agent``. The body has a list
-under each of the headings Context, Actions and Outcomes and, at the end, a text under Reflection,
-which may contain headings of its own. An outcome is a JSON object in backticks. A list entry that
-would read back differently, such as one with several lines, is a JSON string in backticks.
+under each of the headings Context, Actions and Outcomes, and a text under Reflection at the end,
+which may contain headings. An outcome is a JSON object in backticks. A list entry that would be
+parsed differently, such as one with several lines, is a JSON string in backticks.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 TYPE = "episode"
 ERROR = "action_error"
-"""The ``type`` of an outcome that is a failure."""
+"""The ``type`` of an outcome that reports a failure."""
 _MAX_ERROR_PERCENT = 30
-"""The percentage of errors from which on an episode counts as unsuccessful."""
+"""The minimum percentage of errors in an unsuccessful episode."""
 _TYPED = re.compile(r"([a-z][a-z_]*):\s*(?!//)(\S.*)", re.DOTALL)
 _HEADING_ALIASES = {"situation": "context", "outcome": "outcomes"}
-"""Alternative headings that people use."""
+"""Alternative headings, which people use."""
 _LIST_MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _MAX_TITLE_PART = 40
 """Maximum number of characters of each half of a title."""
@@ -46,7 +46,7 @@ _MAX_SKILL_CHARS = 200
 
 
 class EpisodeInput(NamedTuple):
-    """An experience as an agent reports it."""
+    """An experience reported by an agent."""
 
     context: Sequence[str] = ()
     actions: Sequence[str] = ()
@@ -74,17 +74,17 @@ class Episode(NamedTuple):
 
 
 def succeeded(outcomes: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether an episode succeeded: it has outcomes, and fewer than 30 % are errors."""
+    """Return whether an episode succeeded: it has outcomes, and fewer than 30% are errors."""
     errors = sum(outcome.get("type") == ERROR for outcome in outcomes)
     return bool(outcomes) and errors * 100 < len(outcomes) * _MAX_ERROR_PERCENT
 
 
 def add(store: MemoryStore, story: EpisodeInput, agent: str) -> Memory:
-    """Write an episode; its title is made of its situation and its outcome.
+    """Write an episode, with a title from its situation and its outcome.
 
     Raises:
         UsageError: the episode is empty, has too many or too long skills, or contains a value that
-            cannot be written to a file.
+        cannot be written to a file.
     """
     skills = list(filter(None, (plain_text(name).strip() for name in story.skills_used)))
     if len(skills) > _MAX_SKILLS or any(len(skill) > _MAX_SKILL_CHARS for skill in skills):
@@ -94,7 +94,7 @@ def add(store: MemoryStore, story: EpisodeInput, agent: str) -> Memory:
         )
     body = body_of(story.context, story.actions, story.outcomes, story.reflection)
     if not body:
-        raise UsageError("The episode is empty", "give context, actions, outcomes or a reflection")
+        raise UsageError("The episode is empty", "pass context, actions, outcomes or a reflection")
     header = {
         "importance": story.importance,
         "success": succeeded(story.outcomes),
@@ -122,7 +122,7 @@ def _first_meaningful(texts: Iterable[str]) -> str:
 
 
 def _outcome_words(outcome: Mapping[str, Any]) -> str:
-    """Return the first text of an outcome apart from its type."""
+    """Return the first string in an outcome other than its type."""
     values = (value for key, value in outcome.items() if key != "type")
     return _first_meaningful(value for value in values if isinstance(value, str))
 
@@ -138,9 +138,9 @@ def body_of(
     outcomes: Sequence[Mapping[str, Any] | str],
     reflection: str,
 ) -> str:
-    """Return an episode as markdown; empty sections are left out.
+    """Return an episode as markdown, without empty sections.
 
-    An outcome may be a text such as ``decision: to stay``, which reads back as a type and a text.
+    An outcome may be a text such as ``decision: to stay``, which is parsed as a type and a text.
 
     Raises:
         UsageError: an outcome contains a value that JSON cannot represent.
@@ -175,7 +175,7 @@ def summary(episode: Episode) -> str:
 
 
 def _outcome_text(outcome: Mapping[str, Any]) -> str:
-    """Return the type and values of an outcome: its text unchanged, the rest as JSON."""
+    """Return the type and values of an outcome: strings unchanged, the rest as JSON."""
     details = [
         value if key == "text" and isinstance(value, str) else f"{key} {_json(value)}"
         for key, value in outcome.items()
@@ -185,7 +185,7 @@ def _outcome_text(outcome: Mapping[str, Any]) -> str:
 
 
 def episode_of(memory: Memory) -> Episode:
-    """Parse an episode; sections that a person left out or wrote differently are empty."""
+    """Parse an episode; sections that are missing or written differently are empty."""
     sections = _sections(memory.body)
     outcomes = [_parse_outcome(entry) for entry in _list_entries(sections["outcomes"])]
     header = memory.metadata
@@ -218,8 +218,8 @@ def texts(value: object) -> list[str]:
 
 
 def _list_entry(text: str) -> str:
-    """Return a list entry unchanged, or as JSON if it would read back differently."""
-    plain = replace_surrogates(text)  # a file cannot contain half of a surrogate pair
+    """Return a list entry, as JSON if it would be parsed differently."""
+    plain = replace_surrogates(text)  # A file cannot contain half of a surrogate pair.
     same = plain_text(plain) == plain and "\t" not in plain
     if same and [_entry_text(line) for line in _list_entries(f"- {plain}\n")] == [plain]:
         return plain
@@ -237,7 +237,7 @@ def _json(value: Any) -> str:
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"An outcome cannot be written as JSON: {error}",
-            "use texts, numbers and lists of these",
+            "use strings, numbers and lists of these",
         ) from error
     return "".join(
         char if char.isprintable() else json.dumps(char)[1:-1] for char in replace_surrogates(text)
@@ -250,7 +250,7 @@ def _in_backticks(text: str) -> str:
 
 
 def _sections(body: str) -> dict[str, str]:
-    """Return the text under each of the headings; the reflection extends to the end."""
+    """Return the text under each heading; the reflection extends to the end."""
     sections: dict[str, str] = defaultdict(str)
     for (_, end, _, title), (stop, *_) in pairwise([*headings(body), (len(body), 0, 0, "")]):
         name = title.strip().casefold()
@@ -263,10 +263,10 @@ def _sections(body: str) -> dict[str, str]:
 
 
 def _list_entries(section: str) -> list[str]:
-    """Return the entries of a list as they are written.
+    """Return the entries of a list in their written form.
 
     A line without a list marker continues the entry above, unless it follows a blank line and is
-    not indented: then it is a separate entry.
+    not indented; then it is a separate entry.
     """
     entries: list[list[str]] = []
     after_blank = True
@@ -292,12 +292,12 @@ def _parse_outcome(written: str) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     text = _entry_text(written)
-    match = _TYPED.fullmatch(text)  # the form that the command line uses
+    match = _TYPED.fullmatch(text)  # The format of the command line.
     return {"type": match[1], "text": match[2]} if match else {"type": "note", "text": text}
 
 
 def _entry_value(written: str) -> Any:
-    """Return the JSON value of a list entry; None if it is invalid or cannot be output again."""
+    """Return the JSON value of a list entry; None if it is invalid or cannot be written again."""
     try:
         value = json.loads(written.strip("` "))
         return json.loads(

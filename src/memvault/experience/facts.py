@@ -1,7 +1,7 @@
-"""Facts: statements without the story behind them, stored as memories of the type ``fact``.
+"""Store statements without their context, as memories of the type ``fact``.
 
 The header contains ``category``, ``confidence`` and ``source``; the body is the statement. A fact
-that a person wrote without these keys has their defaults.
+without these keys, such as one written by a person, has their defaults.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def add(
     source: str,
     origin: provenance.Provenance | None = None,
 ) -> Memory:
-    """Write a new fact; its title is made of its first words.
+    """Write a new fact, with a title from its first words.
 
-    With ``origin``, the fact refers to its source episodes and links to them.
+    With ``origin``, the fact links to its source episodes.
 
     Raises:
         UsageError: the text is empty, or the category or the source is too long.
@@ -78,9 +78,9 @@ def add(
 def change(
     store: MemoryStore, memory: Memory, text: str | None, confidence: float | None
 ) -> WriteResult:
-    """Change the text or the confidence of a fact; the previous file is kept as a revision.
+    """Change the text or the confidence of a fact; the previous file is saved as a revision.
 
-    A title that was made from the old text is made again from the new one.
+    A title derived from the old text is derived again from the new one.
 
     Raises:
         Refused: the memory is not a fact.
@@ -90,14 +90,14 @@ def change(
     if memory.memory_type != TYPE:
         raise Refused(
             f"{memory.mem_id} has the type {memory.memory_type}, not fact",
-            f"`memvault compound {memory.mem_id}` changes any memory",
+            f"use `memvault compound {memory.mem_id}`, which changes memories of any type",
         )
     changes: dict[str, object] = {}
     body = None
     if text is not None:
         title = create.title_of(text, detector=store.settings.detector)
         body = provenance.with_text(memory, text)
-        with contextlib.suppress(UsageError):  # the old text may be empty
+        with contextlib.suppress(UsageError):  # The old text may be empty.
             earlier = provenance.text_of(memory)
             derived = create.title_of(earlier, detector=store.settings.detector)
             if derived == memory.title != title:

@@ -1,10 +1,10 @@
-"""Procedures: how to do something, stored as memories of the type ``procedure``.
+"""Store instructions as memories of the type ``procedure``.
 
 The title is the name of the procedure, and names are unique; the body is its prompt. The header
 contains ``success_rate`` and ``usage_count``, and ``skill_id`` if the procedure belongs to the
 skill tree. ``upsert`` and ``record_outcome`` acquire a lock, and callers of ``add`` must hold it,
-so that no outcome is lost and no name is given to two files. People, git and the tools for
-arbitrary memories do not acquire it: if two files have one name, the oldest is used.
+so that no outcome is lost and no name is given to two files. People, git and general tools do not
+acquire it; if two files have the same name, the oldest is used.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Procedure(NamedTuple):
 
 
 def procedure_of(memory: Memory) -> Procedure:
-    """Parse a procedure; missing header keys have the values of a procedure without uses."""
+    """Parse a procedure; missing header keys get the values of an unused procedure."""
     header = memory.metadata
     uses: Any = header.get("usage_count")
     return Procedure(
@@ -61,21 +61,21 @@ def procedure_of(memory: Memory) -> Procedure:
 
 
 def averaged(rate: float, success: bool) -> float:
-    """Return a success rate, a moving average, after one more outcome."""
+    """Return a success rate, a moving average, updated with one more outcome."""
     return (1 - ALPHA) * rate + ALPHA * (1.0 if success else 0.0)
 
 
 def upsert(
     store: MemoryStore, engine: RecallEngine, name: str, prompt: str, rate: float, skill_id: str
 ) -> tuple[WriteResult, bool]:
-    """Store a procedure; an existing one of that name gets the prompt, not the rate and count.
+    """Store a procedure; if one of that name exists, only its prompt is changed.
 
     An archived procedure or an example becomes active again. Returns the result, and whether the
     procedure existed before.
 
     Raises:
         UsageError: the name, the prompt or the skillId is invalid.
-        Conflict: the file is being edited by something else.
+        Conflict: another program is editing the file.
     """
     title = clean_name(name)
     create.title_of(prompt)  # raises UsageError if it is empty
@@ -109,17 +109,18 @@ def add(
     source: str,
     origin: provenance.Provenance,
 ) -> Memory:
-    """Store a procedure that was made from episodes, with links to them.
+    """Store a procedure derived from episodes, with links to them.
 
-    Its name and skillId must be in stored form. ``paths`` are the existing procedures, as ``held``
-    yields them; the new one is added.
+    Its name and skillId must be in stored form. ``paths`` are the existing procedures from
+    ``held``; the new one is added to them.
 
     Raises:
-        Conflict: a procedure of that name exists by now.
+        Conflict: a procedure of that name has been created in the meantime.
     """
     if new.name in paths:
         raise Conflict(
-            f"A procedure {new.name!r} exists already", "the next run proposes another name"
+            f"A procedure {new.name!r} already exists",
+            "run it again to get a proposal with another name",
         )
     header = {
         **_header(new.success_rate, new.usage_count, new.skill_id),
@@ -133,7 +134,7 @@ def add(
 
 
 def clean_name(name: str) -> str:
-    """Return a name in the form that is stored and looked up.
+    """Return a name in the form used to store it and look it up.
 
     Raises:
         UsageError: the name is empty.
@@ -150,7 +151,7 @@ def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success:
 
     Raises:
         NotFound: there is no procedure of that name.
-        Conflict: the file is being edited by something else.
+        Conflict: another program is editing the file.
     """
     title = clean_name(name)
 
@@ -166,7 +167,9 @@ def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success:
         if title not in paths:
             quoted_paths = [repr(path) for path in paths]
             hint = suggestion(
-                repr(title), quoted_paths, "`memvault list --type procedure` lists the procedures"
+                repr(title),
+                quoted_paths,
+                "run `memvault list --type procedure` to list the procedures",
             )
             raise NotFound(f"There is no procedure {title!r}", hint)
         return procedure_of(edit.retry_on_conflict(store, store.read(paths[title]), count).memory)
@@ -175,10 +178,10 @@ def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success:
 def recall_procedures(
     engine: RecallEngine, situation: str, min_rate: float
 ) -> tuple[list[Procedure], list[str]]:
-    """Search the procedures that fit a situation and mostly succeed, best success rate first.
+    """Search procedures that fit a situation and mostly succeed, best success rate first.
 
-    Procedures with a rate below ``min_rate`` and those that are replaced, expired or not yet valid
-    are omitted. Also returns the notes of the search.
+    Procedures with a rate below ``min_rate``, and procedures that are superseded, expired or not
+    yet valid, are left out. Also returns the notes of the search.
     """
     results, notes = search.search(
         engine,
@@ -195,7 +198,7 @@ def recall_procedures(
 
 
 def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
-    """Return the procedures that belong to the skill tree, ordered by the ids of the skills."""
+    """Return the procedures in the skill tree, ordered by skill id."""
     records = search.records_of(
         engine, TYPE, lambda entry: bool(found_id(entry.metadata.get("skill_id")))
     )
@@ -205,7 +208,7 @@ def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
 
 @contextmanager
 def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
-    """Hold the lock of procedures; yield the path of each name's file, the oldest if several.
+    """Hold the lock of procedures, and yield the path of each name's oldest file.
 
     Everything that was stored before the lock was acquired is included.
     """
@@ -215,7 +218,7 @@ def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
         is_free = lock.acquire(0.0)
     lock.release()
     if not is_free:
-        engine.list_records(filters)  # indexes most changes before the lock is acquired
+        engine.list_records(filters)  # Index most changes before acquiring the lock.
     with engine.fresh_under(lock):
         records = engine.list_records(filters)
         records.sort(key=lambda entry: (entry.created, entry.path), reverse=True)

@@ -1,4 +1,4 @@
-"""The source episodes of facts and procedures: header entries, and a last line of links."""
+"""Record the source episodes of facts and procedures in the header and a last line of links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOT_IN_LINKS = lazy_pattern(r"[\[\]|#^]")
 
 
 class Provenance(NamedTuple):
-    """The origin of a memory: episodes, their files, its proposal, replaced memories."""
+    """The origin of a memory: its episodes, their files, its proposal, and superseded memories."""
 
     episodes: tuple[str, ...]
     paths: tuple[str, ...]
@@ -28,12 +28,12 @@ class Provenance(NamedTuple):
 
 
 def text_of(memory: Memory) -> str:
-    """Return the text of a memory without a last line of links to its source episodes."""
+    """Return the text of a memory without the last line of links to its source episodes."""
     return _split_sources(memory)[0].strip("\r\n")
 
 
 def with_text(memory: Memory, text: str) -> str:
-    """Return the body of a memory with a new text; the line of links to its episodes stays."""
+    """Return a memory's body with a new text, keeping the line of links to its episodes."""
     body, sources = _split_sources(memory)
     from memvault.memories import edit
 
@@ -49,7 +49,7 @@ def linked(text: str, paths: Sequence[str]) -> str:
 
 
 def _split_sources(memory: Memory) -> tuple[str, str]:
-    """Split a body before its last line, if that line and the header refer to source episodes."""
+    """Split a body before its last line if that line and the header refer to source episodes."""
     stripped = memory.body.rstrip()
     start = max(stripped.rfind("\n"), stripped.rfind("\r")) + 1
     last = stripped[start:]

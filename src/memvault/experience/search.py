@@ -1,8 +1,7 @@
-"""Search of episodes, facts and procedures.
+"""Search episodes, facts and procedures.
 
-The recall engine finds them, restricted to their type. Memories with ``status: archived`` in their
-header are excluded here, but not from plain recall; those with ``status: example`` are excluded
-from both.
+This is a recall restricted to their type. Memories with ``status: archived`` in their header are
+left out here, but not in a plain recall; memories with ``status: example`` are left out of both.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def is_archived(metadata: dict[str, Any]) -> bool:
 
 
 def is_put_aside(metadata: dict[str, Any]) -> bool:
-    """Return whether a memory is archived or an example, so that searches leave it out."""
+    """Return whether a memory is archived or an example, which searches leave out."""
     return is_archived(metadata) or is_example(metadata)
 
 
@@ -47,10 +46,10 @@ def search(
     only_current: bool = False,
     strict: bool = True,
 ) -> RecallAnswer:
-    """Search the memories of a type that are not archived and not examples, best match first.
+    """Search the memories of a type, without archived ones and examples, best match first.
 
-    With ``only_current``, memories that are replaced, expired or not yet valid are excluded;
-    without ``strict``, memories that are unlikely to answer are included.
+    With ``only_current``, memories that are superseded, expired or not yet valid are left out;
+    without ``strict``, weak matches are included.
 
     Raises:
         UsageError: the query is empty.
@@ -58,7 +57,7 @@ def search(
     from memvault.recall.answer import RecallRequest
 
     if not query.strip():
-        raise UsageError("The query is empty", "give search words")
+        raise UsageError("The query is empty", "pass search words")
     filters = _filters(memory_type, passes)
     return engine.search(
         RecallRequest(query, limit=limit, filters=filters, strict=strict, only_current=only_current)
@@ -75,9 +74,10 @@ def records_of(engine: RecallEngine, memory_type: str, passes: Test) -> list[Mem
 
 
 def readable(store: MemoryStore, records: Iterable[MemoryRecord]) -> Iterator[Memory]:
-    """Yield the memories of records as their files are now; unreadable ones are skipped."""
+    """Yield the memories of records, read from their current files; unreadable ones are skipped."""
     for record in records:
-        with contextlib.suppress(MemvaultError):  # deleted since the folder was scanned
+        # The file was deleted since the folder was scanned.
+        with contextlib.suppress(MemvaultError):
             yield store.read(record.path)
 
 
@@ -91,17 +91,17 @@ def _filters(memory_type: str, passes: Test) -> Filters:
 
 
 def unquoted(text: str) -> str:
-    """Return a text without quotes, because quotes in a query request exact words."""
+    """Return a text without quotes, since quotes in a query require exact words."""
     return "".join(" " if char in '"“”„«»' else char for char in text)
 
 
 def distance(result: RecallResult) -> float:
-    """Return the semantic distance from the query: 0 for identical, 1 for nothing in common."""
+    """Return the semantic distance from the query: 0 for identical, 1 for unrelated."""
     return round(1 - result.similarity, 4)
 
 
 def one_line(text: str, label: str) -> str:
-    """Return a short text as a header stores it: on one line, without surrounding blanks.
+    """Return a short text for a header: on one line, without surrounding blanks.
 
     Raises:
         UsageError: the text is longer than 200 characters.

@@ -1,4 +1,4 @@
-"""Ids of skills, with dots between the levels of the skill tree."""
+"""Check and list the ids of skills, which have dots between the levels of the skill tree."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MAX_ID_LENGTH = 120
 
 
 def key(skill_id: str) -> str:
-    """Return an id in the form that is used for comparison."""
+    """Return an id in the form used for comparison."""
     return normalize("NFC", skill_id).strip().casefold()
 
 
 def checked_id(skill_id: str) -> str:
-    """Return an id in the form that is stored.
+    """Return an id in the form used for storage.
 
     Raises:
         UsageError: the id is invalid.
@@ -35,7 +35,7 @@ def checked_id(skill_id: str) -> str:
 
 
 def found_id(value: object) -> str:
-    """Return the id in a header, or an empty string if it has no valid one."""
+    """Return the id in a header, or an empty string if it is missing or invalid."""
     plain = normalize("NFC", str(value if value is not None else "")).strip()
     return plain if len(plain) <= _MAX_ID_LENGTH and _SKILL_ID.fullmatch(plain) else ""
 
@@ -49,7 +49,7 @@ def below(skill_ids: Iterable[str], branch: str) -> list[str]:
 
 
 def branches(skill_ids: Iterable[str], depth: int) -> dict[str, int]:
-    """Return the branches of the skill tree at a depth, and the number of skills of each."""
+    """Return the branches of the skill tree at a depth, each with its number of skills."""
     parts = (entry.split(".")[:depth] for entry in sorted(skill_ids, key=key))
     names = (".".join(part) for part in parts if len(part) == depth)
     spelled: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""File system access that is safe with concurrent processes and in untrusted folders.
+"""Access the file system safely with concurrent processes and in untrusted folders.
 
 ``atomic`` creates and replaces files, with their ``attributes`` and through ``temporary_files``;
 ``target`` does so outside of vaults. ``lock`` holds locks, ``plain_files`` reads bounded regular

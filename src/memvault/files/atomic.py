@@ -1,4 +1,4 @@
-"""Write files atomically, so that each is complete or missing."""
+"""Write files atomically: after a crash, each is either complete or missing."""
 
 from __future__ import annotations
 
@@ -41,8 +41,11 @@ def map_os_errors(path: Path | str) -> Iterator[None]:
     except OSError as error:
         reason, hint = {
             errno.ENOSPC: _disk_full_error(path),
-            errno.EDQUOT: ("The disk quota is used up", "free some space"),
-            errno.EROFS: ("The file system is read-only", "reading still works"),
+            errno.EDQUOT: ("The disk quota is exceeded", "free some space"),
+            errno.EROFS: (
+                "The file system is read-only",
+                "use another folder, or remount it writable",
+            ),
             errno.EACCES: ("Permission denied", "reading still works for readable files"),
             errno.EPERM: ("Permission denied", "reading still works for readable files"),
             errno.EFBIG: (str(error.strerror), "split it or store it outside the vault"),
@@ -54,7 +57,7 @@ def map_os_errors(path: Path | str) -> Iterator[None]:
 
 
 _INODES_PER_FILE = 3
-"""Inodes that a new file may need for a moment: the temporary file, its name, its folder."""
+"""Inodes that creating a file may need: the temporary file, its name and its folder."""
 
 
 def _disk_full_error(path: Path | str) -> tuple[str, str]:
@@ -68,7 +71,7 @@ def _disk_full_error(path: Path | str) -> tuple[str, str]:
 
 
 def best_effort() -> contextlib.suppress:
-    """Suppress file system errors, mapped or not, in best-effort work."""
+    """Suppress file system errors, including mapped ones, in best-effort work."""
     return contextlib.suppress(OSError, StorageError, Refused)
 
 
@@ -77,7 +80,7 @@ def create(path: Path, data: bytes, like: Attributes | None = None) -> None:
 
     The bytes are written completely to a temporary file, which is then hard-linked to the name;
     that fails if the name is taken, so no lock is needed. The file gets the attributes ``like``, by
-    default those that the umask and the folder give it.
+    default those of the umask and the folder.
 
     Raises:
         FileExistsError: the name is taken.
@@ -89,7 +92,7 @@ def create(path: Path, data: bytes, like: Attributes | None = None) -> None:
 def create_one_of(paths: Iterable[Path], data: bytes, like: Attributes | None = None) -> Path:
     """Create a file under the first free name of several in one folder, and return its path.
 
-    The bytes are written once, however many names are taken. Raises as ``create`` does.
+    The bytes are written once, even if names are taken. Raises the same errors as ``create``.
     """
     names = iter(paths)
     first = next(names)
@@ -105,7 +108,7 @@ def create_one_of(paths: Iterable[Path], data: bytes, like: Attributes | None = 
 
 
 def require_writable(path: Path) -> None:
-    """Check that a file may be replaced: that it and its folder may be written to.
+    """Check that a file can be replaced: that it and its folder are writable.
 
     Raises:
         OSError: the file is missing, or its permissions or the file system forbid writing.
@@ -123,10 +126,10 @@ def replace(
     last_look: Callable[[], None] = lambda: None,
     times: tuple[int, int] | None = None,
 ) -> None:
-    """Replace an existing file's bytes atomically, keeping its ``Attributes`` but for times.
+    """Replace an existing file's bytes atomically, keeping its ``Attributes`` except the times.
 
-    It gets ``times``, as those of ``Attributes``. ``last_look`` is called directly before the
-    replacement; if it raises, the file is unchanged.
+    The times are set to ``times``. ``last_look`` is called directly before the replacement; if it
+    raises, the file is unchanged.
 
     Raises:
         StorageError: the file cannot be written; the old file is unchanged.
@@ -143,10 +146,10 @@ def replace(
 
 
 def replace_unchanged(path: Path, before: bytes, after: bytes) -> None:
-    """Replace a file's bytes as ``replace`` does, if they still are ``before``.
+    """Replace a file's bytes atomically if they are still ``before``.
 
     Raises:
-        Conflict: they are not, or the file is missing.
+        Conflict: the bytes have changed, or the file is missing.
         StorageError: the file cannot be written; the old file is unchanged.
     """
     changed = Conflict.changed(path)
@@ -162,10 +165,10 @@ def replace_unchanged(path: Path, before: bytes, after: bytes) -> None:
 
 
 def hard_link(path: Path, name: Path, data: bytes) -> None:
-    """Hard-link a file to a second name, which keeps all that is written to it until replaced.
+    """Hard-link a file to a second name, so that later writes to it are kept under that name.
 
-    On a file system without hard links, or from another mount, a file with ``data`` and the
-    attributes of the first one is created under the name.
+    On another mount or a file system without hard links, a copy is created instead, with ``data``
+    and the file's attributes.
 
     Raises:
         FileExistsError: the name is taken.
@@ -192,11 +195,11 @@ def write(
     makes_folder: bool = True,
     like: Attributes | None = None,
 ) -> None:
-    """Write a file of the program itself with its folders, replacing an older one.
+    """Write one of memvault's own files with its folders, replacing an older one.
 
-    A file that can be rebuilt need not be ``durable``: it may be lost in a power cut. A ``private``
-    file can be read and written only by its user. Without ``makes_folder``, a missing folder is an
-    error. The file gets the attributes ``like`` as with ``create``.
+    A file that is not ``durable`` may be lost in a power failure. A ``private`` file is accessible
+    only to its user. Without ``makes_folder``, a missing folder is an error. ``like`` has the same
+    meaning as in ``create``.
 
     Raises:
         StorageError: the file cannot be written; an older file is unchanged.
@@ -209,7 +212,7 @@ def write(
 
 
 def make_folders(folder: Path, private: bool = False) -> None:
-    """Create a folder and those above it that are missing; a ``private`` one is its user's only.
+    """Create a folder and its missing parents; only the user can access a ``private`` one.
 
     Raises:
         OSError: a folder cannot be created.
@@ -232,7 +235,7 @@ def make_folders(folder: Path, private: bool = False) -> None:
 
 
 def adopt(file: int, path: Path) -> None:
-    """Give a file created by root to the owner of its folder, who could not edit it otherwise."""
+    """Give a file created by root to its folder's owner, who otherwise could not edit it."""
     if sys.platform != "win32" and os.geteuid() == 0:
         above, status = path.parent.stat(), os.fstat(file)
         if status.st_uid == 0 != above.st_uid and status.st_nlink <= 1:
@@ -241,14 +244,14 @@ def adopt(file: int, path: Path) -> None:
 
 
 def move_exclusive(source: Path, target: Path) -> None:
-    """Move a file to a name that must be free, keeping its bytes, times and ``Attributes``.
+    """Move a file to a free name, keeping its bytes, times and ``Attributes``.
 
     If interrupted, the file has both names, never none. To another mount it is copied.
 
     Raises:
         FileExistsError: the name is taken.
-        Conflict: the file was changed while it was copied, and is where it was.
-        StorageError: the file cannot be moved and is where it was.
+        Conflict: the file was changed while being copied, and was not moved.
+        StorageError: the file cannot be moved.
     """
     with map_os_errors(source):
         make_folders(target.parent)
@@ -267,7 +270,7 @@ def move_exclusive(source: Path, target: Path) -> None:
 
 
 def _rename_to(source: Path, target: Path) -> None:
-    """Rename a file on a file system without hard links; the name is checked first."""
+    """Rename a file on a file system without hard links, after checking that the name is free."""
     try:
         source.rename(target)
     except OSError as error:
@@ -277,7 +280,7 @@ def _rename_to(source: Path, target: Path) -> None:
 
 
 def _move_to_mount(source: Path, target: Path) -> None:
-    """Move a file to a free name on another mount by a copy; it must not change before the end."""
+    """Copy a file to a free name on another mount, then delete it unless it has changed."""
     from memvault.files.attributes import Attributes
 
     attributes = Attributes.of(source)
@@ -297,8 +300,8 @@ def _remove_moved(source: Path, target: Path) -> None:
     try:
         source.unlink()
     except OSError:
-        # A signal handler may raise after the old name was removed; and if the old name is gone for
-        # any reason, the new one may be the only one left.
+        # A signal handler may raise after the old name was removed. Whatever removed it, the new
+        # name may be the only one left.
         if os.path.lexists(source):
             target.unlink()
         raise
@@ -312,11 +315,11 @@ def _temporary(
     private: bool = False,
     like: Attributes | None = None,
 ) -> Iterator[Path]:
-    """Write a temporary file next to a path, for linking or renaming, and delete it at the end."""
+    """Write a temporary file next to a path, for linking or renaming; delete it afterwards."""
     from memvault.files import temporary_files
 
     temporary = path.parent / temporary_files.temporary_name(path.name)
-    if clock.random_id(1) == "0":  # one call in 32
+    if clock.random_id(1) == "0":  # Sweep in one call of 32.
         temporary_files.remove_stale_temp_files(path.parent)
     try:
         _write_new(temporary, data, durable, private, like)
@@ -329,7 +332,7 @@ def _temporary(
 def _write_new(
     path: Path, data: bytes, durable: bool, private: bool, like: Attributes | None
 ) -> None:
-    """Write a file under a free name; others cannot read it before it has its permissions."""
+    """Write a file under a free name; others cannot read it until its permissions are set."""
     handle = os.open(path, _CREATE, 0o600 if private or like is not None else 0o666)
     try:
         with open(handle, "wb") as file:
@@ -367,9 +370,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append a line to a regular file, created if missing, after ending an incomplete last line.
+    """Append a line to a regular file, creating it if missing and ending an incomplete last line.
 
-    Each line is a single write at the end of the file, so that concurrent appends do not mix.
+    Each line is a single write at the end of the file, so concurrent appends do not mix.
 
     Raises:
         Refused: the path is a link, or not a regular file.
@@ -382,7 +385,7 @@ def append_line(path: Path, line: bytes) -> None:
         make_folders(path.parent)
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise Refused(
-                f"{path} is not a plain file", "move it away; memvault then creates a new one"
+                f"{path} is not a regular file", "move it away, and memvault will create a new one"
             )
         with open(os.open(path, flags, 0o666), "ab+") as file:
             adopt(file.fileno(), path)

@@ -13,9 +13,9 @@ _POSIX_ACL = "system.posix_acl_access"
 
 
 class Attributes(NamedTuple):
-    """The permissions, owner, group and extended attributes of a file, and its times.
+    """The permissions, owner, group, extended attributes and times of a file.
 
-    ``times`` are those of the last access and change in nanoseconds; None means the current time.
+    ``times`` are the access and modification times in nanoseconds; None means the current time.
     """
 
     mode: int
@@ -34,7 +34,7 @@ class Attributes(NamedTuple):
         status = path.stat()
         extended: list[tuple[str, bytes]] = []
         if sys.platform == "linux":
-            with contextlib.suppress(OSError):  # a file system without extended attributes
+            with contextlib.suppress(OSError):  # The file system has no extended attributes.
                 for name in os.listxattr(path, follow_symlinks=False):
                     if name.startswith("user.") or name == _POSIX_ACL:
                         value = os.getxattr(path, name, follow_symlinks=False)
@@ -48,9 +48,9 @@ class Attributes(NamedTuple):
         )
 
     def apply(self, file: int, path: Path) -> None:
-        """Set the attributes of an open file, already written, as far as the system permits.
+        """Set the attributes of an open file after writing it, skipping what the system refuses.
 
-        If the group cannot be set, the file's group gets no more rights than everyone has.
+        If the group cannot be set, the group's permissions are reduced to everyone's.
 
         Raises:
             OSError: the permissions cannot be set.
@@ -64,11 +64,11 @@ class Attributes(NamedTuple):
             return
         status = os.fstat(file)
         if status.st_uid != self.user:
-            with contextlib.suppress(OSError):  # only root may
+            with contextlib.suppress(OSError):  # Only root may change the owner.
                 os.fchown(file, self.user, self.group)
         keeps_group = status.st_gid == self.group
         if not keeps_group:
-            with contextlib.suppress(OSError):  # not a group of this user
+            with contextlib.suppress(OSError):  # The user is not in this group.
                 os.fchown(file, -1, self.group)
                 keeps_group = True
         if not keeps_group:

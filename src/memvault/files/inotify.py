@@ -1,8 +1,8 @@
-"""Linux's inotify: the changes in watched folders, read in the calling thread.
+"""Watch folders with Linux's inotify, reading events in the calling thread.
 
 The kernel queues an event within the system call that makes the change, so ``Inotify.read`` returns
-every change that was complete before the call. Watchdog reads events in a thread of its own and
-hands them over later, which is right for what waits, but not for an answer that may miss nothing.
+every change that was complete before the call. Watchdog delivers events later, from its own thread,
+which is too late for an answer that must not miss a change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 _HEADER = struct.Struct("iIII")
-"""Watch, mask, cookie and length of the name."""
+"""The fields of an event: watch, mask, cookie, and length of the name."""
 _BUFFER = 1 << 16
 _NONBLOCK, _CLOEXEC = 0o4000, 0o2000000
 
@@ -42,11 +42,11 @@ _LOCAL_FILE_SYSTEMS = {
     0x01021994: "tmpfs",
     0x794C7630: "overlay",
 }
-"""File systems on which no other machine changes files, by the numbers of statfs(2)."""
+"""The statfs(2) type numbers of file systems that no other machine can change."""
 
 
 class FolderEvent(NamedTuple):
-    """A change: the watch of its folder, what happened, and the name in the folder.
+    """A change: the watch of its folder, its mask, and the name of the entry.
 
     The name is empty for a change of the folder itself.
     """
@@ -60,7 +60,7 @@ class Inotify:
     """An inotify instance.
 
     Raises:
-        OSError: the platform has none, or the user's limit is reached.
+        OSError: the platform has no inotify, or the user's limit is reached.
     """
 
     descriptor: int
@@ -84,11 +84,11 @@ class Inotify:
         return _checked(self._libc.inotify_add_watch(self.descriptor, path, _CHANGES))
 
     def remove(self, watch: int) -> None:
-        """Stop watching a folder; one that has been deleted is no longer watched."""
+        """Stop watching a folder, if it has not been deleted."""
         self._libc.inotify_rm_watch(self.descriptor, watch)
 
     def read(self) -> Iterator[FolderEvent]:
-        """Yield the events so far.
+        """Yield the events since the last call.
 
         Raises:
             OSError: they cannot be read.
@@ -106,15 +106,15 @@ class Inotify:
                 yield FolderEvent(watch, mask, os.fsdecode(name))
 
     def close(self) -> None:
-        """Close the instance, which ends all watches."""
+        """Close the instance, which removes all watches."""
         self._close()
 
 
 class Mounts:
-    """The mounted file systems; one that is mounted on a folder hides the folder's files.
+    """Detects new mounts, since a file system mounted on a folder hides the folder's files.
 
     Raises:
-        OSError: they cannot be listed.
+        OSError: the mounts cannot be listed.
     """
 
     _poll: Any
@@ -133,12 +133,12 @@ class Mounts:
         return bool(self._poll.poll(0))
 
     def close(self) -> None:
-        """Close the list."""
+        """Close the list of mounts."""
         self._close()
 
 
 def reports_all_changes(folder: str) -> bool:
-    """Return whether inotify reports every change in a folder, as for files of this machine only.
+    """Return whether inotify reports every change in a folder: no other machine can change it.
 
     Raises:
         OSError: the folder cannot be examined.

@@ -1,6 +1,7 @@
-"""Lock files between processes; the system releases a lock when its holder is killed.
+"""Lock files between processes; the system releases a lock when its process is killed.
 
-The ``filelock`` package does the same but takes 40 ms to import, four times the start of Python.
+The ``filelock`` package does the same but takes 40 ms to import, four times as long as starting
+Python.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _NO_LOCKS_MESSAGE = "This file system has no file locks"
 
 
 class FileLock:
-    """An exclusive lock on a file; use it in ``with``, or with ``acquire`` and ``release``.
+    """An exclusive lock on a file; use it in ``with``, or call ``acquire`` and ``release``.
 
     Without ``makes_folder``, a missing folder is an error.
     """
@@ -42,7 +43,7 @@ class FileLock:
         deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
         if self._makes_folder:
             atomic.make_folders(self.path.parent)
-        if self.path.is_dir():  # not created by this program; the lock must be a file
+        if self.path.is_dir():  # memvault did not create it; only a regular file can be locked.
             self.path.rename(self.path.with_name(f"lock-{time.time_ns()}.old"))
         handle = self._open()
         try:
@@ -53,21 +54,21 @@ class FileLock:
         if not acquired:
             os.close(handle)
             return False
-        if not _is_same_file(handle, self.path):  # the folder was deleted in the meantime
+        if not _is_same_file(handle, self.path):  # The folder was deleted in the meantime.
             os.close(handle)
             return self.acquire(max(0.0, deadline - time.monotonic()))
         self._handle = handle
         return True
 
     def _open(self) -> int:
-        """Open or create the lock file; open another user's read-only if it cannot be written."""
+        """Open or create the lock file; another user's file is opened read-only if necessary."""
         flags = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         try:
             handle = os.open(self.path, flags | os.O_RDWR | os.O_CREAT, 0o666)
         except PermissionError:
             if not os.access(self.path.parent, os.W_OK):
                 raise
-            return os.open(self.path, flags | os.O_RDONLY)  # which is enough for flock
+            return os.open(self.path, flags | os.O_RDONLY)  # Read access is enough for flock.
         atomic.adopt(handle, self.path)
         return handle
 
@@ -75,7 +76,7 @@ class FileLock:
         """Wait until the lock is free; return whether it was acquired before the deadline."""
         while True:
             if not self._makes_folder:
-                os.stat(self.path)  # fails if it was deleted in the meantime
+                os.stat(self.path)  # fails if the file was deleted in the meantime
             try:
                 if _try_lock(handle):
                     return True

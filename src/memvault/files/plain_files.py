@@ -1,8 +1,7 @@
 """Read untrusted files: only regular files, never through a link, and of limited size.
 
-A file's stamp has size, times and inode, to detect later whether it is unchanged: they differ after
-a killed writer, a power cut or a change by another program. It is no protection against an attacker
-who can write to the file's folder.
+A file's stamp is its size, times and inode. It changes after a killed writer, a power failure or a
+write by another program, but does not detect an attacker who can write to the folder.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ MAX_MEMORY_BYTES = 64 * 1024 * 1024
 MAX_SETTING_BYTES = 1024 * 1024
 """Maximum size in bytes of a settings file or a tool's description."""
 MAX_STATE_BYTES = 16 * 1024 * 1024
-"""Maximum size in bytes of a file that the program itself keeps in the vault."""
+"""Maximum size in bytes of a file in `.memvault`."""
 FileStamp = tuple[int, ...]
-"""Size, mtime and ctime in nanoseconds, and inode."""
+"""Size, mtime and ctime in nanoseconds, and inode of a file."""
 
 
 def read(path: Path, most: int = MAX_MEMORY_BYTES) -> bytes:
@@ -41,12 +40,12 @@ def read(path: Path, most: int = MAX_MEMORY_BYTES) -> bytes:
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0)
     if not stat.S_ISREG(path.lstat().st_mode):
-        raise FileNotFoundError(errno.ENOENT, "Not a plain file", str(path))
+        raise FileNotFoundError(errno.ENOENT, "Not a regular file", str(path))
     with open(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise FileNotFoundError(errno.ENOENT, "Not a plain file", str(path))
-        # The file may grow while it is read. Python allocates what it is asked to read.
+            raise FileNotFoundError(errno.ENOENT, "Not a regular file", str(path))
+        # The file may grow while it is read, and Python allocates as many bytes as it is asked for.
         data = file.read(status.st_size + 1) if status.st_size <= most else b""
         if len(data) > status.st_size:
             data += file.read(most + 1 - len(data))
@@ -56,7 +55,7 @@ def read(path: Path, most: int = MAX_MEMORY_BYTES) -> bytes:
 
 
 def check_size(data: bytes) -> None:
-    """Check that ``read`` will return these bytes once they are written.
+    """Check that bytes are not too many for ``read``, before they are written.
 
     Raises:
         Refused: there are too many.

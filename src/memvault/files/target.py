@@ -1,8 +1,9 @@
-"""Write files outside of every vault, at places that a person names.
+"""Write files outside of every vault, at paths chosen by the user.
 
-What is written contains a vault's text, and others may write to the place, such as ``/tmp``. So
-links of other users are never followed, nor any link at the last name or below a folder that is
-written; only regular files are replaced; and files and folders are the user's alone.
+The files contain a vault's text, and other users may be able to write to the folder, such as
+``/tmp``. So links of other users are never followed, and no link below the target folder or as the
+last part of the path; only regular files are replaced; and new files and folders are private to the
+user.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _HAS_DESCRIPTORS = {os.open, os.mkdir, os.link, os.rename, os.unlink} <= os.supports_dir_fd
 _MAX_LINKS = 40
 _BEGINNING = 200
-"""Bytes at the beginning of a file that are searched for its mark."""
+"""Number of leading bytes of a file that are searched for its mark."""
 
 
 class TargetFolder:
@@ -42,7 +43,7 @@ class TargetFolder:
         self._descriptor = descriptor
 
     def close(self) -> None:
-        """Close it."""
+        """Close the folder."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -73,14 +74,14 @@ class TargetFolder:
             os.close(descriptor)
 
     def status(self, name: str) -> os.stat_result | None:
-        """Return the status of an entry, of the link itself if it is one; None if it is missing."""
+        """Return the status of an entry without following links; None if it is missing."""
         try:
             return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     def own_file(self, name: str, most: int) -> bytes | None:
-        """Return the first ``most`` bytes of a regular file of this user; None for all else."""
+        """Return the first ``most`` bytes of a regular file of this user; None otherwise."""
         try:
             descriptor = os.open(self._at(name), _READ, dir_fd=self._descriptor)
         except OSError:
@@ -90,7 +91,7 @@ class TargetFolder:
             return file.read(most) if stat.S_ISREG(status.st_mode) and is_owned(status) else None
 
     def below(self, name: str) -> TargetFolder:
-        """Open a folder in this one, created if missing.
+        """Open a subfolder, creating it if missing.
 
         Raises:
             Refused: it is a link or a file.
@@ -126,7 +127,7 @@ class TargetFolder:
         """Return the target of a link that belongs to this user or root.
 
         Raises:
-            Refused: it is another user's, or it has just been replaced.
+            Refused: it belongs to another user, or has just been replaced.
         """
         target = Path(os.readlink(self._at(name), dir_fd=self._descriptor))
         now = self.status(name)
@@ -137,7 +138,7 @@ class TargetFolder:
         if not is_same or not (is_owned(status) or status.st_uid == 0):
             raise Refused(
                 f"{self.path / name} is a symbolic link of another user",
-                "choose another folder, or the link's target",
+                "choose another folder, or pass the link's target",
             )
         return target
 
@@ -145,13 +146,13 @@ class TargetFolder:
     def replacing(self, name: str, durable: bool = True) -> Iterator[BinaryIO]:
         """Yield a file to write, which gets its name at the end of the ``with`` statement.
 
-        It replaces a regular file only, if there is one, whose permissions it keeps as far as they
-        are the user's alone. Until the end it has no name, or a temporary one if the system gives
-        every file a name; it is deleted if the body fails.
+        It replaces only a regular file, whose permissions it keeps without those of group and
+        others. Until the end it has no name, or a temporary one if the system does not support
+        nameless files; it is deleted if the body fails.
 
         Raises:
-            Refused: the name is that of a link, a folder or a device.
-            FileExistsError: the name was free at the beginning, and is taken.
+            Refused: the name is taken by a link, a folder or a device.
+            FileExistsError: the name was free at the beginning, and is now taken.
             OSError: it cannot be written; an older file is unchanged.
         """
         before = self.status(name)
@@ -178,7 +179,7 @@ class TargetFolder:
                 os.unlink(self._at(temporary), dir_fd=self._descriptor)
 
     def _open_nameless(self, mode: int) -> int | None:
-        """Open a new file without a name, which a kill deletes; None if that is not supported."""
+        """Open a new nameless file, which vanishes if the process dies; None if not supported."""
         if sys.platform == "linux" and self._descriptor is not None:
             with contextlib.suppress(OSError):
                 return os.open(".", os.O_TMPFILE | os.O_RDWR, mode, dir_fd=self._descriptor)
@@ -193,7 +194,7 @@ class TargetFolder:
             except OSError as error:
                 if error.errno not in atomic.NO_LINK_ERRNOS:
                     raise
-                # No hard links: take the name with an empty file, which is replaced.
+                # Without hard links, reserve the name with an empty file and then replace that.
                 os.close(os.open(new, _CREATE, _FILE_MODE, dir_fd=within))
             else:
                 return
@@ -204,7 +205,7 @@ class TargetFolder:
         os.unlink(self._at(name), dir_fd=self._descriptor)
 
     def delete(self, path: str) -> None:
-        """Delete a file at a path below the folder, if it is there and no link is on the way."""
+        """Delete a file below the folder if it exists and no part of its path is a link."""
         *parents, name = path.split("/")
         with contextlib.ExitStack() as opened, contextlib.suppress(OSError, Refused):
             folder = self
@@ -227,7 +228,7 @@ class TargetFiles:
         """Write a file.
 
         Raises:
-            Refused: a folder on the way is a link or a file, or a link or folder has the name.
+            Refused: a folder in the path is a link or a file, or the name is a link or folder.
             StorageError: the file cannot be written.
         """
         parent, name = posixpath.split(path)
@@ -249,7 +250,7 @@ class TargetFiles:
         return self._opened[-1] if self._opened else self.folder
 
     def close(self) -> None:
-        """Close the folders that are open."""
+        """Close all open folders."""
         for folder in reversed(self._opened):
             folder.close()
         self._opened, self._parent = [], ""
@@ -259,16 +260,16 @@ class TargetFiles:
 def target_file(path: Path, force: bool, mark: bytes = b"") -> Iterator[BinaryIO]:
     """Yield a file to write, which gets the name ``path`` at the end of the ``with`` statement.
 
-    It replaces a regular file with ``force``, or one of this user whose beginning has a ``mark``.
-    Folders that are missing are created.
+    An existing regular file is replaced with ``force``, or if it belongs to this user and its
+    beginning contains ``mark``. Missing folders are created.
 
     Raises:
-        Refused: the name is taken, or a folder on the way is another user's link.
+        Refused: the name is taken, or a folder in the path is another user's link.
         StorageError: the file cannot be written; an older file is unchanged.
     """
     with atomic.map_os_errors(path), open_folder(path.parent) as folder:
         temporary_files.remove_stale_temp_files(path.parent, only_own=True)
-        message = f"{path} is there already" + (", and memvault did not make it" if mark else "")
+        message = f"{path} is there already" + (", and memvault did not create it" if mark else "")
         taken = Refused(message, "choose another name, or `--force` to replace it")
         before = folder.status(path.name)
         if before is not None and stat.S_ISREG(before.st_mode) and not force:
@@ -286,10 +287,11 @@ def target_file(path: Path, force: bool, mark: bytes = b"") -> Iterator[BinaryIO
 def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFiles]:
     """Yield a writer of files below a folder, which is created if missing.
 
-    Without ``force`` it must be this user's, and empty or with a file of this user named ``mark``.
+    Without ``force``, the folder must belong to this user, and be empty or contain a file of this
+    user named ``mark``.
 
     Raises:
-        Refused: it is not, or a folder on the way is another user's link.
+        Refused: it does not, or a folder in the path is another user's link.
         StorageError: it cannot be created or opened.
     """
     with atomic.map_os_errors(path):
@@ -299,8 +301,8 @@ def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFile
             if not folder.is_ours:
                 raise Refused(f"{path} belongs to another user", "`--force` writes into it")
             if folder.names() and not (mark and folder.own_file(mark, 0) is not None):
-                raise Refused(f"{path} is there already, and not empty", "`--force` writes into it")
-        # An export that was killed could leave a file there.
+                raise Refused(f"{path} already exists and is not empty", "`--force` writes into it")
+        # A killed export may leave a file there.
         temporary_files.sweep_below(path, only_own=True)
         files = TargetFiles(folder)
         try:
@@ -310,7 +312,7 @@ def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFile
 
 
 def open_folder(path: Path) -> TargetFolder:
-    """Open a folder, created if missing; links of this user and of root on the way are followed.
+    """Open a folder, creating it if missing; follows links in the path of this user and root.
 
     Raises:
         Refused: a part of the path is another user's link, or a file.
@@ -358,5 +360,5 @@ def _is_file(path: Path) -> Refused:
 
 
 def _not_replaceable(path: Path, status: os.stat_result) -> Refused:
-    what = "a link" if stat.S_ISLNK(status.st_mode) else "not a plain file"
+    what = "a link" if stat.S_ISLNK(status.st_mode) else "not a regular file"
     return Refused(f"{path} is {what}, which memvault does not replace", "choose another name")

@@ -26,7 +26,7 @@ _OWN_STALE_SECONDS = 60.0
 
 
 def temporary_name(name: str) -> str:
-    """Return a name for a temporary file, in the form that ``remove_stale_temp_files`` knows."""
+    """Return a temporary name in the form that ``remove_stale_temp_files`` deletes."""
     stem = os.fsencode(name)[:80].decode("utf-8", "ignore").lstrip(".")
     origin = "-".join(filter(None, (str(os.getpid()), _pid_namespace(), clock.random_id(8))))
     return f".{stem}.{origin}.tmp"
@@ -35,9 +35,9 @@ def temporary_name(name: str) -> str:
 def remove_stale_temp_files(folder: Path, only_own: bool = False) -> None:
     """Delete temporary files left in a folder by killed processes.
 
-    Only names that this program gives to temporary files are considered, and no file is deleted
-    whose process is alive, even if it is suspended. Those of this machine's processes are deleted
-    after a minute, others after an hour; never, if ``only_own`` is set.
+    Only files with this program's temporary names are considered, and a file whose process is
+    alive, even if suspended, is kept. Files from this machine are deleted after a minute, others
+    after an hour, or never if ``only_own`` is set.
     """
     for path in _stale_temp_files(folder, _OWN_STALE_SECONDS, only_own):
         with contextlib.suppress(OSError):
@@ -47,7 +47,7 @@ def remove_stale_temp_files(folder: Path, only_own: bool = False) -> None:
 def sweep_below(root: Path, only_own: bool = False) -> None:
     """Delete stale temporary files in a folder and its subfolders, except in ``.git``.
 
-    Those of this machine's processes are deleted at once, and no others if ``only_own`` is set.
+    Files from this machine's processes are deleted immediately; with ``only_own``, no others are.
     """
     for path in abandoned_below(root, only_own):
         with contextlib.suppress(OSError):
@@ -84,7 +84,7 @@ def _stale_temp_files(folder: Path, own_seconds: float, only_own: bool) -> Itera
 def _pid_namespace() -> str:
     """Return an id of this boot and PID namespace; empty if unknown.
 
-    It differs for each machine, container and start of the system.
+    It differs between machines, containers and boots.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, ValueError):
@@ -97,7 +97,8 @@ def _pid_namespace() -> str:
 def is_alive(process: int) -> bool:
     """Return whether a process of this machine is running; False if that cannot be determined."""
     if sys.platform == "win32":
-        return False  # os.kill would terminate it on Windows; the file's age has to suffice
+        # On Windows os.kill would terminate the process, so only the file's age counts.
+        return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""The user's folders outside of every vault, and checks of file ownership."""
+"""Find the user's folders outside of every vault, and check who owns files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Literal
 from memvault.errors import UsageError
 
 SETTINGS_FILE = "memvault.toml"
-"""The file that makes a folder a vault."""
+"""The settings file; a folder that contains it is a vault."""
 
 
 def expand_home(text: str) -> Path:
@@ -27,8 +27,8 @@ def expand_home(text: str) -> Path:
 def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
     """Return a folder such as ``MEMVAULT_CACHE``, or the user's default one for that kind.
 
-    The cache holds what can be rebuilt, the state what the user decided on this machine. None if
-    the user has no home folder.
+    The cache folder holds data that can be rebuilt, the state folder the user's decisions on this
+    machine. None if the user has no home folder.
 
     Raises:
         UsageError: the variable is not an absolute path.
@@ -36,8 +36,10 @@ def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
     variable = f"MEMVAULT_{kind.upper()}"
     if os.environ.get(variable):
         chosen = expand_home(os.environ[variable])
-        if not chosen.is_absolute():  # it would depend on the current folder
-            raise UsageError(f"{variable} is not an absolute path: {chosen}", "begin it with /")
+        if not chosen.is_absolute():  # A relative path would depend on the current folder.
+            raise UsageError(
+                f"{variable} is not an absolute path: {chosen}", "set it to an absolute path"
+            )
         return chosen
     xdg = _xdg_folder(kind)
     if xdg is not None:
@@ -46,7 +48,7 @@ def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
 
     try:
         folder = Path(getattr(platformdirs, f"user_{kind}_dir")("memvault", appauthor=False))
-    except RuntimeError:  # this user's home folder is unknown
+    except RuntimeError:  # The user's home folder is unknown.
         return None
     return folder if folder.is_absolute() else None
 
@@ -55,9 +57,9 @@ _XDG = {"cache": ".cache", "config": ".config", "state": ".local/state"}
 
 
 def _xdg_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
-    """Return the folder that platformdirs returns on Linux; None where only it knows.
+    """Return the folder that platformdirs would return on Linux; None on other systems.
 
-    It takes 6 ms to load, half of which is for the module tempfile.
+    Importing platformdirs takes 6 ms, half of it for ``tempfile``.
     """
     if sys.platform != "linux" or "ANDROID_DATA" in os.environ:
         return None
@@ -69,7 +71,7 @@ def _xdg_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
 
 
 def models_folder() -> Path:
-    """Return the folder of downloaded models: ``MEMVAULT_MODELS``, or one in the cache folder.
+    """Return the folder for downloaded models: ``MEMVAULT_MODELS``, or one in the cache folder.
 
     Raises:
         OSError: there is no cache folder.
@@ -83,9 +85,9 @@ def models_folder() -> Path:
 
 
 def enclosing_vault(folder: Path) -> Path | None:
-    """Return the vault that contains a folder, or None; the contents of a vault are untrusted.
+    """Return the vault that contains a folder, or None.
 
-    A vault of another user does not count: it cannot contain files owned by this user only.
+    Another user's vault does not count: it cannot contain files that only this user owns.
     """
     resolved = Path(os.path.realpath(folder))
     for above in (resolved, *resolved.parents):
@@ -96,9 +98,9 @@ def enclosing_vault(folder: Path) -> Path | None:
 
 
 def is_owned(status: os.stat_result) -> bool:
-    """Return whether a file belongs to this user; always true on Windows, where it is unchecked.
+    """Return whether a file belongs to this user; always true on Windows, where it is not checked.
 
-    With ``sudo``, files of the user who called it count too.
+    With ``sudo``, files of the calling user count too.
     """
     if sys.platform == "win32":
         return True
@@ -110,10 +112,10 @@ def is_owned(status: os.stat_result) -> bool:
 def ownership_problem(folder: Path) -> str:
     """Return why a vault does not belong to this user; empty if it does.
 
-    Both its settings and its folder must be the user's, since the owner of a folder decides which
-    files are next to the settings. A shared folder such as ``/tmp`` (sticky and writable by
-    everyone) is nobody's own. Without the sticky bit a writable folder is accepted: shared disks
-    and Windows drives show every folder that way.
+    The user must own both the settings file and its folder, since a folder's owner controls the
+    files next to the settings. A shared folder such as ``/tmp`` (sticky and writable by everyone)
+    belongs to nobody. A writable folder without the sticky bit is accepted, since shared disks and
+    Windows drives show all folders that way.
 
     Raises:
         OSError: the folder or its settings cannot be read.
@@ -126,7 +128,7 @@ def ownership_problem(folder: Path) -> str:
 
 
 def only_user_can_write(path: Path) -> bool:
-    """Return whether only this user can have written a file or folder; False for a link.
+    """Return whether only this user can write to a file or folder; False for a link.
 
     Raises:
         OSError: it cannot be checked.
@@ -139,11 +141,11 @@ def only_user_can_write(path: Path) -> bool:
 
 
 class NotPrivate(OSError):
-    """An existing folder that may belong to, or be open to, another user."""
+    """An existing folder may belong to another user, or others may be able to access it."""
 
 
 def make_private(folder: Path) -> None:
-    """Create a folder that only this user can access, or check that it is one.
+    """Create a folder that only this user can access, or check that an existing one is private.
 
     Raises:
         NotPrivate: it is a link, another user's, or open to others.
@@ -156,4 +158,6 @@ def make_private(folder: Path) -> None:
     if not stat.S_ISDIR(status.st_mode):
         raise NotPrivate(errno.ENOTDIR, "it is a link or a file", str(folder))
     if sys.platform != "win32" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
-        raise NotPrivate(errno.EACCES, "other users can read or own it", str(folder))
+        raise NotPrivate(
+            errno.EACCES, "it belongs to another user, or others can read it", str(folder)
+        )

@@ -11,17 +11,17 @@ from pathlib import Path
 from memvault.sanitize import shorten
 
 _MAX_SHOWN_PATH = 100
-TOO_DEEP = "nested so deep that its path is longer than the system takes, so it is not read"
+TOO_DEEP = "is nested so deep that its path exceeds the system's limit, so it is not read"
 
 
 def walk(
     top: str | os.PathLike[str], unreadable: Callable[[OSError], object] = lambda _: None
 ) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield each folder from ``top`` down with its subfolders and other entries, as ``os.walk``.
+    """Yield each folder from ``top`` down with its subfolders and other entries, like ``os.walk``.
 
-    Unlike that before Python 3.12, this does not recurse. ``unreadable`` is called with the error
-    for a folder whose path is longer than the system accepts or that cannot be listed; links are
-    not followed.
+    It does not recurse, unlike ``os.walk`` before Python 3.12, and follows no links. ``unreadable``
+    is called with the error for a folder that cannot be listed or whose path exceeds the system's
+    limit.
     """
     pending = [os.fspath(top)]
     while pending:
@@ -41,12 +41,12 @@ def walk(
 
 
 def shown_path(folder: str) -> str:
-    """Return a folder's path for a message, cut off if it is long."""
+    """Return a folder's path for a message, shortened if it is long."""
     return shorten(folder, _MAX_SHOWN_PATH)
 
 
 def listing_problem(root: Path, folder: str) -> str:
-    """Return the reason why a folder of a vault cannot be listed."""
+    """Return why a folder of a vault cannot be listed."""
     try:
         os.scandir(root / folder).close()
     except OSError as error:
@@ -56,7 +56,7 @@ def listing_problem(root: Path, folder: str) -> str:
 
 
 def is_link(path: str) -> bool:
-    """Return whether a path is a link; False for a path that is too long for the system."""
+    """Return whether a path is a link; False if the path exceeds the system's limit."""
     try:
         return stat.S_ISLNK(os.lstat(path).st_mode)
     except OSError:

@@ -1,7 +1,7 @@
-"""Check out a commit that sync made: memories are replaced atomically, other files by git.
+"""Check out a commit made by sync: memories are replaced atomically, other files by git.
 
-Git deletes a file before it writes the new one in place, so that a full disk or a kill would leave
-a half, which the next commit would share as an edit.
+Git deletes a file and then writes the new one in place. A full disk or a kill would leave a partial
+memory, which the next commit would share as an edit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from memvault.vault.header_links import referenced_names
 from memvault.vault.paths import require_plain_folders
 
 _UNFINISHED = "refs/worktree/memvault-sync"
-"""The ref of the commit that is being checked out; other worktrees do not see it."""
+"""The ref of the commit being checked out, private to this worktree."""
 
 
 class ConcurrentEdit(Conflict):
@@ -51,13 +51,13 @@ def fast_forward(
 ) -> list[str]:
     """Move the folder, index and branch to a later commit; ``head`` may be empty.
 
-    The replaced memories are kept as revisions. Returns the paths of the written files that agents'
+    The replaced memories are stored as revisions. Returns the paths of written files that agents'
     programs read as instructions.
 
     Raises:
         ConcurrentEdit: a file differs from the old commit, or the branch has moved.
         Refused: the commit has unsafe names, changes a file that git or another program runs or
-            reads settings from, or a change of such a file is staged.
+        reads settings from, or a change of such a file is staged.
         StorageError: a file cannot be written; ``restore_unfinished`` reverts the others.
         GitError: git failed; ``restore_unfinished`` reverts the written files.
     """
@@ -66,7 +66,7 @@ def fast_forward(
     check_names(git, new)
     changed = _shared(repository, before, new)
     used = _used(store.root, changed)
-    if used:  # only the current contents of such files are approved
+    if used:  # Approval covers only the current contents of such files.
         raise Refused(
             f"{replace_surrogates(used[0])} was changed by others, and git may execute it here",
             "review it, then `git pull --no-rebase`; `memvault git sync` then asks for approval",
@@ -83,7 +83,7 @@ def fast_forward(
         git.run("read-tree", "-m", "-i", "--dry-run", before, new)
     except GitError as error:
         hint = "commit it, or unstage it with `git restore --staged`"
-        raise Refused(f"A staged change is in the way: {error.message}", hint) from error
+        raise Refused(f"A staged change blocks the sync: {error.message}", hint) from error
     memories = _plain_memories(repository, store, changed)
     with _locked(store, changed):
         if git.commit_id("HEAD") != head:
@@ -136,7 +136,7 @@ def restore_unfinished(repository: Repository, store: MemoryStore) -> None:
 def _cut_off(
     repository: Repository, changed: Iterable[ChangedPath], paths: set[str]
 ) -> Iterator[str]:
-    """Yield the files that git had not finished writing: beginnings of their new contents."""
+    """Yield the files that git wrote only partly: a prefix of their new contents."""
     unfinished = [entry for entry in changed if entry.path in paths and entry.before]
     blobs = read_blobs(repository.git, [entry.before.name for entry in unfinished if entry.before])
     for path, before, _ in unfinished:
@@ -148,7 +148,7 @@ def _cut_off(
 
 @contextlib.contextmanager
 def _locked(store: MemoryStore, changed: Iterable[ChangedPath]) -> Iterator[None]:
-    """Hold the locks of all writers of these files."""
+    """Hold the write locks of these files."""
     with contextlib.ExitStack() as locks:
         for lock in locks_for_paths(store.root, [entry.path for entry in changed]):
             locks.enter_context(lock)
@@ -158,7 +158,7 @@ def _locked(store: MemoryStore, changed: Iterable[ChangedPath]) -> Iterator[None
 def _shared(repository: Repository, before: str, after: str) -> list[ChangedPath]:
     """Return the paths that differ between two trees, without private ones.
 
-    Private paths belong to one machine and are never changed.
+    Private paths are specific to one machine and are never changed.
     """
     changed = differences(repository.git, before, after)
     return [entry for entry in changed if not is_private(entry.path)]
@@ -172,7 +172,7 @@ def _used(root: Path, changed: Iterable[ChangedPath]) -> list[str]:
 
 
 def _is_inside(root: Path, path: str) -> bool:
-    """Return whether no parent folder of a path is a link."""
+    """Return whether none of a path's parent folders is a link."""
     with contextlib.suppress(Refused):
         require_plain_folders(root, PurePosixPath(path).parent.as_posix())
         return True
@@ -182,7 +182,7 @@ def _is_inside(root: Path, path: str) -> bool:
 def _plain_memories(
     repository: Repository, store: MemoryStore, changed: Iterable[ChangedPath]
 ) -> set[str]:
-    """Return the paths of memories that git checks out without converting their bytes."""
+    """Return the paths of memories that git checks out byte for byte."""
     paths = [
         entry.path
         for entry in changed
@@ -200,11 +200,11 @@ def _plain_memories(
 
 
 def _check(repository: Repository, changed: list[ChangedPath], memories: set[str]) -> None:
-    """Check that the files that change can be written without losing others.
+    """Check that the changed files can be written without losing others.
 
     Raises:
         ConcurrentEdit: one of them was changed during the sync.
-        Refused: a folder that becomes a file contains files that git ignores.
+        Refused: a folder to be replaced by a file contains files that git ignores.
     """
     gone = {entry.path for entry in changed if entry.after is None}
     others = [entry for entry in changed if entry.path not in memories]
@@ -217,7 +217,7 @@ def _check(repository: Repository, changed: list[ChangedPath], memories: set[str
                 if remaining:
                     contents = f"a folder here (contains {remaining[0]})"
                     message = f"{path} is a file on the remote but {contents}"
-                    raise Refused(message, "move the folder's files or add them to git")
+                    raise Refused(message, "move the folder's files elsewhere or add them to git")
         elif before is None and path not in memories and os.path.lexists(file):
             raise ConcurrentEdit(path)
     if others:
@@ -237,9 +237,9 @@ def _replace(
     memories: set[str],
     is_recovery: bool = False,
 ) -> None:
-    """Change files: memories directly, others by git.
+    """Change files: memories directly, others with git.
 
-    Files are deleted first, since a folder may take the name of one.
+    Files are deleted first, since a folder may replace one of them.
     """
     memory_changes = [entry for entry in changed if entry.path in memories]
     others = [entry for entry in changed if entry.path not in memories]
@@ -275,7 +275,7 @@ def _check_out(repository: Repository, tree: str, changed: list[ChangedPath]) ->
 def _write(
     repository: Repository, store: MemoryStore, changed: list[ChangedPath], is_recovery: bool
 ) -> None:
-    """Write memories; one that differs from both sides is left by a recovery."""
+    """Write memories; a recovery leaves a memory that differs from both versions."""
     sides = [side.name for entry in changed for side in (entry.before, entry.after) if side]
     data = read_blobs(repository.git, sides)
     attributes: dict[str, Attributes] = {}
@@ -290,7 +290,8 @@ def _write(
         before = data[old.name] if old else None
         after = data[new.name] if new else None
         like = None
-        if before is None and after is not None:  # moved, or the second version of a conflict
+        # The memory was moved, or this is the second version of a conflict.
+        if before is None and after is not None:
             memory = _parsed(store, path, after)
             ids = (memory.mem_id, *referenced_names(memory.metadata, LINK))
             like = next((attributes[name] for name in ids if name in attributes), None)
@@ -345,7 +346,7 @@ def _keep_revision(
     before: bytes,
     after: bytes | None,
 ) -> None:
-    """Keep a file as a revision until ``saving`` ends, and check that it still is ``before``.
+    """Store a file as a revision until ``saving`` ends, checking that it still is ``before``.
 
     Raises:
         _AlreadyWritten: the file has the new content.

@@ -1,4 +1,4 @@
-"""Commits of all changes in a vault, or of exactly the files that one call wrote."""
+"""Commit all changes in a vault, or exactly the files that one call wrote."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _NAMED_BELOW = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
 def lock(root: Path, seconds: float = 30.0) -> FileLock:
-    """Return the lock that memvault's processes hold while they change the repository."""
+    """Return the lock that serializes memvault's changes to the repository."""
     return FileLock(private_folder(root) / "git.lock", seconds)
 
 
 def message(tool: str, titles: Iterable[str], agent: str) -> str:
-    """Return a commit message that names the tool, the changed memories and the agent.
+    """Return a commit message with the tool, the changed memories and the agent.
 
-    A single title is part of the first line; several are listed below it.
+    A single title goes into the first line; several are listed below it.
     """
     short = (" ".join(title.split())[:_LONGEST_TITLE] for title in titles)
     named = [title for title in dict.fromkeys(short) if title]
@@ -73,20 +73,20 @@ def commit_call(call: Call) -> list[str]:
 def commit(root: Path, paths: Iterable[str], message: str) -> str:
     """Commit exactly these files of a vault in their current state; return a note on failure.
 
-    Other staged changes stay staged and uncommitted. Nothing is raised, since a call
-    that wrote its files has succeeded even if git fails.
+    Other staged changes stay staged and uncommitted. Nothing is raised, since the call has already
+    written its files.
     """
     try:
         location = find_repository(root)
         if location is None:
-            return f"{_SET}, but the vault is in no git repository: `memvault git init`"
+            return f"{_SET}, but the vault is not in a git repository: run `memvault git init`"
         repository = approved_repository(root, location)
         require_idle_branch(repository)
         with lock(root, _SHORTLY):
             retry_while_locked(lambda: _commit(repository, list(dict.fromkeys(paths)), message))
     except NotAllowed as error:
         if not error.was_allowed:
-            return f"{_SET}, but git is not set up on this machine: `memvault git init`"
+            return f"{_SET}, but git is not set up on this machine: run `memvault git init`"
         return f"not committed to git: {error.message}: `memvault git init`"
     except (MemvaultError, OSError) as error:
         message = error.message if isinstance(error, MemvaultError) else str(error)
@@ -128,7 +128,7 @@ def _add_all(git: Git) -> None:
     """Stage all changes except nested repositories, of which git would store only a commit id.
 
     Deleted files are staged first: ``--remove`` fails for a file whose folder became a link.
-    Private files are taken out of git, since its checkout would change them.
+    Private files are untracked, since a checkout would overwrite them.
     """
     deleted = git.run("diff-files", QUIET_INSIDE, "--diff-filter=D", "--name-only", "-z")
     private = git.run("ls-files", "-z", "--", ".memvault")
@@ -139,10 +139,10 @@ def _add_all(git: Git) -> None:
 
 
 def retry_while_locked(action: Callable[[], Result]) -> Result:
-    """Call ``action``, and retry for a second while another git process holds a lock.
+    """Call ``action``, retrying for a second while another git process holds a lock.
 
     Raises:
-        GitError: it failed for another reason, or still fails after the last retry.
+        GitError: it failed for another reason, or the lock was still held.
     """
     deadline = time.monotonic() + _SHORTLY
     while True:

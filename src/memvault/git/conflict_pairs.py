@@ -1,4 +1,4 @@
-"""Pairs of files of one memory whose text both sides of a sync changed."""
+"""List memories that a sync stored as two files because both sides changed their text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ConflictPair(NamedTuple):
-    """The two files of a memory whose text both sides of a sync changed."""
+    """A memory that exists as two files because both sides of a sync changed its text."""
 
     path: str
     other: str

@@ -1,6 +1,6 @@
 """The merge driver that ``git merge``, ``pull`` and ``rebase`` run for a memory.
 
-Conflict markers are written into texts only, never into a header.
+Conflict markers are written to the text only, never to the header.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _are_one(ours: bytes, theirs: bytes) -> bool:
-    """Return whether two files may be the same memory: their ids are equal or missing."""
+    """Return whether two files are the same memory: their ids are equal, or either has none."""
     ids = {read.own_id for read in map(parse_version, (ours, theirs)) if read is not None}
     return len(ids - {""}) < 2
 

@@ -9,7 +9,7 @@ from memvault.vault import header_dates
 
 _COUNT = "usage_count"
 _LINKS = ("supersedes", "conflict_with")
-"""Keys for which a single link means the same as a list with that link."""
+"""Keys for which a single link is equivalent to a list with that link."""
 
 
 class MergedHeader(NamedTuple):
@@ -22,7 +22,7 @@ class MergedHeader(NamedTuple):
 def merge_headers(
     base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> MergedHeader:
-    """Merge the values of three headers by key; keys of ours come first, then those of theirs."""
+    """Merge three headers key by key; our keys come first, then theirs."""
     return _merged(base, ours, theirs, _is_newer(theirs, ours), "")
 
 
@@ -39,7 +39,7 @@ def _merged(
         old, here, there = base.get(key), ours.get(key), theirs.get(key)
         if here == there or there == old:
             value = here
-        elif here == old or here is None:  # deleted on one side, changed on the other: kept
+        elif here == old or here is None:  # Deleted on one side and changed on the other: keep it.
             value = there
         elif there is None:
             value = here

@@ -1,4 +1,4 @@
-"""Three-way merge of a file: the header by key, the text by lines as git does.
+"""Merge three versions of a file: the header by key, the text by lines like git.
 
 If both sides appended to a text, both additions are kept, one after the other.
 """
@@ -32,7 +32,7 @@ class MergedFile(NamedTuple):
 
 
 class FileVersion(NamedTuple):
-    """One version of a file: its decoded text, its parts, and the values of its header."""
+    """One version of a file: its text, its parsed header and body, and its header values."""
 
     decoded: DecodedText
     parts: FrontMatter
@@ -58,7 +58,7 @@ def parse_version(data: bytes) -> FileVersion | None:
 
 
 class MemoryMerger:
-    """A three-way merger that runs git and writes temporary files to the folder ``scratch``."""
+    """Merges three versions of a file; runs git with temporary files in the folder ``scratch``."""
 
     def __init__(self, git: Git, scratch: Path) -> None:
         self._git = git
@@ -93,7 +93,7 @@ class MemoryMerger:
             return None
 
     def plain(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-        """Merge three versions of any text as git does; return None for a conflict."""
+        """Merge three versions of any text like git does; return None for a conflict."""
         if ours == theirs or theirs == base:
             return ours
         return theirs if ours == base else self.marked((base, ours, theirs))[0]
@@ -104,7 +104,7 @@ class MemoryMerger:
             return ours
         if ours == base:
             return theirs
-        if _newline(ours) != _newline(theirs):  # one side converted all lines
+        if _newline(ours) != _newline(theirs):  # One side converted all lines.
             unified = (text.replace("\r\n", "\n") for text in (base, ours, theirs))
             merge = self.body(*unified)
             return None if merge is None else merge.replace("\n", _newline(ours))
@@ -157,7 +157,7 @@ class MemoryMerger:
     def _lines(
         self, old: FileVersion, here: FileVersion, there: FileVersion, values: Mapping[str, Any]
     ) -> str:
-        """Return a header's lines with the values, keeping comments and order of both sides."""
+        """Return merged header lines, keeping comments and order of both sides."""
         newline = here.parts.newline
         before, ours, theirs = (_patched(side, values, newline) for side in (old, here, there))
         if theirs in (ours, before) or here.parts.before != there.parts.before:

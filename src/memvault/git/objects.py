@@ -1,4 +1,4 @@
-"""Git's trees and blobs as values, read and written without the folder and its index."""
+"""Read and write git's trees and blobs without the working tree and its index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memvault.sanitize import replace_surrogates
 from memvault.vault.names import folded, names_folded
 
 _SHORT = re.compile(r"(?:git|memvau)~[0-9]+")
-"""Short names (8.3) that Windows gives .git and .memvault."""
+"""Windows' short names (8.3) of .git and .memvault."""
 
 
 class TreeEntry(NamedTuple):
@@ -24,12 +24,12 @@ class TreeEntry(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a plain file, not a link or a submodule."""
+        """Whether it is a regular file, not a link or a submodule."""
         return self.mode.startswith("100")
 
 
 class ChangedPath(NamedTuple):
-    """A path that differs between two trees; a side is None if it has no such file."""
+    """A path that differs between two trees; ``None`` means that the tree has no such file."""
 
     path: str
     before: TreeEntry | None
@@ -61,14 +61,13 @@ def check_names(git: Git, tree: str) -> None:
     """Check that each path in a tree is a single file on every operating system.
 
     Raises:
-        Refused: a path leads into .memvault or .git on some system, or is both a file
-            and a folder.
+        Refused: a path leads into .memvault or .git on some system, or is both a file and a folder.
     """
     files: dict[str, str] = {}
     folders: set[str] = set()
     for path in null_separated(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)):
         if is_private(path):
-            hint = "remove it with `git rm -r --cached` where it was committed, and push that"
+            hint = "remove it with `git rm -r --cached` in the clone that committed it, and push"
             raise Refused(
                 f"{replace_surrogates(path)} is machine-local and must not be committed", hint
             )
@@ -77,7 +76,7 @@ def check_names(git: Git, tree: str) -> None:
         while (above := above.rpartition("/")[0]) and above not in folders:
             folders.add(above)
     for name in folders & files.keys():
-        hint = "rename one of the two where it was committed, and push that with git"
+        hint = "rename one of the two in the clone that committed it, and push with git"
         raise Refused(f"{replace_surrogates(files[name])} is both a file and a folder", hint)
 
 
@@ -110,9 +109,9 @@ def write_blob(git: Git, data: bytes) -> str:
 
 
 def write_tree(git: Git, scratch: Path, tree: str, changes: Mapping[str, TreeEntry | None]) -> str:
-    """Return the id of a tree with changes by path; None deletes a file.
+    """Apply changes by path to a tree, and return the new tree's id; None deletes a file.
 
-    A separate index is written to the folder ``scratch``.
+    A temporary index is written to the folder ``scratch``.
     """
     env = {"GIT_INDEX_FILE": str(scratch / "index")}
     git.run("read-tree", tree, env=env)

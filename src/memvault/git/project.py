@@ -1,8 +1,8 @@
-"""Describe a project by its git repository: its name, its branch and its last commits.
+"""Describe a project by its git repository: its name, branch and last commits.
 
-A repository may come from anyone, and its settings may name programs that git would run. They are
-not used: the name and the branch are read from its files, and the commits by a git that runs in an
-empty repository of its own and sees only the objects.
+A repository is untrusted, and its settings could make git run programs. They are not used: the name
+and the branch are read from its files, and the commits by running git in a separate empty
+repository that sees only the objects.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _OBJECT_ID = re.compile(r"[0-9a-f]{40}")
 _REMOTE = re.compile(r'^[ \t]*+\[remote[ \t]++"([^"\n]{1,200})"\]', re.MULTILINE)
 _URL = re.compile(r"^[ \t]*+url[ \t]*+=[ \t]*+\"?([^\s\"]++)", re.MULTILINE)
 _HOST = re.compile(r"^(?:[a-z][a-z0-9+.-]*://[^/]*/|[^/]*:)", re.IGNORECASE)
-"""Everything in a URL before the path, with the credentials that may be in it."""
+"""Matches the part of a URL before the path, including any credentials."""
 _NAME = re.compile(r"~?[\w.-]{1,100}")
 _BETWEEN = re.compile(r"[\W_]+")
 _MAIN_BRANCHES = frozenset(("main", "master", "trunk", "develop"))
 
 
 def project_topics(folder: Path) -> list[str]:
-    """Return texts that say what a project's folder is about, the most general first.
+    """Return texts about the topic of a project's folder, the most general first.
 
-    They are the name of its remote, such as ``owner/name``, or else of the folder, the words of its
-    branch, and the subjects of its last commits, newest first. Without a repository it is the name
-    of the folder. Secrets are masked, and of a remote's URL only the path is used.
+    These are the name of its remote, such as ``owner/name``, or else of the folder, the words of
+    its branch, and the subjects of its last commits, newest first. Without a repository, only the
+    folder's name is returned. Secrets are masked, and only the path of a remote's URL is used.
     """
     location = None
     with contextlib.suppress(MemvaultError, OSError):
@@ -49,7 +49,8 @@ def project_topics(folder: Path) -> list[str]:
     if folder.name.casefold() not in topics[0].casefold():
         topics.append(folder.name)
     branch = location.branch
-    if branch not in _MAIN_BRANCHES and masked(branch) == branch:  # in pieces it is not detected
+    # A secret would not be detected in pieces.
+    if branch not in _MAIN_BRANCHES and masked(branch) == branch:
         topics.append(_BETWEEN.sub(" ", branch).strip())
     with contextlib.suppress(MemvaultError, OSError):
         topics += _subjects(location)
@@ -57,7 +58,7 @@ def project_topics(folder: Path) -> list[str]:
 
 
 def _remote_name(location: RepositoryLocation) -> str:
-    """Return ``owner/name`` from the URL of origin or else of the first remote, or empty."""
+    """Return ``owner/name`` from the URL of origin or the first remote; empty without one."""
     try:
         config = plain_files.read(location.common / "config", plain_files.MAX_SETTING_BYTES)
     except OSError:
@@ -93,7 +94,7 @@ def _subjects(location: RepositoryLocation) -> list[str]:
 
 
 def _head(location: RepositoryLocation) -> str:
-    """Return the id of the commit that is checked out, or empty."""
+    """Return the id of the commit that is checked out; empty if there is none."""
 
     def read(path: Path) -> str:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Setting up git for a vault: creating and approving its repository, and its status."""
+"""Set up git for a vault: create and approve its repository, and register the merge driver."""
 
 from __future__ import annotations
 
@@ -24,26 +24,28 @@ _ARGUMENTS = "git merge-file %O %A %B %L %P"
 
 
 ConfirmApproval = Callable[[NotAllowed], None]
-"""Asks the user to approve; raises if the user refuses."""
+"""A function that asks the user for approval, and raises if the user refuses."""
 
 
 def require_repository(call: Call, agree: ConfirmApproval | None = None) -> Repository:
-    """Return the vault's repository, after asking ``agree`` to approve what is new in it.
+    """Return the vault's repository, after asking ``agree`` to approve anything new in it.
 
     Raises:
         NotAllowed: it is not approved.
-        Refused: the vault is in no repository, or git is not installed.
+        Refused: the vault is not in a repository, or git is not installed.
     """
     Git(call.root)  # raises if git is not installed
     location = find_repository(call.root)
     if location is None:
-        raise Refused("The vault is in no git repository", "`memvault git init` makes one")
+        raise Refused(
+            "The vault is not in a git repository", "run `memvault git init` to create one"
+        )
     _allow(call, location, agree)
     return open_repository(call.root, location)
 
 
 def init_repository(call: Call, agree: ConfirmApproval | None = None) -> tuple[Repository, bool]:
-    """Return the vault's repository, created if it was missing, and whether it was created.
+    """Return the vault's repository, creating it if missing, and whether it was created.
 
     Raises:
         Refused: the caller may not run programs, or git is not installed.
@@ -63,7 +65,8 @@ def init_repository(call: Call, agree: ConfirmApproval | None = None) -> tuple[R
         if folder.is_symlink() or not folder.is_dir():
             raise
         folder = Path(os.path.realpath(folder))
-        _allow(call, RepositoryLocation(folder.parent, folder, folder), agree)  # init may repair it
+        # ``init`` may repair it.
+        _allow(call, RepositoryLocation(folder.parent, folder, folder), agree)
         on_new = agree
     if not call.caller.may_run_programs:
         raise NotAllowed([], None)
@@ -73,14 +76,14 @@ def init_repository(call: Call, agree: ConfirmApproval | None = None) -> tuple[R
 
 
 def _agreed(_: NotAllowed) -> None:
-    """Approve a repository that git has just created from the user's own settings."""
+    """Approve without asking: git just created the repository from the user's own settings."""
 
 
 def _allow(call: Call, location: RepositoryLocation, agree: ConfirmApproval | None) -> None:
-    """Store the approval of a repository, after asking ``agree`` about what is new in it.
+    """Store the approval of a repository, after asking ``agree`` about anything new in it.
 
     Raises:
-        NotAllowed: it was refused, or the caller may not approve.
+        NotAllowed: the user refused, or the caller may not approve.
     """
     before, now = approval.approved_items(call.root, location), approval.items_to_approve(location)
     if before is not None and approval.is_approved(now, before):
@@ -110,7 +113,7 @@ def is_registered(repository: Repository) -> bool:
 
 
 def driver_command(repository: Repository) -> str:
-    """Return the merge driver's command: ``memvault``, or this interpreter if it is not found."""
+    """Return the merge driver's command: ``memvault``, or this interpreter if that is not found."""
     root = repository.git.folder
     try:
         process.find_program("memvault", root, process.environment(root))
@@ -121,7 +124,7 @@ def driver_command(repository: Repository) -> str:
 
 
 def _add_lines(call: Call, name: str, lines: tuple[str, ...]) -> bool:
-    """Append the missing ones of some lines to a file; return whether any were missing."""
+    """Append lines that are missing from a file; return whether any were missing."""
     file = call.root / name
     if not os.path.lexists(file):
         atomic.create(file, "".join(f"{line}\n" for line in lines).encode())

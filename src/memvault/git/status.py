@@ -1,4 +1,4 @@
-"""The state of a vault's repository, and the next commands."""
+"""Report the state of a vault's repository, and the next commands to run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SET_UP = "memvault git init"
 def repository_status(call: Call) -> RepositoryStatus:
     """Return the state of the vault's repository, pending changes, and the next commands.
 
-    Without approval, return only what can be read without running git.
+    Without approval, it has only the fields that can be read without running git.
     """
     from memvault.recall.filters import Filters
 

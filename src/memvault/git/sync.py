@@ -1,7 +1,7 @@
-"""Sync: commit local changes, merge them with the remote branch, and push.
+"""Sync a vault: commit local changes, merge them with the remote branch, and push.
 
 Nothing is force-pushed. Trees are merged outside the vault's folder, and ``checkout`` then replaces
-files. The next sync reverts what an interrupted one had replaced.
+the files. If a sync is interrupted, the next one reverts the files that it replaced.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     from memvault.results import SyncedVault
 
 _SCRATCH = "memvault-sync-"
-"""Prefix of the temporary folders in the git directory, which a killed sync leaves behind."""
+"""Prefix of temporary folders in the git directory; a killed sync leaves them behind."""
 _TRIES = 6
 _SIGNS = ("config", "--type=bool", "--get", "commit.gpgSign")
 _MAX_TEXT_BYTES = 64 << 20
-"""Maximum bytes of a file that is searched for secrets: the size limit of memories."""
+"""Maximum size in bytes of a file to search for secrets: the size limit of memories."""
 _TEXT_HEAD_BYTES = 8_000
-"""Leading bytes that decide whether a file is text; git reads as many."""
+"""Number of leading bytes that decide whether a file is text, the same as in git."""
 _REJECTED = ("[rejected]", "failed to update ref", "cannot lock ref", "fetch first")
 
 
 class RemoteBranch(NamedTuple):
-    """The remote branch of a sync: the remote's name, and the branch's name there.
+    """The remote branch to sync with: the remote's name, and the branch's name there.
 
-    ``is_set`` is true if the local branch has it as upstream.
+    ``is_set`` is true if it is the upstream of the local branch.
     """
 
     name: str
@@ -60,26 +60,27 @@ class RemoteBranch(NamedTuple):
 
     @property
     def tracking(self) -> str:
-        """The name of its remote-tracking branch in this clone."""
+        """The name of the remote-tracking branch in this clone."""
         return f"refs/remotes/{self.name}/{self.branch}"
 
 
 def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
-    """Commit, merge what others pushed, and push; return counts and notes for a tool's result.
+    """Commit, merge others' pushed changes, and push; return counts and notes for the result.
 
     Raises:
-        Refused: the state of the repository does not allow it; the hint names the command.
+        Refused: the state of the repository does not allow it; the hint contains the command.
         GitError: git failed, or a hook or the remote refused.
-        Conflict: files changed or others pushed during each of several tries.
+        Conflict: files changed or others pushed during each of several attempts.
     """
     repository = setup.require_repository(call, agree)
     if repository.prefix:
-        hint = "commit and pull with git itself; memories are merged there too"
+        hint = "commit and pull with git itself, which merges memories the same way"
         raise Refused(LARGER, hint)
     branch = require_idle_branch(repository)
     if repository.unmerged:
         raise Refused(
-            "The repository has unresolved conflicts", "`git status` lists them; resolve them first"
+            "The repository has unresolved conflicts",
+            "run `git status` to list them, and resolve them first",
         )
     remote = _remote(repository, branch)
     setup.write_git_files(call, repository)
@@ -100,8 +101,8 @@ def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
             try:
                 new = _merge_remote(call, repository, subject, head, others, done)
             except ConcurrentEdit as error:
-                if head == refused_at:  # a commit keeps nothing of what is in the way
-                    hint = "move it away or add it to git"
+                if head == refused_at:  # a commit stores nothing of them
+                    hint = "move it elsewhere or add it to git"
                     raise Refused(error.message, hint) from error
                 refused_at = head
                 continue
@@ -117,7 +118,7 @@ def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
 
 
 def _note_problems(call: Call, git: Git, tree: str) -> None:
-    """Add notes on secrets and conflict markers in the texts that are about to be committed.
+    """Note secrets and conflict markers in the texts that are about to be committed.
 
     Raises:
         Refused: a text contains a secret, and the settings refuse secrets.
@@ -143,7 +144,7 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
         if secrets and on_write == "refuse":
             raise Refused(
                 f"{replace_surrogates(path)} contains a secret, and memvault.toml refuses secrets",
-                "take it out of the file; nothing was committed, pulled or pushed",
+                "remove it from the file; nothing was committed, pulled or pushed",
             )
         if secrets:
             call.notes.append(secret_policy.secret_warning(replace_surrogates(path), secrets))
@@ -153,10 +154,11 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
     git = repository.git
     name = git.config(f"branch.{branch}.remote")
     merge = git.config(f"branch.{branch}.merge").removeprefix("refs/heads/")
-    # Git uses the name of a remote without a URL as a path, whose repository has hooks.
+    # Git treats the name of a remote without a URL as a path to a repository, which may have hooks.
     urls = git.line("config", "--name-only", "--get-regexp", r"^remote\..*\.url$", ok_codes=(0, 1))
     remotes = sorted({key[len("remote.") : -len(".url")] for key in urls.split("\n") if key})
-    if name in remotes and merge:  # otherwise it is a path, whose repository has hooks
+    # A name without a URL is a path to a repository, which may have hooks.
+    if name in remotes and merge:
         return RemoteBranch(name, merge, True)
     if not remotes:
         is_named = "origin" in git.line("remote").split("\n")
@@ -164,16 +166,16 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
         raise Refused("The repository has no remote to sync with", hint)
     if "origin" not in remotes and len(remotes) > 1:
         raise Refused(
-            f"The branch {branch} belongs to none of the remotes {', '.join(remotes)}",
+            f"The branch {branch} has no upstream in any of the remotes {', '.join(remotes)}",
             f"`git push --set-upstream REMOTE {branch}`",
         )
     return RemoteBranch("origin" if "origin" in remotes else remotes[0], branch, False)
 
 
 def _fetched(repository: Repository, remote: RemoteBranch) -> str:
-    """Fetch the remote branch; return the id of its last commit, empty if it does not exist."""
+    """Fetch the remote branch; return the id of its last commit, or empty if it does not exist."""
     git = repository.git
-    hint = f"`git ls-remote {remote.name}` shows whether it can be reached"
+    hint = f"check the connection with `git ls-remote {remote.name}`"
     args: tuple[str, ...] = ("ls-remote", "--heads", "--", remote.name)
     listed = git.run(*args, seconds=NETWORK_SECONDS, hint=hint).decode("utf-8", "replace")
     heads = [line.partition("\trefs/heads/")[2] for line in listed.splitlines()]
@@ -195,10 +197,10 @@ def _fetched(repository: Repository, remote: RemoteBranch) -> str:
 def _merge_remote(
     call: Call, repository: Repository, subject: str, head: str, others: str, done: dict[str, Any]
 ) -> str:
-    """Merge the remote branch with HEAD, and check the result out; return its commit.
+    """Merge the remote branch with HEAD, check the result out, and return its commit.
 
     Raises:
-        ConcurrentEdit: files changed in the meantime; nothing else has.
+        ConcurrentEdit: files changed in the meantime; sync has not changed any.
         Refused: the result has unsafe names, or changes a file that git or another program may run.
     """
     git = repository.git
@@ -219,7 +221,10 @@ def _merge_remote(
 def _merge_commit(
     repository: Repository, subject: str, head: str, others: str, exclusions: Exclusions
 ) -> tuple[str, dict[str, list[Any]]]:
-    """Write the merge of two commits, signed if the settings say so; return its id and notes."""
+    """Create the merge of two commits; return its id and notes.
+
+    The commit is signed if git's settings ask for it.
+    """
     git = repository.git
     base = git.line("merge-base", others, head, ok_codes=(0, 1)).partition("\n")[0]
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=repository.folder) as scratch:
@@ -251,7 +256,10 @@ def _pushed(repository: Repository, remote: RemoteBranch, head: str) -> bool:
         output = f"{ran.output}\n{ran.stderr}"
         if any(mark in output for mark in _REJECTED):
             return False
-        hint = "a hook or the remote rejected it; all is committed here, so sync again later"
+        hint = (
+            "a hook or the remote rejected it; "
+            "your changes are committed locally, so sync again later"
+        )
         raise git.failed("push", ran, hint)
     git.run("update-ref", remote.tracking, head)
     if not remote.is_set:
@@ -265,7 +273,7 @@ def _contains(git: Git, commit: str, earlier: str) -> bool:
 
 
 def _count(git: Git, since: str, until: str) -> int:
-    """Return the number of commits after ``since`` up to ``until``, without merges."""
+    """Return the number of commits after ``since`` up to ``until``, not counting merges."""
     if not until:
         return 0
     revisions = (until, f"^{since}") if since else (until,)

@@ -1,8 +1,8 @@
-"""Three-way merge of trees: the changes here are applied to the tree of the others.
+"""Merge trees three-way by applying our changes to their tree.
 
-Memories are matched by id, so that moves on either side are followed. A text that
-both sides changed is kept as two files that name each other, where the version of the
-others keeps its path. A file that one side deleted and the other changed is kept.
+Memories are matched by id, which tracks moves on either side. A text that both sides changed is
+kept as two files that link to each other, and the others' version keeps the path. A file that one
+side deleted and the other changed is kept.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from memvault.vault.header_links import referenced_names
 from memvault.vault.markdown import first_heading
 
 LINK = "conflict_with"
-"""The header key under which two files of the same memory name each other."""
+"""The header key with which two files of the same memory link to each other."""
 
 
 class _Changes(NamedTuple):
     """The files of a tree that were deleted, added and edited since the base, by path.
 
-    A memory that another one replaced under its path is deleted, and the other one added.
+    If another memory took a memory's path, one is deleted and the other added.
     """
 
     deleted: dict[str, TreeEntry]
@@ -52,9 +52,9 @@ class _Changes(NamedTuple):
 class MergedTree(NamedTuple):
     """The id of a merged tree, and notes on the merge.
 
-    ``notes`` has lists by the keys of a tool's result: of files that are kept as two, that
-    were renamed since others took their path, or that one side deleted and the other changed,
-    and of header values that were dropped.
+    ``notes`` has lists under the keys of a tool's result: files that exist twice, files that were
+    renamed because the path was taken, files that one side deleted and the other changed, and
+    dropped header values.
     """
 
     tree: str
@@ -62,7 +62,7 @@ class MergedTree(NamedTuple):
 
 
 class TreeMerger:
-    """Merges two trees since their base; excluded files are not memories.
+    """Merges two trees since their base; excluded files are not treated as memories.
 
     Our changes are applied to the others' files. Temporary files are written to ``scratch``.
     """
@@ -82,7 +82,7 @@ class TreeMerger:
         self.notes: dict[str, list[Any]] = defaultdict(list)
 
     def merge(self, ours: str) -> MergedTree:
-        """Apply the changes of a tree since the base to the others' tree, and write the result."""
+        """Apply our tree's changes since the base to their tree, and write the result."""
         for path, entry in tree_files(self._git, self._theirs).items():
             self._set_entry(path, entry)
         self._changed.clear()
@@ -91,7 +91,7 @@ class TreeMerger:
         return MergedTree(tree, self.notes)
 
     def _apply(self, changes: _Changes) -> None:
-        """Apply the changes here to the others' files, moves once their new paths are free."""
+        """Apply our changes to their files, moving files once their new paths are free."""
         sources = {identity: path for path, identity in self._identities(changes.deleted).items()}
         added = self._identities(changes.added)
         moves = {
@@ -141,7 +141,7 @@ class TreeMerger:
         return {identity: path for path, identity in self._identities(added).items()}
 
     def _identities(self, files: Mapping[str, TreeEntry]) -> dict[str, str]:
-        """Return the identity of each plain file by path: its memId, else that of its content."""
+        """Return the identity of each regular file by path: its memId, or else its content's id."""
         own_ids = self._own_ids(files)
         return {
             path: own_ids.get(path) or entry.name for path, entry in files.items() if entry.is_plain
@@ -153,7 +153,7 @@ class TreeMerger:
         return {path: _own_id(data[entry.name]) for path, entry in notes.items()}
 
     def _current(self, path: str, old: TreeEntry) -> str:
-        """Return the path at which the others have a file of the base; empty if it is gone."""
+        """Return their path of a file in the base; empty if they deleted it."""
         there = self._files.get(path)
         if there is not None and self._is_same_memory(path, there, old):
             return path
@@ -182,7 +182,7 @@ class TreeMerger:
             self._set_entry(free, self._named(path, free, new))
 
     def _change(self, old_path: str, path: str, old: TreeEntry, new: TreeEntry) -> TreeEntry | None:
-        """Apply an edit or a move; return the entry of a moved file that has no path yet."""
+        """Apply an edit or a move; return the entry of a moved file that still needs a path."""
         here = self._current(old_path, old)
         if not here:
             if old != new:
@@ -223,7 +223,7 @@ class TreeMerger:
         return TreeEntry(mode, write_blob(self._git, merged.data))
 
     def _keep_both(self, here: str, path: str, new: TreeEntry) -> None:
-        """Keep the others' version and add ours next to it, each naming the other."""
+        """Keep their version and add ours next to it, each with a link to the other."""
         copy, there = self._free_sibling(path), self._files[here]
         if self._is_memory(path, there) and new.is_plain:
             data = self._read([there, new])
@@ -241,14 +241,14 @@ class TreeMerger:
         self._set_entry(copy, new)
 
     def _is_same_memory(self, path: str, there: TreeEntry, new: TreeEntry) -> bool:
-        """Return whether two files of the same path are the same memory, or not memories."""
+        """Return whether two files at the same path are the same memory, or neither is a memory."""
         if there == new or not (self._is_memory(path, there) and new.is_plain):
             return True
         data = self._read([there, new])
         return _own_id(data[there.name]) == _own_id(data[new.name])
 
     def _named(self, path: str, free: str, new: TreeEntry) -> TreeEntry:
-        """Return a memory with its title in the header if the new file name would change it."""
+        """Return a memory's entry, with its title in the header if the new file name changes it."""
         data = self._read([new])[new.name]
         changes = _titled(_memory(path, data), free)
         if changes:
@@ -260,7 +260,7 @@ class TreeMerger:
     def _free_path(self, path: str) -> str:
         """Return a path if it is free, else a similar one, which is recorded as renamed.
 
-        A folder of the path is renamed if it is a file of the others.
+        A parent folder of the path is renamed if they have a file with its name.
         """
         free = path
         while blocked := next((f for f in _folders(free) if f in self._files), ""):
@@ -275,8 +275,8 @@ class TreeMerger:
     def _free_sibling(self, path: str) -> str:
         """Return a free path in the same folder with a number in its name.
 
-        For files that are not memories it sorts after ``path``: the first path of an agent's
-        entries takes effect, which remains the existing one.
+        If the file is not a memory, it sorts after ``path``: the first of an agent's files takes
+        effect, and that must still be the existing one.
         """
         pure = PurePosixPath(path)
         mark = "-" if self._is_memory_path(path) else "_"
@@ -320,14 +320,14 @@ def _memory(path: str, data: bytes) -> Memory:
 
 
 def _titled(memory: Memory, path: str) -> dict[str, str]:
-    """Return the title for a memory's header if it comes from the file name, which changes."""
+    """Return the title for a memory's header if it came from the file name, which changes."""
     is_named = "title" in memory.metadata or first_heading(memory.body)
     moved = PurePosixPath(memory.path).stem != PurePosixPath(path).stem
     return {"title": memory.title} if moved and not is_named else {}
 
 
 def _linked(data: bytes, memory: Memory, other: str, header: Mapping[str, str]) -> bytes:
-    """Return a memory's bytes with a link to its other version, or none if it is not editable."""
+    """Return a memory's bytes with a link to its other version, unchanged if not editable."""
     links = dict.fromkeys([*referenced_names(memory.metadata, LINK), other])
     try:
         return document.edit(data, {**header, LINK: [f"[[{link}]]" for link in links]}, None)

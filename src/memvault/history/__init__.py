@@ -1,5 +1,5 @@
-"""The log of changes, differences between revisions, and undo.
+"""List changes, compare revisions, and undo changes.
 
 ``log`` reads the journal and compares revisions; ``undo`` plans and applies the reversal of a
-change. Both read what ``store`` recorded.
+change. Both use the data recorded by ``store``.
 """

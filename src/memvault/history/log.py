@@ -1,4 +1,4 @@
-"""History of memories: their changes, revisions, and the differences between revisions."""
+"""List the changes and revisions of memories, and compare revisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_COMPARED_LINES = 5_000
 class LoggedMemory(NamedTuple):
     """The memory that a name refers to; ``memory`` is None if it no longer exists.
 
-    The other fields are then those of its latest journal entry that has the name.
+    The other fields then come from its latest journal entry with that name.
     """
 
     mem_id: str
@@ -37,7 +37,7 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
     """Return the memory that a name refers to, even if it no longer exists.
 
     Raises:
-        NotFound: neither the vault nor the journal knows the name.
+        NotFound: the name is in neither the vault nor the journal.
         Ambiguous: the name matches several memories.
     """
     try:
@@ -74,7 +74,7 @@ def changes_of(call: Call, mem_id: str) -> Iterator[JournalEntry]:
 
 
 def is_edited(call: Call, named: LoggedMemory) -> bool:
-    """Return whether a memory was changed since its last journal entry, thus not by a tool."""
+    """Return whether a memory was changed outside of tools: after its last journal entry."""
     for change in call.store.changes.journal.changes():
         for entry in reversed(change.files):
             if entry.mem_id == named.mem_id and entry.path == named.path:
@@ -83,7 +83,7 @@ def is_edited(call: Call, named: LoggedMemory) -> bool:
 
 
 def change_item(change: JournalEntry) -> ChangeEntry:
-    """Return a change in the form that results use."""
+    """Return a change in the format of tool results."""
     item: ChangeEntry = {
         "changeId": change.change_id,
         "when": change.when,
@@ -99,7 +99,7 @@ def change_item(change: JournalEntry) -> ChangeEntry:
 
 
 def file_item(entry: FileChange) -> ChangedFile:
-    """Return the change of one file in the form that results use.
+    """Return the change of one file in the format of tool results.
 
     ``revision`` is the revision with the content before the change.
     """
@@ -130,7 +130,7 @@ def compare_revisions(
         if not revisions:
             raise NotFound(
                 f"There is no earlier revision of {named.mem_id}",
-                "a tool keeps one when it changes the text; "
+                "memvault saves a revision whenever it changes the text; "
                 f"`memvault log {named.mem_id}` lists the changes",
             )
         revision = revisions[-1]
@@ -140,7 +140,7 @@ def compare_revisions(
     elif named.memory is not None:
         second, _ = call.store.read_bytes(named.memory.path)
     else:
-        hint = f"name two revisions; `memvault log {named.mem_id}` lists the changes"
+        hint = f"pass two revisions; `memvault log {named.mem_id}` lists them"
         raise NotFound(f"{named.path} no longer exists", hint)
     return {
         "memId": named.mem_id,
@@ -161,8 +161,8 @@ def compare_revisions(
 def masking(call: Call, memory: Memory | None) -> Callable[[str], str]:
     """Return a function that masks secrets in a revision, or ``str`` if the caller may see them.
 
-    It is applied to whole texts, not to their diff: a diff may cut a secret, and puts a marker
-    before each line, so that the detector would no longer recognize the secret.
+    Mask whole texts, not their diff: a diff may split a secret and prefixes each line with a
+    marker, so the detector would not recognize it.
     """
     if not call.caller.mask_secrets:
         return str
@@ -179,9 +179,9 @@ def difference(
 ) -> LineChanges:
     """Return the numbers of added and removed lines of two versions, and a unified diff.
 
-    ``before`` and ``after`` are the names of the versions, and ``encoding`` is that of
-    ``document.decode``. The diff compares the results of applying ``transform`` to both texts, for
-    example to mask secrets; the numbers count the lines of the original texts.
+    ``before`` and ``after`` are the labels of the versions, and ``encoding`` is passed to
+    ``document.decode``. The diff compares the texts after applying ``transform``, for example to
+    mask secrets; the numbers count lines of the original texts.
     """
     old, new = (decoding.decode(data, encoding).text for data in (first, second))
     lines = shown = _diff_lines(old, new, before, after)
@@ -196,7 +196,7 @@ def difference(
 
 
 def _diff_lines(first: str, second: str, before: str, after: str) -> list[str]:
-    """Return a unified diff; in long texts the common beginning and end are not compared."""
+    """Return a unified diff, skipping the common beginning and end of long texts."""
     old, new = first.splitlines(), second.splitlines()
     pairs = zip(old, new, strict=False)
     head = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

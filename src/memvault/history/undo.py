@@ -1,8 +1,8 @@
-"""Undo of a change set: planned first, then applied file by file.
+"""Undo a change set: plan all steps first, then apply them file by file.
 
-All steps of a call on one file are reverted together: the file gets the bytes that it had before
-the call. If a file has changed since the call, no file of that call's change is touched. Steps
-that an interrupted undo has already reverted are skipped.
+All steps of a call on one file are reverted together: the file's bytes from before the call are
+restored. If a file has changed since the call, nothing is undone. Steps that an interrupted undo
+has already reverted are skipped.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _GONE = ("removed", "forgotten")
 _NEW = ("created", "restored")
 _MAX_NAMED = 5
 _IMPORT = "import"
-"""The tool whose changes create folders that nobody asked for."""
+"""The tool whose new, empty folders are removed on undo."""
 
 
 class RevertStep(NamedTuple):
     """The reversal of a change to one file.
 
-    The step is possible if the file's etag is ``etag_now``, and sets it to ``etag_restored``; each
-    is empty if there is no file then. ``backup`` is the revision with the earlier bytes or, if
-    ``trashed`` is set, the folder in the trash. ``respelled`` is the path of another step that is
-    the same file where case is ignored.
+    The step is possible if the file's etag is ``etag_now``, and sets it to ``etag_restored``; an
+    empty etag means that there is no file. ``backup`` is the revision with the earlier bytes or, if
+    ``trashed`` is set, the folder in the trash. ``respelled`` is the path of another step whose
+    path differs only in case, on a file system that ignores case.
     """
 
     path: str
@@ -59,17 +59,19 @@ def select_change(call: Call, prefix: str) -> JournalEntry:
 
     Raises:
         NotFound: there is no such change.
-        Ambiguous: several changes fit the prefix.
+        Ambiguous: several changes match the prefix.
         Refused: no id is given, and the last change is another agent's.
     """
     changes = call.store.changes.journal.changes()
     if prefix:
         matches = [change for change in changes if change.change_id.startswith(prefix)]
         if not matches:
-            raise NotFound(f"There is no change {prefix!r}", "`memvault undo --list` shows them")
+            raise NotFound(
+                f"There is no change {prefix!r}", "run `memvault undo --list` to see all changes"
+            )
         if len(matches) > 1:
             raise Ambiguous(
-                f"{prefix!r} names {len(matches)} changes",
+                f"{prefix!r} matches {len(matches)} changes",
                 "use more characters of the id",
                 {"changes": [change.change_id for change in matches]},
             )
@@ -88,7 +90,7 @@ def select_change(call: Call, prefix: str) -> JournalEntry:
 def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
     """Return the steps that revert the changes of files, last file first.
 
-    All changes of one path become one step, from the etag that the call left to the one it found.
+    All changes to one path become one step, from the etag after the call to the etag before it.
     """
     steps: dict[str, RevertStep] = {}
     for change in files:
@@ -100,7 +102,7 @@ def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
             subject = FileRef(change.mem_id, change.title)
             earlier = RevertStep(change.path, subject, "", revision, trashed, found_etag)
         if change.kind == "restored" and earlier.trashed and change.before == earlier.backup:
-            continue  # moved to the trash and restored: the call left the file as it was
+            continue  # The file was moved to the trash and restored, so the call did not change it.
         steps[change.path] = earlier._replace(etag_now=change.etag_after)
     effective = [step for step in reversed(steps.values()) if step.etag_now or step.backup]
     spellings: defaultdict[str, list[str]] = defaultdict(list)
@@ -116,7 +118,7 @@ def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
 
 
 def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
-    """Return why a change cannot be undone, in a short message; empty if it can."""
+    """Return why a change cannot be undone, as a short message; empty if it can."""
     try:
         _remaining_steps(store, change)
     except MemvaultError as error:
@@ -125,7 +127,7 @@ def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
 
 
 class Undone(NamedTuple):
-    """The files that an undo reverted, and those it kept because they have changed since."""
+    """The files that an undo reverted, and the files it kept because they have changed since."""
 
     files: list[FileChange]
     kept: list[str]
@@ -136,8 +138,8 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
 
     Raises:
         Conflict: files have changed since; if there are several, its details list them under
-            ``changedFiles``.
-        NotFound: the earlier bytes are no longer kept.
+        ``changedFiles``.
+        NotFound: the earlier bytes no longer exist.
         Refused: a path in the change is not a file of the vault.
     """
     writer = call.store.reverting(change.change_id)
@@ -153,9 +155,9 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
                 raise
             entry, now = moved
             raise Conflict(
-                f"{entry.path} is {now} by now, so {change.change_id} cannot be undone",
-                f"`memvault show {entry.mem_id}` shows it as it is; "
-                "if it was moved by hand, move it back and undo again",
+                f"{entry.path} is {now} now, so {change.change_id} cannot be undone",
+                f"check it with `memvault show {entry.mem_id}`; if it was moved by hand, move "
+                "it back and undo again",
             ) from error
         restored_ids = {step.subject.mem_id for step in steps if step.backup and not step.etag_now}
         by_path = {step.path: step for step in steps}
@@ -171,15 +173,15 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
 
 
 def _remove_empty_folders(call: Call, steps: Iterable[RevertStep]) -> None:
-    """Remove the folders of the vault that removing files has left empty."""
+    """Remove the folders of the vault that became empty by removing files."""
     for path in sorted({step.path for step in steps if not step.backup}):
-        with contextlib.suppress(OSError):  # a folder is not empty, or is a link
+        with contextlib.suppress(OSError):  # A folder is not empty, or is a link.
             for folder in PurePosixPath(path).parents[:-1]:
                 (call.root / folder).rmdir()
 
 
 def _find_moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | None:
-    """Return a file that a change left and its memory's current path, if it was moved since."""
+    """Return a file of a change and its memory's current path, if it was moved since."""
     for entry in change.files:
         if entry.kind in _GONE or not paths.is_memory_path(entry.path):
             continue
@@ -196,9 +198,10 @@ def _remaining_steps(
     changes: Sequence[JournalEntry] = (),
     keeps_changed: bool = False,
 ) -> tuple[list[RevertStep], list[str]]:
-    """Return the steps that remain to be applied, and the files to keep; errors as for ``undo``.
+    """Return the steps that remain to be applied, and the files to keep.
 
-    ``changes``, newest first, are used to suggest a command in the hint of an error.
+    ``changes``, newest first, are used to suggest a command in the hint of an error. Raises the
+    same errors as ``undo``.
     """
     try:
         return _open_steps(store, change, changes, keeps_changed)
@@ -223,7 +226,7 @@ def _open_steps(
         where = steps[0].path if steps else "its files"
         raise Conflict(
             f"There is nothing left to undo: {where} is as it was before {change.change_id}",
-            "`memvault undo --list` shows what can be undone",
+            "run `memvault undo --list` to see which changes can be undone",
         )
     problems: list[tuple[RevertStep, MemvaultError]] = []
     for step in open_steps:
@@ -238,7 +241,7 @@ def _open_steps(
     others = [step for step in open_steps if step.subject.mem_id not in kept_ids]
     sources = {step.subject.mem_id for step in steps if step.backup}
     targets = {step.subject.mem_id for step in steps if not step.backup}
-    if kept_ids & sources & targets:  # moved, and other files link to its new place
+    if kept_ids & sources & targets:  # It was moved, and other files link to its new path.
         others = []
     if not keeps_changed or not others:
         raise _conflict(change, [error for _, error in problems], kept_paths, others)
@@ -251,7 +254,7 @@ def _conflict(
     paths: list[str],
     others: Sequence[RevertStep],
 ) -> MemvaultError:
-    """Return the error for files that cannot be reverted, which suggests to revert the others."""
+    """Return the error for files that cannot be reverted, suggesting to revert the others."""
     name, error = change.change_id, errors[0]
     if len(errors) > 1:
         rest_count = len(paths) - _MAX_NAMED
@@ -259,7 +262,8 @@ def _conflict(
             f" and {rest_count} more" if rest_count > 0 else ""
         )
         error = Conflict(
-            f"{len(paths)} files have changed since {name}, so undoing would lose that: {named}",
+            f"{len(paths)} files have changed since {name}, and undoing would lose the newer "
+            f"content: {named}",
             error.hint if not others else "",
             {"changedFiles": paths},
         )
@@ -270,9 +274,10 @@ def _conflict(
 
 
 def _is_undone(call: Call, change: JournalEntry) -> bool:
-    """Return whether every file is as it was before a change, for whatever reason.
+    """Return whether every file is as it was before a change, whoever restored it.
 
-    A memory that was moved is missing at its old path but still exists, so it is not undone.
+    A memory that was moved is missing at its old path but still exists, so its change is not
+    undone.
     """
     try:
         is_done = all(_is_done(call.store, step) for step in revert_steps(change.files))
@@ -295,7 +300,7 @@ def _check_step(
         if not _find_trashed(store, step):
             raise NotFound(
                 f"{step.path} is no longer in the trash",
-                "`memvault trash list` shows what is in the trash",
+                "run `memvault trash list` to see its contents",
             )
     elif step.backup:
         store.history.read_verified(step.subject.mem_id, step.backup)
@@ -304,17 +309,17 @@ def _check_step(
 def _conflict_message(
     step: RevertStep, change: JournalEntry, now: str, changes: Iterable[JournalEntry]
 ) -> tuple[str, str]:
-    """Return why a file that is not as a change left it cannot be reverted, and a hint."""
+    """Return why a file that has changed since cannot be reverted, and a hint."""
     path, mem_id, name = step.path, step.subject.mem_id, change.change_id
     if not now:
         message = f"{path} no longer exists, so {name} cannot be undone"
-        hint = f"move it back if it was moved, as `memvault show {mem_id}` says, and undo again"
+        hint = f"if `memvault show {mem_id}` finds it elsewhere, move it back and undo again"
     elif not step.etag_now:
         message = f"The path {path} has been taken by another file since {name}"
         alternative = f", or `memvault restore {mem_id}` restores the old one under another name"
-        hint = f"move that file away and undo again{alternative if step.trashed else ''}"
+        hint = f"move that file elsewhere and undo again{alternative if step.trashed else ''}"
     else:
-        message = f"{path} has changed since {name}, so undoing would lose that"
+        message = f"{path} has changed since {name}, and undoing would lose the newer content"
         hint = f"`memvault log {mem_id}` lists its revisions"
         if step.backup:
             hint += f", `memvault restore {mem_id} --revision REVISION` restores one"
@@ -330,10 +335,10 @@ def _conflict_message(
 
 
 def _etag_of(store: MemoryStore, path: str, respelled: str) -> str:
-    """Return the etag of a file; empty if it is missing, or has the other spelling of its name.
+    """Return the etag of a file; empty if it is missing, or its name differs in case.
 
     Raises:
-        Refused: the path is not one that tools write, or leads out of the vault.
+        Refused: tools cannot write to the path, or it leads out of the vault.
         Conflict: the file cannot be read.
     """
     pure = PurePosixPath(path)
@@ -350,13 +355,15 @@ def _etag_of(store: MemoryStore, path: str, respelled: str) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise Conflict(f"{path} cannot be read: {error.strerror}", "look at it") from error
+        raise Conflict(
+            f"{path} cannot be read: {error.strerror}", "check its permissions"
+        ) from error
 
 
 def _find_trashed(store: MemoryStore, step: RevertStep) -> TrashedFile | None:
     """Return the trashed file with the bytes of a step, or None if it is gone.
 
-    It is in the folder where the change put it or, if it was trashed again since, in another one.
+    It is in the folder of the change or, if it was trashed again since, in another one.
     """
     item = _first_with_bytes(store.trash.files_in(step.backup), step)
     return item or _first_with_bytes(store.trash.files(), step)
@@ -373,7 +380,7 @@ def _first_with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> Trashed
 
 
 def _respell(store: MemoryStore, writer: VaultWriter, old: RevertStep, new: RevertStep) -> None:
-    """Restore a file whose name differs from its present one only in case."""
+    """Restore the case of a file's name."""
     try:
         earlier = store.history.read(new.subject.mem_id, new.backup)
         now = plain_files.read(store.root / old.path)
@@ -387,7 +394,7 @@ def _apply(store: MemoryStore, writer: VaultWriter, step: RevertStep, moves: boo
     """Apply a step.
 
     ``moves`` is whether another step restores the same memory at its old path; the file at the new
-    path is then removed instead of moved to the trash.
+    path is then deleted instead of moved to the trash.
     """
     path = step.path
     try:

@@ -53,7 +53,7 @@ class _ArchiveSource(Source):
     strips_top = True
     """Whether a single top folder is omitted from the names."""
 
-    def __init__(self, path: Path, packed_size: int) -> None:
+    def __init__(self, path: Path, packed_size: int = 0) -> None:
         super().__init__(path)
         self._stack = contextlib.ExitStack()
         self._room = max(_MIN_EXPANDED, _MAX_RATIO * packed_size)
@@ -165,7 +165,7 @@ class _ZipSource(_ArchiveSource):
 
     form = "zip"
 
-    def __init__(self, path: Path, zips: Sequence[Path | BinaryIO], packed_size: int) -> None:
+    def __init__(self, path: Path, zips: Sequence[Path | BinaryIO], packed_size: int = 0) -> None:
         super().__init__(path, packed_size)
         with self._stack as stack:
             self._zips = [stack.enter_context(zipfile.ZipFile(file)) for file in zips]
@@ -290,7 +290,7 @@ def _is_junk(name: str) -> bool:
 
 
 def open_packed(source: Source, name: str, strips_top: bool) -> Source:
-    """Open a zip in a source, such as a Word document, in memory.
+    """Open a zip in a source, such as a Word document, in memory; it may expand to 256 MB.
 
     ``strips_top`` omits a single top folder from the names.
 
@@ -300,7 +300,7 @@ def open_packed(source: Source, name: str, strips_top: bool) -> Source:
     """
     data = source.read(name)
     try:
-        packed = _ZipSource(Path(name), [io.BytesIO(data)], len(data))
+        packed = _ZipSource(Path(name), [io.BytesIO(data)])
     except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
         raise ValueError(f"damaged: {error}") from error
     packed.strips_top = strips_top

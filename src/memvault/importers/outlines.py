@@ -94,7 +94,7 @@ def without_code(text: str) -> str:
     """Replace code spans with null characters, without changing the length."""
     runs = list(_TICKS.finditer(text)) if "`" in text else []
     later: dict[int, list[re.Match[str]]] = defaultdict(list)
-    """The runs of backticks by length, the next one at the end."""
+    """The positions of backtick runs by length, in reverse order."""
     for run in reversed(runs):
         later[len(run[0])].append(run)
     pieces: list[str] = []

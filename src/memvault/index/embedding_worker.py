@@ -19,7 +19,7 @@ from memvault.errors import MemvaultError
 from memvault.files.lock import FileLock
 from memvault.files.plain_files import stamp_of
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.index.factory import open_index
+from memvault.index import open_index
 from memvault.index.folder import IndexFolder
 from memvault.index.local import background_embedding
 from memvault.settings.vault_settings import load_settings

@@ -1,4 +1,4 @@
-"""Reports about a vault: its status, its figures, and the items that a person should review.
+"""Report on a vault: its status, its statistics, and the items to review.
 
 ``near_copies`` finds memories with almost the same text, for ``review``.
 """

@@ -1,8 +1,9 @@
-"""Pairs of texts that share most of their phrases.
+"""Find pairs of texts that share most of their phrases.
 
-A text's phrases are its runs of three words. Each text keeps the smallest hashes of its phrases,
-the bottom-k sketch of Broder (1997, "On the resemblance and containment of documents"), by which
-two texts are compared without the texts. Phrases of many texts, such as a template's, do not count.
+A text's phrases are its runs of three words. For each text, only the smallest hashes of its phrases
+are stored, the bottom-k sketch of Broder (1997, "On the resemblance and containment of documents"),
+which is enough to compare two texts. Phrases that occur in many texts, such as a template's, do not
+count.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from zlib import crc32
 _WORDS = 3
 _SKETCH_SIZE = 64
 _MIN_PHRASES = 12
-"""Minimum number of counted phrases of a text that is compared."""
+"""Minimum number of counted phrases in a text to compare."""
 _MAX_TEXTS = 20
 """Maximum number of texts that share a phrase; a more frequent one does not count."""
 MIN_SHARE = 0.7
-"""Minimum share of common phrases of two texts that are near copies."""
+"""Minimum share of common phrases in two near copies."""
 
 
 def sketch(text: str) -> tuple[int, ...]:
@@ -34,9 +35,9 @@ def sketch(text: str) -> tuple[int, ...]:
 
 
 def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int, float]]:
-    """Yield the positions of each text and of the most similar earlier one, and their share.
+    """Yield the index of each text, the index of the most similar earlier text, and their share.
 
-    Texts that share less than ``MIN_SHARE`` with every earlier one are omitted.
+    Texts that share less than ``MIN_SHARE`` with every earlier one are left out.
     """
     all_sketches = list(sketches)
     frequency = Counter(phrase for hashes in all_sketches for phrase in hashes)
@@ -48,7 +49,7 @@ def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int,
         if len(phrases) < _MIN_PHRASES:
             continue
         shared = Counter(other for phrase in phrases for other in earlier.get(phrase, ()))
-        likely = (  # the share cannot exceed the common part of the longer text
+        likely = (  # The share cannot exceed the common part of the longer text.
             other
             for other, common in shared.items()
             if common >= MIN_SHARE * max(len(phrases), len(phrase_sets[other]))

@@ -1,4 +1,4 @@
-"""Items to review: conflicts, secrets, duplicates, outdated memories, proposals, findings."""
+"""List the items to review, such as conflicts, secrets, duplicates and outdated memories."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from memvault.results import ReviewEntry
 
 EPISODE_DAYS = 7
-"""The number of past days whose episodes are consolidated, as in `memvault consolidate`."""
+"""The number of past days to consolidate, as in `memvault consolidate`."""
 _CONFLICT, _SECRET = "kept-twice", "secret-in-text"
 _MIN_DUPLICATE = 40
-"""Characters of the shortest text that counts as a duplicate of another."""
+"""Minimum number of characters in a text that counts as a duplicate."""
 
 
 class ReviewItem(NamedTuple):
     """An item that a person should review.
 
-    ``memory`` is None if it is not a memory; ``other`` is the other memory of a conflict or
-    duplicate, or the one that replaces an outdated memory. ``other_path`` is the other file of a
-    conflict or duplicate. ``code`` and ``fix`` are those of a finding. ``proposals`` contains one
+    ``memory`` is None if the item is not a memory; ``other`` is the other memory of a conflict or
+    duplicate, or the one that supersedes an outdated memory. ``other_path`` is the other file of a
+    conflict or duplicate. ``code`` and ``fix`` belong to a finding. ``proposals`` contains one
     proposal of consolidation, if the item is one.
     """
 
@@ -57,7 +57,8 @@ class ReviewItem(NamedTuple):
             "kind": self.kind,
             "filePath": self.path,
             "title": self.title,
-            # Only findings name commands; the other reasons contain titles and steps of memories.
+            # Only findings contain commands; the other reasons contain titles and steps of
+            # memories.
             "reason": self.reason if self.code else Verbatim(self.reason),
         }
         if self.memory is not None:
@@ -72,7 +73,7 @@ class ReviewItem(NamedTuple):
 
 
 def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]:
-    """Return the items to review in a vault, or those of a kind, the most urgent kinds first."""
+    """Return the items to review, optionally of one kind, the most urgent kinds first."""
     records = [
         record for record in call.engine.list_records(Filters()) if not is_example(record.metadata)
     ]
@@ -92,7 +93,7 @@ def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]
 
 
 def finding_at(call: Call, code: str, path: str) -> Finding:
-    """Return the finding of a code for a file as it is now.
+    """Return the current finding with a code for a file.
 
     Raises:
         NotFound: there is no such finding now.
@@ -100,13 +101,13 @@ def finding_at(call: Call, code: str, path: str) -> Finding:
     for _, finding in run_checks(inspect_vault(call), [code]):
         if finding.path == path:
             return finding
-    raise NotFound(f"There is no longer a finding {code} for {path}", "`memvault review`")
+    raise NotFound(f"{path} no longer has a finding {code}", "`memvault review`")
 
 
 def _findings(
     call: Call, by_path: dict[str, MemoryRecord], codes: Iterable[str]
 ) -> Iterator[ReviewItem]:
-    """Yield the errors and warnings of doctor, of some codes or all."""
+    """Yield the errors and warnings of doctor, optionally only those with some codes."""
     for check, finding in run_checks(inspect_vault(call), codes):
         if check.severity != "note":
             kind: ReviewKind = "finding"
@@ -127,7 +128,7 @@ def _findings(
 
 
 def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
-    """Yield the items without the second of the two items of each conflict."""
+    """Yield the items, only the first of the two items of each conflict."""
     seen: set[str] = set()
     for item in items:
         if item.kind != "conflict" or item.path not in seen:
@@ -136,7 +137,7 @@ def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
 
 
 def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
-    """Yield the memories with the text of an older one, ignoring blanks, or most of it."""
+    """Yield memories whose text equals an older one's, ignoring whitespace, or mostly does."""
     compared: list[MemoryRecord] = []
     sketches: list[tuple[int, ...]] = []
     first_with: dict[bytes, MemoryRecord] = {}
@@ -151,7 +152,7 @@ def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]
             yield ReviewItem(
                 "duplicate", record.path, record.title, reason, record, first, first.path
             )
-        elif record.memory_type != EPISODE:  # episodes of two days may be much alike
+        elif record.memory_type != EPISODE:  # Episodes of two days may be very similar.
             compared.append(record)
             sketches.append(sketch(text))
     for position, other, share in near_copies(sketches):
@@ -161,7 +162,7 @@ def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]
 
 
 def _words(call: Call, record: MemoryRecord) -> str:
-    """Return a memory's text with single blanks; empty if it cannot be read or is short."""
+    """Return a memory's text with single spaces; empty if it cannot be read or is short."""
     if record.size < _MIN_DUPLICATE:
         return ""
     try:
@@ -172,7 +173,7 @@ def _words(call: Call, record: MemoryRecord) -> str:
 
 
 def _proposals(call: Call, by_path: dict[str, MemoryRecord]) -> Iterator[ReviewItem]:
-    """Yield the proposals of consolidation, as ``memvault consolidate`` makes them."""
+    """Yield the proposals of ``memvault consolidate``."""
     from memvault.consolidation.apply import load_input, propose
 
     inputs = load_input(call.store, call.engine, EPISODE_DAYS, clock.now())

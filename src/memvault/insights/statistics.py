@@ -1,4 +1,4 @@
-"""Statistics of a vault: its growth, activity, links, recalls, and stale memories."""
+"""Compute statistics of a vault: growth, activity, links, recalls, and stale memories."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.call import Call
-from memvault.experience import recall_counts
 from memvault.index.protocol import MemoryRecord, View
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_example
+from memvault.recall import recall_counts
 from memvault.recall.answer import memory_reference
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _MONTHS, _DAYS = 12, 30
 _LISTED = 10
 _STALE_DAYS = 365
-"""Days without a change after which a memory that was not recalled either counts as stale."""
+"""Days after which a memory that was neither changed nor recalled counts as stale."""
 
 
 def statistics(call: Call) -> VaultStatistics:
-    """Return the statistics of a vault, without examples."""
+    """Return the statistics of a vault; examples are not counted."""
     return call.engine.on_view(lambda view: _statistics(call, view))
 
 
@@ -73,7 +73,7 @@ def _counted(counts: Counter[str]) -> list[NamedCount]:
 
 
 def _months(records: Iterable[MemoryRecord]) -> list[NamedCount]:
-    """Return how many memories there were at the end of each of the last months."""
+    """Return the number of memories at the end of each of the last months."""
     created = Counter(clock.local(record.created)[:7] for record in records)
     day = clock.today().replace(day=1)
     names = []
@@ -87,7 +87,7 @@ def _months(records: Iterable[MemoryRecord]) -> list[NamedCount]:
 
 
 def _days(call: Call) -> list[NamedCount]:
-    """Return the number of changes by tools on each of the last days."""
+    """Return the number of tools' changes on each of the last days."""
     first = clock.today() - timedelta(days=_DAYS - 1)
     changes: Counter[str] = Counter()
     for change in call.store.changes.journal.changes():

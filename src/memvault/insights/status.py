@@ -1,4 +1,4 @@
-"""Status of a vault: counts, index, embedders, sizes and problems."""
+"""Report the status of a vault: counts, index, embedders, sizes and problems."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def status(call: Call) -> VaultStatus:
 
 
 def _waiting_events(call: Call) -> WaitingEvents:
-    """Describe the events in the agent's inbox, the oldest of them, and its next plan."""
+    """Return the events in the agent's inbox, the oldest of them, and its next plan."""
     from memvault.agents.messages.inbox import Inbox
 
     result: WaitingEvents = {"waiting": 0}
@@ -81,13 +81,13 @@ def _waiting_events(call: Call) -> WaitingEvents:
             result["since"] = min(event.timestamp for event in events)
         if due := call.plans.next_due():
             result |= {"nextPlan": clock.iso(due), "planIsDue": due <= clock.now()}
-    except MemvaultError as error:  # such as a link in the place of a folder
+    except MemvaultError as error:  # for example, a link in place of a folder
         call.notes.append(f"events or plans cannot be read: {error.message}")
     return result
 
 
 def _static_embedder(call: Call, static: EmbedderStatus) -> EmbedderSummary:
-    """Describe the built-in static embedder."""
+    """Return the state of the built-in static embedder."""
     if static.problem:
         return {"name": static.name, "problem": call.hide_paths(static.problem)}
     return {
@@ -99,7 +99,7 @@ def _static_embedder(call: Call, static: EmbedderStatus) -> EmbedderSummary:
 
 
 def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> EmbedderSummary:
-    """Describe the transformer embedder, how many memories wait for it, and whether it runs."""
+    """Return the transformer's state: how many memories it has yet to embed, whether it runs."""
     entry: EmbedderSummary = {"name": call.hide_paths(transformer.name), "mode": transformer.mode}
     if transformer.mode == "off":
         return entry

@@ -29,11 +29,11 @@ from memvault.integrations.integration import (
 from memvault.integrations.json_edit import JsonEntry
 
 HISTORIAN_TOOLS = tuple(command.tool for command in TOOLS if command.core)
-"""Tools that the MCP server offers; Claude Code has to list the tools of a sub-agent by name."""
+"""Tools of the MCP server; Claude Code requires the names of all tools of a sub-agent."""
 
 
 def _unwanted_hooks(program: Integration, context: SetupContext) -> tuple[JsonEntry, ...]:
-    """Return the hooks that only a setup that captures sessions has, if this one does not."""
+    """Return the hooks of a setup that captures sessions, if this one does not."""
     if context.captures:
         return ()
     return tuple(
@@ -67,7 +67,7 @@ def _claude_code(program: Integration, context: SetupContext) -> list[SettingsFi
 def _permissions(context: SetupContext) -> tuple[JsonEntry, ...]:
     """Return the rules that let Claude Code read memories without asking.
 
-    Its rules are documented at https://code.claude.com/docs/en/permissions.
+    https://code.claude.com/docs/en/permissions documents them.
     """
     rules = [f"mcp__{SERVER}__{name}" for name in context.reading]
     if context.program == ("memvault",):

@@ -34,7 +34,7 @@ web_search = "disabled"
 shell_tool = false
 unified_exec = false
 """
-"""Settings that leave an agent the servers' tools, and none to run, write or search the web."""
+"""Settings that limit an agent to the servers' tools: no shell, file changes or web search."""
 
 
 def _codex(program: Integration, context: SetupContext) -> list[SettingsFile]:
@@ -57,7 +57,7 @@ def _codex(program: Integration, context: SetupContext) -> list[SettingsFile]:
 
 
 def _toml_text(value: str | list[str]) -> str:
-    return json.dumps(value, ensure_ascii=False)  # also TOML, for these values
+    return json.dumps(value, ensure_ascii=False)  # This is also TOML for these values.
 
 
 CODEX = Integration(
@@ -74,7 +74,7 @@ CODEX = Integration(
         "stop": HookEvent("Stop", BLOCK_OUTPUT),
     },
     "restart Codex, allow the hooks with /hooks, and trust the project",
-    capture_events={  # it has no hook at the end of a session, but one after each turn
+    capture_events={  # It has no hook at the end of a session, but one after each turn.
         "pre-compact": HookEvent("PreCompact", MESSAGE_OUTPUT),
         "stop": HookEvent("Stop", BLOCK_OUTPUT),
     },

@@ -53,11 +53,11 @@ GEMINI = Integration(
     {
         "session-start": HookEvent("SessionStart", context_output),
         "prompt": HookEvent("BeforeAgent", context_output),
-        # It runs the hooks of automatic compression at every prompt, before it checks the size.
+        # Its hooks for automatic compression run at every prompt, before it checks the size.
         "pre-compact": HookEvent("PreCompress", MESSAGE_OUTPUT, matcher="manual"),
         "session-end": HookEvent("SessionEnd", MESSAGE_OUTPUT),
     },
-    "restart Gemini CLI; a project's servers, hooks and agents work only in a trusted folder",
+    "restart Gemini CLI in a trusted folder, where a project's servers, hooks and agents work",
     server_root=".",
     hook_root="$GEMINI_PROJECT_DIR",
     hook=_nested_hook_in_milliseconds,

@@ -1,4 +1,4 @@
-"""The parts of an integration with a program: its files, hooks and MCP server.
+"""Define an integration with a program: its files, hooks and MCP server.
 
 ``claude_code``, ``codex``, ``cursor``, ``gemini`` and ``opencode`` define one integration each.
 """
@@ -23,14 +23,14 @@ SERVER = "memvault"
 MARKDOWN = BlockMarkers("<!-- memvault: begin -->", "<!-- memvault: end -->")
 TOML = BlockMarkers("# memvault: begin", "# memvault: end")
 OURS = "written by memvault setup"
-"""The text that marks a file as written by memvault as a whole."""
+"""The text that marks a whole file as written by memvault."""
 HISTORIAN = "historian"
 ABOUT_HISTORIAN = (
     "Looks up in memvault what people and agents have learned, and stores new knowledge there. "
     "Use it before choosing a design or investigating an error, and after a decision or a "
     "finding."
 )
-"""When to ask the historian; the program shows this description to its model."""
+"""The description of the historian that the program shows to its model."""
 HISTORIAN_HEADER = f"name: {HISTORIAN}\ndescription: {ABOUT_HISTORIAN}\n"
 _SERVER_ARGUMENTS = ["mcp", "--vault"]
 _SHELL_SAFE = re.compile(r"\$[\w./ -]+")
@@ -40,9 +40,9 @@ class SetupContext(NamedTuple):
     """Where to set up a program, and the command, vault and texts to use there.
 
     ``root`` is the project's folder, ``home`` the user's; ``program`` is the command that starts
-    memvault; ``instructions`` and ``historian`` are texts for models; ``reading`` are the tools
-    that the server offers and that change nothing, with the words of their commands. If it
-    ``captures``, hooks also import each session as an episode.
+    memvault; ``instructions`` and ``historian`` are texts for models; ``reading`` are the names of
+    the server's read-only tools, with the words of their commands. If ``captures`` is set, hooks
+    also import each session as an episode.
     """
 
     scope: Scope
@@ -62,24 +62,22 @@ class SetupContext(NamedTuple):
         return self.scope == "project"
 
     def user_folder(self, variable: str, name: str) -> Path:
-        """Return a folder of the user, which an environment variable may override."""
+        """Return a folder of the user, which an environment variable can override."""
         value = self.environ.get(variable, "")
         return Path(value) if Path(value).is_absolute() else self.home / name
 
     def server(self, root: str | None) -> list[str]:
-        """Return the command of the MCP server; ``root`` stands for the project in an argument."""
+        """Return the MCP server's command; ``root`` replaces the project's folder in it."""
         return [*self.program, *_SERVER_ARGUMENTS, self._named(root)]
 
     def hook(self, event: Event, program: str, root: str | None, options: str = "") -> str:
-        """Return the shell command of a hook; ``root`` stands for the project in it.
+        """Return the shell command of a hook; ``root`` replaces the project's folder in it.
 
-        ``options`` are further options.
-
-        The command succeeds even if memvault cannot be run, so that it never blocks the program.
+        The command succeeds even if memvault cannot be run, so it never blocks the program.
         """
         vault_path = self._named(root)
         variable = vault_path.startswith("$")
-        if variable and not _SHELL_SAFE.fullmatch(vault_path):  # a shell would interpret it
+        if variable and not _SHELL_SAFE.fullmatch(vault_path):  # A shell would interpret it.
             vault_path, variable = str(self.vault), False
         vault = f'"{vault_path}"' if variable else shlex.quote(vault_path)
         line = shlex.join(self.program)
@@ -94,9 +92,9 @@ class SetupContext(NamedTuple):
 
 
 class MarkedBlock(NamedTuple):
-    """A block of text between two markers in a file that others edit too.
+    """A block of text between two markers in a file that others also edit.
 
-    A file that contains ``unless``, but no block yet, is left unchanged.
+    A file that contains ``unless`` but no block yet is left unchanged.
     """
 
     text: str
@@ -105,7 +103,7 @@ class MarkedBlock(NamedTuple):
 
 
 class OwnedFile(NamedTuple):
-    """A file that memvault owns as a whole."""
+    """A file written completely by memvault."""
 
     text: str
 
@@ -114,7 +112,7 @@ SettingsEdit = JsonEntry | MarkedBlock | OwnedFile
 
 
 class SettingsFile(NamedTuple):
-    """A file and its parts; ``base`` contains other entries of a JSON file that setup creates.
+    """A file and memvault's parts of it; ``base`` has other entries for a new JSON file.
 
     ``unwanted`` are parts of a setup with other options, which are removed.
     """
@@ -126,7 +124,7 @@ class SettingsFile(NamedTuple):
 
 
 class HookEvent(NamedTuple):
-    """A program's name of an event, the form of the output that it reads then, and a matcher."""
+    """A program's name of an event, the format of the hook's output, and a matcher."""
 
     name: str
     output: Callable[[str, str], str]
@@ -139,22 +137,22 @@ def plain_output(_: str, text: str) -> str:
 
 
 def json_output(key: str, **fields: Any) -> Callable[[str, str], str]:
-    """Return the form of a JSON object that has the text under a key, after others."""
+    """Return a function that formats a JSON object with the text under a key, after others."""
     return lambda _, text: json.dumps({**fields, key: text})
 
 
 def context_output(name: str, text: str) -> str:
-    """Return JSON that adds a text to the model's input, in Claude Code's form."""
+    """Return JSON that adds a text to the model's input, in Claude Code's format."""
     return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
 
 
 BLOCK_OUTPUT = json_output("reason", decision="block")
 MESSAGE_OUTPUT = json_output("systemMessage")
-"""The program only shows the text to the user."""
+"""The program shows the text to the user only."""
 
 
 def nested_hook(command: str, seconds: int, matcher: str) -> dict[str, Any]:
-    """Return a hook as Claude Code and Codex define it: a matcher and a list of commands."""
+    """Return a hook in the format of Claude Code and Codex: a matcher and a list of commands."""
     entry = {"type": "command", "command": command, "timeout": seconds}
     return {**({"matcher": matcher} if matcher else {}), "hooks": [entry]}
 
@@ -163,10 +161,11 @@ class Integration(NamedTuple):
     """The integration with an agent program.
 
     Its settings are in ``folder`` of a project or in ``user_folder``, and ``server_key`` is the key
-    of its MCP servers. ``server_root`` and ``hook_root`` stand for the project's folder in the
-    commands of the server and of hooks; None is for its path. ``hook`` returns the form of a hook.
-    Output before compaction goes into the summary if ``summary_reads_output``, else only to the
-    user. At ``capture_events`` its hooks name the record of the session, which is then imported.
+    of its MCP servers. ``server_root`` and ``hook_root`` replace the project's folder in the
+    commands of the server and of hooks; None means the folder's path. ``hook`` formats a hook.
+    Output before compaction becomes part of the summary if ``summary_reads_output``; otherwise only
+    the user sees it. At ``capture_events`` its hooks pass the transcript of the session, which is
+    then imported.
     """
 
     name: str
@@ -192,7 +191,7 @@ class Integration(NamedTuple):
         return context.root / self.folder if context.of_project else self.user_folder(context)
 
     def hook_output(self, event: Event, text: str) -> str:
-        """Return a text in the form that the program reads at an event.
+        """Return a text in the format that the program reads at an event.
 
         Raises:
             KeyError: the program has no such event.
@@ -214,7 +213,7 @@ def hook_entries(program: Integration, context: SetupContext) -> tuple[JsonEntry
                     program.hook_root,
                     " --capture" if event in capturing else "",
                 ),
-                10 if event == "session-start" else 5,  # the hook's own time limit is much lower
+                10 if event == "session-start" else 5,  # The hook's own time limit is much lower.
                 hook_event.matcher,
             ),
             is_hook(event, program.name),
@@ -225,32 +224,32 @@ def hook_entries(program: Integration, context: SetupContext) -> tuple[JsonEntry
 
 
 def server_entry(program: Integration, value: dict[str, Any]) -> JsonEntry:
-    """Return the entry of the MCP server, a server that runs ``mcp --vault``."""
+    """Return the entry of the MCP server, which runs ``mcp --vault``."""
     return JsonEntry((program.server_key, SERVER), value, _is_server)
 
 
 def server_command(program: Integration, context: SetupContext) -> dict[str, Any]:
-    """Return the command of the MCP server as most programs store it."""
+    """Return the command of the MCP server in the format of most programs."""
     command, *arguments = context.server(program.server_root)
     return {"command": command, "args": arguments}
 
 
 def instructions_file(program: Integration, context: SetupContext, name: str) -> SettingsFile:
-    """Return the instructions as a marked block of a file of the project or the user."""
+    """Return a file of the project or the user with the instructions as a marked block."""
     folder = context.root if context.of_project else program.settings_folder(context)
     block = MarkedBlock(context.instructions, MARKDOWN, "memvault recall")
     return SettingsFile(folder / name, (block,))
 
 
 def historian_file(program: Integration, context: SetupContext, header: str) -> SettingsFile:
-    """Return the historian as a markdown file with a header for the program."""
+    """Return the file of the historian: markdown with a header for the program."""
     text = f"---\n{header}---\n\n<!-- {OURS} -->\n\n{context.historian.strip()}\n"
     path = program.settings_folder(context) / "agents" / f"{HISTORIAN}.md"
     return SettingsFile(path, (OwnedFile(text),))
 
 
 def is_hook(event: Event, program: str) -> Callable[[Any], bool]:
-    """Return a predicate for a list item that setup wrote and that contains nothing else."""
+    """Return a predicate for list items that setup wrote and that contain nothing else."""
     marker = f"hook {event} --for {program}"
 
     def is_own(item: Any) -> bool:
@@ -271,7 +270,7 @@ def is_hook(event: Event, program: str) -> Callable[[Any], bool]:
 def _is_server(value: Any) -> bool:
     """Return whether setup wrote the entry of a server.
 
-    Its command then ends with ``mcp --vault`` and a path, and without options for an agent.
+    If so, its command ends with ``mcp --vault`` and a path, and has no options for an agent.
     """
     if not isinstance(value, dict):
         return False

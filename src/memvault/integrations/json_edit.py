@@ -1,11 +1,11 @@
-"""Insertion and removal of entries in a JSON text, which may contain comments.
+"""Insert and remove entries in a JSON text, which may contain comments.
 
-These functions are pure. They write nothing but the entry itself, so that comments, order,
-indentation and line endings of the rest are preserved. Removing an entry also removes the objects
-and lists that are empty without it.
+These functions are pure. They change only the entry itself and preserve comments, order,
+indentation and line endings of the rest. Removing an entry also removes the objects and lists that
+become empty.
 
-The standard library reads the values, from a copy of the text in which comments and trailing
-commas are blanks, so that positions in both are equal.
+The standard library parses the values from a copy of the text with blanks in place of comments and
+trailing commas, so positions in both are equal.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-_STRING = r'"(?:[^"\\\r\n]|\\.)*+"?'  # or the rest of a line, so that none is read twice
+_STRING = r'"(?:[^"\\\r\n]|\\.)*+"?'  # Or the rest of a line, so that no part is read twice.
 _NO_JSON = re.compile(
     rf"({_STRING})|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|[^\S \t\r\n]|\ufeff", re.DOTALL
 )
-"""Comments, and blanks that JSON does not know; strings are found to be skipped."""
+"""Matches comments and blanks that JSON does not allow, and also strings, in order to skip them."""
 _TRAILING_COMMA = re.compile(rf"({_STRING}|[^\s,:\[{{\"])(\s*+),(?=\s*+[}}\]])|{_STRING}")
 _BLANKS = re.compile(r"\s*")
 _REST_OF_LINE = re.compile(r"[^\S\r\n]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)")
@@ -48,12 +48,12 @@ class JsonEntry(NamedTuple):
 
     @property
     def content(self) -> Any:
-        """The value at the keys of a file that has nothing else there."""
+        """The content of a file that has only this entry."""
         return [self.value] if self.listed else self.value
 
 
 class _Node(NamedTuple):
-    """A value and its position; ``start`` is the position of its key, if it has one."""
+    """A value and its position; ``start`` is the position of its key, if any."""
 
     start: int
     begin: int
@@ -63,7 +63,7 @@ class _Node(NamedTuple):
 
 
 class _Document:
-    """A JSON text; ``bare`` is the text with blanks in place of comments.
+    """A JSON text; ``bare`` is the text with comments replaced by blanks.
 
     Raises:
         JsonSyntaxError: the text is not valid JSON.
@@ -86,19 +86,19 @@ class _Document:
         self.root = _Node(begin, begin, end, value)
 
     def skip(self, position: int) -> int:
-        """Return the position of the next character that is neither blank nor in a comment."""
+        """Return the position of the next character that is neither blank nor part of a comment."""
         match = _BLANKS.match(self.bare, position)
         return match.end() if match else position
 
     def in_line_comment(self, position: int) -> bool:
-        """Return whether a position is in or at the end of a comment with two slashes."""
+        """Return whether a position is in or at the end of a ``//`` comment."""
         return any(
             match.start() < position <= match.end() and match[0].startswith("//")
             for match in _NO_JSON.finditer(self.text)
         )
 
     def entries(self, holder: _Node) -> list[_Node]:
-        """Return the values of an object or a list, in their order."""
+        """Return the values of an object or a list, in order."""
         nodes: list[_Node] = []
         if not isinstance(holder.value, dict | list):
             return nodes
@@ -115,9 +115,9 @@ class _Document:
         return nodes
 
     def path(self, keys: tuple[str, ...]) -> list[_Node]:
-        """Return the values that keys lead to, as far as they exist; the first is the whole.
+        """Return the existing values on the path of keys, starting with the whole document.
 
-        Of duplicate keys the last one counts.
+        Of duplicate keys, the last one counts.
         """
         path = [self.root]
         for key in keys:
@@ -130,8 +130,8 @@ class _Document:
 def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> str:
     """Return a text with an entry; a text that already contains it is returned unchanged.
 
-    ``base`` contains the other entries of a file that is created for the entry. Keys that others
-    have added to an older version of the entry are preserved.
+    ``base`` has the other entries of a file that is created for the entry. Keys that others have
+    added to an older version of the entry are preserved.
 
     Raises:
         JsonSyntaxError: the text is not valid JSON, or has something else in the entry's place.
@@ -163,9 +163,9 @@ def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> st
 
 
 def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | None:
-    """Return a text without an entry, and without the objects and lists that are then empty.
+    """Return a text without an entry, and without objects and lists that become empty.
 
-    Return None if nothing else remains but ``base``.
+    Returns None if only ``base`` would remain.
 
     Raises:
         JsonSyntaxError: the text is not valid JSON.
@@ -199,7 +199,7 @@ def _check_type(text: str, node: _Node, keys: tuple[str, ...], kind: type) -> No
 
 
 def _insert(document: _Document, holder: _Node, value: Any, key: str | None) -> str:
-    """Return a text with another entry at the end of an object or a list."""
+    """Return a text with a value appended to an object or a list."""
     text, start = document.text, holder.begin + 1
     holder_indent = _line_indent(text, holder.begin)
     entries = document.entries(holder)
@@ -269,6 +269,6 @@ def _line_indent(text: str, position: int) -> str:
 
 
 def _end_of_previous_line(text: str, position: int) -> int:
-    """Return the end of the previous line, if only blanks precede a position in its line."""
+    """Return the end of the previous line if only blanks precede a position in its line."""
     before = text[:position].rstrip(" \t")
     return len(before.removesuffix("\n").removesuffix("\r") if before.endswith("\n") else before)

@@ -1,4 +1,4 @@
-"""Insertion and removal of a marked block of lines in a text that others edit too.
+"""Insert and remove a marked block of lines in a text that others also edit.
 
 These functions are pure. A block is appended after a blank line.
 """
@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 
 class UnbalancedMarkers(ValueError):
-    """Only one of the two markers is present; the message contains its line, counted from 1."""
+    """Only one of the two markers is present; the message contains its line number, from 1."""
 
 
 class BlockMarkers(NamedTuple):
-    """The lines before and after a block."""
+    """The marker lines before and after a block."""
 
     begin: str
     end: str
 
 
 def insert_block(text: str | None, block: str, markers: BlockMarkers) -> str:
-    """Return a text with the block, which replaces an older one.
+    """Return a text with the block, replacing an older one.
 
     Raises:
         UnbalancedMarkers: only one of the markers is present.
@@ -72,6 +72,6 @@ def _find_block(text: str, markers: BlockMarkers) -> tuple[int, int] | None:
 
 
 def _newline(text: str, span: tuple[int, int] | None) -> str:
-    """Return the line ending of the block if there is one, else that of the text."""
+    """Return the line ending of the block if there is one, or else of the text."""
     begin, end = span or (0, len(text))
     return "\r\n" if "\r\n" in text[begin:end] else "\n"

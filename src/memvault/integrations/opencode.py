@@ -50,7 +50,7 @@ def _opencode(program: Integration, context: SetupContext) -> list[SettingsFile]
 
 
 def opencode_plugin(command: list[str]) -> str:
-    """Return OpenCode's plugin, which runs a command whose word ``EVENT`` is the event."""
+    """Return OpenCode's plugin, which runs a command after replacing the word ``EVENT``."""
     return _PLUGIN.read_text("utf-8").replace("COMMAND = []", f"COMMAND = {json.dumps(command)}")
 
 
@@ -66,7 +66,7 @@ OPENCODE = Integration(
     ".opencode",
     _opencode_folder,
     "mcp",
-    dict.fromkeys(get_args(Event), HookEvent("", plain_output)),  # its plugin passes the text on
+    dict.fromkeys(get_args(Event), HookEvent("", plain_output)),  # Its plugin passes the text on.
     "restart opencode",
     summary_reads_output=True,
 )

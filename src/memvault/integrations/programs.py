@@ -1,4 +1,4 @@
-"""The programs that memvault integrates with."""
+"""List the programs that memvault integrates with."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from memvault.integrations.opencode import OPENCODE
 
 _ROWS = (CLAUDE_CODE, CODEX, OPENCODE, GEMINI, CURSOR)
 PROGRAMS = {row.name: row for row in _ROWS}
-"""The integrations, by the name of the program."""
+"""The integrations by the program's name."""

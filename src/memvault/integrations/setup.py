@@ -1,4 +1,4 @@
-"""Setup of an integration: plan the changes of its files, show them as a diff, write them.
+"""Set up an integration: plan the changes to files, show them as a diff, and write them.
 
 Planning writes nothing.
 """
@@ -31,12 +31,12 @@ from memvault.integrations.programs import PROGRAMS
 from memvault.secrets.detector import masked
 
 _FOLDERS = {"agents", "plugins", "rules", *(program.folder for program in PROGRAMS.values())}
-"""Folders that are removed if setup leaves them empty."""
+"""Folders to remove if setup leaves them empty."""
 _HINT = "correct or remove it; nothing was changed"
 
 
 class FileEdit(NamedTuple):
-    """A file to create, change or delete; ``before`` or ``after`` is None if there is no file."""
+    """A file to create, change or delete; ``before`` or ``after`` is None if there is none."""
 
     path: Path
     before: str | None
@@ -44,14 +44,14 @@ class FileEdit(NamedTuple):
 
     @property
     def action(self) -> str:
-        """What happens to the file: ``create``, ``change`` or ``delete``."""
+        """The operation on the file: ``create``, ``change`` or ``delete``."""
         if self.before is None:
             return "create"
         return "change" if self.after is not None else "delete"
 
 
 def find_integration(name: str) -> Integration:
-    """Return an integration by the name of its program.
+    """Return the integration with a program.
 
     Raises:
         UsageError: there is no integration with the program.
@@ -67,10 +67,10 @@ def find_integration(name: str) -> Integration:
 def plan_edits(
     files: Sequence[SettingsFile], context: SetupContext, remove: bool
 ) -> list[FileEdit]:
-    """Return the changes that set up a program, or that undo its setup if ``remove`` is set.
+    """Return the changes that set up a program, or undo its setup if ``remove`` is set.
 
     Raises:
-        Refused: a file cannot be read or parsed, or is not memvault's.
+        Refused: a file cannot be read or parsed, or was not written by memvault.
     """
     changes = []
     shared = _shared_files(files, context) if remove else ()
@@ -91,14 +91,14 @@ def plan_edits(
 
 
 def _shared_files(files: Sequence[SettingsFile], context: SetupContext) -> set[Path]:
-    """Return the files that another program uses too, if that program is set up there.
+    """Return the files that another program also uses, if it is set up there.
 
     Links are resolved.
     """
     own_paths = {_resolve(file.path, context) for file in files}
     shared: set[Path] = set()
     for program in PROGRAMS.values():
-        with contextlib.suppress(Refused):  # a program with unreadable files was not set up
+        with contextlib.suppress(Refused):  # A program with unreadable files was not set up.
             theirs = {_resolve(file.path, context) for file in program.files(context)}
             if any(SERVER in (_read(path) or "") for path in theirs - own_paths):
                 shared |= theirs & own_paths
@@ -144,9 +144,9 @@ def write(changes: Sequence[FileEdit]) -> None:
     """Write the planned changes, unless a file has changed in the meantime.
 
     Raises:
-        Refused: a file has changed. All are checked before any is written, and each again directly
-            before that, so that others may have been written already.
-        StorageError: the file system failed; files written before stay.
+        Refused: a file has changed. All are checked before the first is written, and each is
+        checked again directly before it is written, so others may already have been written.
+        StorageError: the file system failed; files that were already written stay.
     """
     for change in changes:
         _check_unchanged(change)
@@ -180,8 +180,8 @@ def _just_changed(change: FileEdit) -> Refused:
 
 
 def _remove_empty_folders(deleted: Path) -> None:
-    """Delete the folders that a deleted file leaves empty, if they are folders of programs."""
-    with contextlib.suppress(OSError):  # the folder is not empty
+    """Delete the folders that a deleted file leaves empty, if they belong to programs."""
+    with contextlib.suppress(OSError):  # The folder is not empty.
         for folder in deleted.parents[:2]:
             if folder.name not in _FOLDERS:
                 break
@@ -189,7 +189,7 @@ def _remove_empty_folders(deleted: Path) -> None:
 
 
 def diff(change: FileEdit) -> str:
-    """Return a change in the form of ``diff -u``, with secrets near it masked."""
+    """Return a change as a unified diff, with secrets near it masked."""
     old, new = (
         "/dev/null" if text is None else str(change.path) for text in (change.before, change.after)
     )
@@ -202,8 +202,8 @@ def _insert_part(text: str | None, part: SettingsEdit, file: SettingsFile) -> st
     if isinstance(part, OwnedFile):
         if text is not None and OURS not in text:
             raise Refused(
-                f"{file.path} exists already and was not written by memvault",
-                "move it away, or rename it",
+                f"{file.path} already exists and was not written by memvault",
+                "rename it or move it elsewhere",
             )
         return part.text
     if not isinstance(part, MarkedBlock):
@@ -220,7 +220,7 @@ def _check_toml(before: str, after: str, path: Path) -> None:
     """Check that a TOML file is valid before and after the change.
 
     Raises:
-        Refused: it is not.
+        Refused: it is not valid.
     """
     try:
         tomllib.loads(before)
@@ -239,13 +239,11 @@ def _resolve(path: Path, context: SetupContext) -> Path:
     """Return a path with links resolved.
 
     Raises:
-        Refused: a file of a project is outside of the project.
+        Refused: a file of a project is outside the project.
     """
     real = Path(os.path.realpath(path))
     if context.of_project and not real.is_relative_to(os.path.realpath(context.root)):
-        raise Refused(
-            f"{path} is a link to {real}, outside of the project", "edit that file yourself"
-        )
+        raise Refused(f"{path} is a link to {real}, outside the project", "edit that file yourself")
     return real
 
 
@@ -254,10 +252,10 @@ def _read(path: Path) -> str | None:
         return plain_files.read(path, plain_files.MAX_STATE_BYTES).decode()
     except FileNotFoundError:
         if os.path.lexists(path):
-            raise Refused(f"{path} is not a plain file", "move it away") from None
+            raise Refused(f"{path} is not a regular file", "move it elsewhere") from None
         return None
     except NotADirectoryError as error:
-        raise Refused(f"{path.parent} is not a folder", "move it away") from error
+        raise Refused(f"{path.parent} is not a folder", "move it elsewhere") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise Refused(f"{path}, line {line}, is not UTF-8", "save it as UTF-8") from error

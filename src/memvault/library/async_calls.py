@@ -1,4 +1,4 @@
-"""An open vault for asyncio; the base class of ``memvault.AsyncVault``."""
+"""The base class of ``memvault.AsyncVault``, an open vault for asyncio."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class AsyncOpenVault:
-    """A vault that is open in this process, whose tools run in threads.
+    """An open vault whose tools run in threads of this process.
 
     Cancelling a call ends a tool that waits, and puts back the events that it would have returned;
-    any other tool runs to its end. Closing the vault ends all waits with ``TimedOut``; a later
-    call fails with ``UsageError``.
+    any other tool runs to its end. Closing the vault ends all waits with ``TimedOut``; later calls
+    fail with ``UsageError``.
     """
 
     def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
@@ -40,10 +40,10 @@ class AsyncOpenVault:
             return error.result()
 
     async def _run(self, tool: str, values: Mapping[str, Any]) -> Any:
-        """Run a tool with values of its function's parameters, and acknowledge its events.
+        """Run a tool with values for its function's parameters, and acknowledge its events.
 
         Raises:
-            MemvaultError: The tool failed.
+            MemvaultError: the tool failed.
         """
         return await self._result(invoke.call, tool, own_arguments(values))
 
@@ -66,7 +66,7 @@ class AsyncOpenVault:
         return invoke.acknowledged_result(outcome)
 
     def _abandon(self, future: Future[ToolOutcome]) -> None:
-        """Wake a tool that waits, and put back the events of a call whose caller has cancelled."""
+        """Wake a waiting tool, and put back the events of a call whose caller has canceled."""
         self._vault._workspace.notify_waiters()
         with contextlib.suppress(Exception):
             outcome = future.exception() or future.result()
@@ -74,7 +74,7 @@ class AsyncOpenVault:
                 outcome.delivery.requeue()
 
     async def aclose(self) -> None:
-        """Close the vault's open files, after the calls that are under way."""
+        """Close the vault's open files after the running calls have ended."""
         self._closed.set()
         await asyncio.to_thread(self._close)
 

@@ -244,7 +244,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("DeletedMemories", await self._run("memory_delete", locals()))
 
     async def memories_set(self, memories: Sequence[KeyValue]) -> SetEntries:
-        """Set values by key; an existing key gets the new value."""
+        """Set values by key, replacing existing ones."""
         return cast("SetEntries", await self._run("set_memories", locals()))
 
     async def memories_get(
@@ -328,7 +328,7 @@ class AsyncVault(AsyncOpenVault):
         confidence: float = 1.0,
         source: str = "experience",
     ) -> StoredFact:
-        """Store a fact: a statement without the story behind it."""
+        """Store a fact: a statement without its context."""
         return cast("StoredFact", await self._run("store_fact", locals()))
 
     async def fact_recall(
@@ -500,7 +500,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("MovedAgent", await self._run("move_to", locals()))
 
     async def world_gather(self, resource: str, *, amount: int = 1) -> GatheredResource:
-        """Gather a resource of a place that the agent is in, into its inventory."""
+        """Gather a resource at the agent's position into its inventory."""
         return cast("GatheredResource", await self._run("gather_resource", locals()))
 
     async def world_interact(self, other: str, message: str) -> InteractedAgent:
@@ -564,7 +564,7 @@ class AsyncVault(AsyncOpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> DailyNote:
-        """Add a thought to today's daily note, or show the note."""
+        """Add an entry to today's daily note, or show the note."""
         return cast("DailyNote", await self._run("memory_today", locals()))
 
     async def tasks(
@@ -705,7 +705,7 @@ class AsyncVault(AsyncOpenVault):
         limit: int | None = None,
         offset: int | None = None,
     ) -> UndoneChange:
-        """Undo the last change by a tool: restore every file to its state before."""
+        """Undo the last change by a tool: restore every file to its previous state."""
         return cast("UndoneChange", await self._run("memory_undo", locals()))
 
     async def trash_list(self, *, limit: int = 50, offset: int = 0) -> TrashListing:
@@ -745,7 +745,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("VaultStatistics", await self._run("vault_stats", locals()))
 
     async def git_init(self, *, confirm: bool | str | None = None) -> InitializedRepository:
-        """Set up git for the vault: a repository, unless there is one, and a merge driver."""
+        """Set up git for the vault: create a repository if needed, and a merge driver."""
         return cast("InitializedRepository", await self._run("git_init", locals()))
 
     async def git_sync(self, *, confirm: bool | str | None = None) -> SyncedVault:

@@ -1,4 +1,4 @@
-"""An open vault that runs tools; the base class of ``memvault.Vault``."""
+"""The base class of ``memvault.Vault``, an open vault that runs tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CallTool = Callable[..., "ToolOutcome"]
 
 
 class OpenVault:
-    """A vault that is open in this process; after ``close``, calls fail with ``UsageError``."""
+    """An open vault in this process; after ``close``, calls fail with ``UsageError``."""
 
     def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
         named = agent or os.environ.get("MEMVAULT_AGENT")
@@ -40,10 +40,10 @@ class OpenVault:
             return call_result(self._workspace, tool, arguments, self._caller)
 
     def _run(self, tool: str, values: Mapping[str, Any]) -> Any:
-        """Run a tool with values of its function's parameters, and acknowledge its events.
+        """Run a tool with values for its function's parameters, and acknowledge its events.
 
         Raises:
-            MemvaultError: The tool failed.
+            MemvaultError: the tool failed.
         """
         from memvault.tools.core import invoke
 
@@ -59,10 +59,10 @@ class OpenVault:
         arguments: Mapping[str, Any],
         is_cancelled: Callable[[], bool] = not_cancelled,
     ) -> ToolOutcome:
-        """Run a tool with ``invoke.call`` or ``call_json``; its events are not acknowledged yet.
+        """Run a tool with ``invoke.call`` or ``call_json``, without acknowledging its events.
 
         Raises:
-            MemvaultError: The tool failed.
+            MemvaultError: the tool failed.
         """
         try:
             with self._workspace.lock:
@@ -73,7 +73,7 @@ class OpenVault:
             raise to_memvault_error(error) from error
 
     def close(self) -> None:
-        """Close the vault's open files; calls that are under way end first, unless they wait."""
+        """Close the vault's open files after running calls end, except waiting ones."""
         with self._workspace.lock:
             self._is_closed = True
             self._workspace.close()
@@ -104,7 +104,7 @@ def own_arguments(local_variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value with its sequences as lists and its mappings as dicts, as JSON has them."""
+    """Return a value as JSON would have it: sequences as lists and mappings as dicts."""
     if isinstance(value, Mapping):
         return {key: _as_json(entry) for key, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

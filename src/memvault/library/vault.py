@@ -240,7 +240,7 @@ class Vault(OpenVault):
         return cast("DeletedMemories", self._run("memory_delete", locals()))
 
     def memories_set(self, memories: Sequence[KeyValue]) -> SetEntries:
-        """Set values by key; an existing key gets the new value."""
+        """Set values by key, replacing existing ones."""
         return cast("SetEntries", self._run("set_memories", locals()))
 
     def memories_get(
@@ -322,7 +322,7 @@ class Vault(OpenVault):
         confidence: float = 1.0,
         source: str = "experience",
     ) -> StoredFact:
-        """Store a fact: a statement without the story behind it."""
+        """Store a fact: a statement without its context."""
         return cast("StoredFact", self._run("store_fact", locals()))
 
     def fact_recall(
@@ -492,7 +492,7 @@ class Vault(OpenVault):
         return cast("MovedAgent", self._run("move_to", locals()))
 
     def world_gather(self, resource: str, *, amount: int = 1) -> GatheredResource:
-        """Gather a resource of a place that the agent is in, into its inventory."""
+        """Gather a resource at the agent's position into its inventory."""
         return cast("GatheredResource", self._run("gather_resource", locals()))
 
     def world_interact(self, other: str, message: str) -> InteractedAgent:
@@ -556,7 +556,7 @@ class Vault(OpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> DailyNote:
-        """Add a thought to today's daily note, or show the note."""
+        """Add an entry to today's daily note, or show the note."""
         return cast("DailyNote", self._run("memory_today", locals()))
 
     def tasks(
@@ -695,7 +695,7 @@ class Vault(OpenVault):
         limit: int | None = None,
         offset: int | None = None,
     ) -> UndoneChange:
-        """Undo the last change by a tool: restore every file to its state before."""
+        """Undo the last change by a tool: restore every file to its previous state."""
         return cast("UndoneChange", self._run("memory_undo", locals()))
 
     def trash_list(self, *, limit: int = 50, offset: int = 0) -> TrashListing:
@@ -735,7 +735,7 @@ class Vault(OpenVault):
         return cast("VaultStatistics", self._run("vault_stats", locals()))
 
     def git_init(self, *, confirm: bool | str | None = None) -> InitializedRepository:
-        """Set up git for the vault: a repository, unless there is one, and a merge driver."""
+        """Set up git for the vault: create a repository if needed, and a merge driver."""
         return cast("InitializedRepository", self._run("git_init", locals()))
 
     def git_sync(self, *, confirm: bool | str | None = None) -> SyncedVault:

@@ -1,4 +1,4 @@
-"""Tool calls in threads: their progress, cancellation, and the delivery of their results."""
+"""Run tool calls in threads: track progress, cancel calls, and deliver results."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from memvault.tools.core.registry import Tool
 from memvault.workspace import IN_BYTES, Workspace
 
 _REPORT_INTERVAL = 0.25
-"""Seconds between two checks for progress to report."""
+"""Seconds between checks for progress to report."""
 SILENCE = 5.0
-"""Seconds without progress after which the client is sent a heartbeat."""
+"""Seconds without progress after which a heartbeat is sent to the client."""
 
 
 class ProgressUpdate(NamedTuple):
@@ -78,7 +78,7 @@ class ProgressTracker:
                     await report(*reported)
 
     def _add_heartbeat(self, seconds: int) -> None:
-        """Add a step for time without progress, since reported progress has to increase."""
+        """Add a step for time without progress, since reported progress must increase."""
         self._offset += 1
         latest = self._latest
         total = None if latest.total is None else latest.total + 1
@@ -86,25 +86,25 @@ class ProgressTracker:
 
 
 CURRENT: ContextVar[ProgressTracker | None] = ContextVar("progress", default=None)
-"""The progress tracker of the call that the current thread or task works for."""
+"""The progress tracker of the call in the current thread or task."""
 
 
 def report_progress(what: str, done: int, total: int) -> None:
-    """Record the progress of a piece of work for the current call, if its client asked for it."""
+    """Record progress for the current call, if its client asked for it."""
     steps = CURRENT.get()
     if steps is not None:
         steps.note(what, done, total)
 
 
 class PendingCall:
-    """One call of a tool whose caller may disconnect before it gets the result.
+    """A call of a tool whose caller may disconnect before it gets the result.
 
     It is pending, running, waiting, done or cancelled. ``cancel`` wakes a waiting tool, or requeues
-    the events of a finished one, in a thread, as the vault's lock may be held.
+    the events of a finished one, in a thread, since the vault's lock may be held.
 
-    What the result delivers, such as events, is acknowledged by ``acknowledge`` and returned to its
-    queue by ``cancel``, which may be called at any time. ``find`` looks up the tool. When
-    ``ending`` returns true, a tool that waits ends; any other runs to its end.
+    Delivered events are confirmed by ``acknowledge`` and returned to their queue by ``cancel``,
+    which may be called at any time. ``find`` looks up the tool. When ``ending`` returns true, a
+    waiting tool ends; any other runs to its end.
     """
 
     def __init__(
@@ -119,7 +119,8 @@ class PendingCall:
         self._workspace = workspace
         self._caller = caller._replace(message_style="tools", adds_arguments=True)
         self._state = threading.Lock()
-        self._cancelled = threading.Event()
+        # Without ``self``: a cycle would keep the call's view of the index until a collection.
+        self._cancelled = cancelled = threading.Event()
         self._outcome: ToolOutcome | None = None
         self._has_waited = False
         self._call = partial(
@@ -128,12 +129,12 @@ class PendingCall:
             name,
             arguments,
             self._caller,
-            lambda: self._cancelled.is_set() or ending(),
+            lambda: cancelled.is_set() or ending(),
             partial(_find_tool, find),
         )
 
     def note_wait(self) -> None:
-        """Record that the tool begins to wait, so that ``cancel`` wakes it."""
+        """Record that the tool begins to wait, so ``cancel`` can wake it."""
         with self._state:
             self._has_waited = True
 
@@ -146,7 +147,7 @@ class PendingCall:
         try:
             with self._workspace.lock:
                 if self._cancelled.is_set():
-                    raise TimedOut("The call was cancelled before it started", "call again")
+                    raise TimedOut("The call was canceled before it started", "call again")
                 outcome = self._call()
         except MCPError:
             raise
@@ -156,7 +157,7 @@ class PendingCall:
             if not self._cancelled.is_set():
                 self._outcome = outcome
                 return outcome.result
-        with outcome:  # events are returned to their queue
+        with outcome:  # Events are returned to their queue.
             return outcome.result
 
     def acknowledge(self) -> list[str]:
@@ -168,7 +169,7 @@ class PendingCall:
         """Cancel the call: end a waiting tool, and return delivered events to their queue."""
         with self._state:
             self._cancelled.set()
-            if self._outcome is None and not self._has_waited:  # ``run`` notices the cancellation
+            if self._outcome is None and not self._has_waited:  # ``run`` notices the cancellation.
                 return
             if self._outcome is not None and self._outcome.delivery.is_empty:
                 return
@@ -188,13 +189,13 @@ class PendingCall:
 
 
 REPLIES = "memvault.replies"
-"""The key of an HTTP request's ASGI scope that holds the tracker of its answers."""
+"""The key of the ASGI scope for the tracker of a request's answers."""
 
 
 class ReplyTracker:
     """The calls whose answers are not sent yet, by request id.
 
-    The events of a call are acknowledged once its whole answer was sent, and requeued otherwise.
+    The events of a call are acknowledged once its complete answer was sent, and requeued otherwise.
     """
 
     def __init__(self) -> None:
@@ -206,18 +207,18 @@ class ReplyTracker:
         return bool(self._calls)
 
     def register(self, request_id: types.RequestId, call: PendingCall) -> None:
-        """Add a call; an earlier one with its id is cancelled, as an id gets one answer at most."""
+        """Add a call, canceling an earlier one with its id, since an id gets at most one answer."""
         self.finish(request_id, is_sent=False)
         self._calls[request_id] = call
 
     def abandon(self, request_id: types.RequestId, call: PendingCall) -> None:
-        """Cancel a call that gets no answer."""
+        """Cancel a call that will get no answer."""
         if self._calls.get(request_id) is call:
             del self._calls[request_id]
         call.cancel()
 
     def finish(self, request_id: types.RequestId | None, is_sent: bool) -> None:
-        """Remove the call of a request whose answer was sent completely or lost."""
+        """Remove the call of a request whose answer was completely sent or lost."""
         call = None if request_id is None else self._calls.pop(request_id, None)
         if call is None:
             return
@@ -228,13 +229,13 @@ class ReplyTracker:
             print(sanitize.escape_line(f"note: {note}"), file=sys.stderr)
 
     def finish_all(self, is_sent: bool) -> None:
-        """Remove all calls, as ``finish`` does."""
+        """Remove all calls like ``finish``."""
         for request_id in list(self._calls):
             self.finish(request_id, is_sent)
 
 
 def _find_tool(find: FindTool, workspace: Workspace, caller: Caller, name: str) -> Tool:
-    """Return the tool of a name, with the protocol's error for an unknown one.
+    """Return the tool with a name, or raise the protocol's error.
 
     Raises:
         MCPError: there is no such tool.

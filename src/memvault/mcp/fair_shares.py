@@ -1,7 +1,7 @@
-"""Fair shares of processor time between the keys of request queues, such as the tokens of a server.
+"""Divide processor time fairly between the keys of request queues, such as a server's tokens.
 
-A free slot goes to the key that has used least. Heavy calls are recognized by the cost of recent
-calls, so that they can run separately.
+A free slot goes to the key that has used the least. Heavy calls are recognized by the cost of
+recent calls, so that they can run separately.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from collections.abc import Hashable
 from memvault.tools.core import registry
 
 _ALONE_AFTER = 60.0
-"""Seconds after its last request that a key still counts as one of several."""
+"""Seconds for which a key counts as active after its last request."""
 _HEAVY_WEIGHT = 2.0
-"""The factor by which the seconds of a heavy call are multiplied."""
+"""The factor applied to the seconds of a heavy call."""
 _MIN_HEAVY, _MUCH_MORE, _ALWAYS_HEAVY = 0.15, 3.0, 2.0
 """A call is heavy if it takes at least the first number of seconds, and this many times as long as
 other calls. From the last number of seconds on, it always is.
 """
 _SMOOTHING = 0.2
-"""The weight of the newest call in the mean of a key's calls."""
+"""The weight of the newest call in the mean cost of a key's calls."""
 _FORGOTTEN = 1.05
 """The factor by which a tool's recorded minimum cost grows with each call, so that it adapts."""
 _CALLS = 2
-"""Calls in a row that have to be heavy: one may have had to index first."""
+"""Number of consecutive heavy calls required, since a single one may have had to index first."""
 _MAX_KNOWN = 10_000
-"""Pairs of a key and a tool whose costs are known."""
+"""Maximum number of pairs of a key and a tool whose costs are stored."""
 
 
 class FairShares:
     """The processor seconds that each key has used.
 
-    Only the event loop's thread may use it. A key that returns after a while starts at the lowest
-    usage of the active keys, so unused shares do not accumulate.
+    It may be used only in the event loop's thread. A key that returns after a while starts at the
+    lowest usage of the active keys, so unused shares do not accumulate.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class FairShares:
         self._floor = 0.0
 
     def enter(self, key: Hashable) -> None:
-        """Count a request of a key, which waits or runs."""
+        """Count a request of a key, waiting or running."""
         if not self._active[key]:
             least = min((self._used[other] for other in +self._active), default=self._floor)
             self._floor = max(self._floor, least)
@@ -62,7 +62,7 @@ class FairShares:
         self._left[key] = now
         for other in [name for name, left_at in self._left.items() if now - left_at > _ALONE_AFTER]:
             del self._left[other]
-            if self._used[other] <= self._floor:  # as a key that was never here
+            if self._used[other] <= self._floor:  # Treat it as a new key.
                 del self._used[other]
 
     def charge(self, key: Hashable, seconds: float) -> None:

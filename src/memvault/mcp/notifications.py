@@ -1,4 +1,4 @@
-"""Notifications to clients: changes of tools, lists and memories, and log messages."""
+"""Notify clients of changes to tools, lists and memories, and send log messages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from memvault.mcp.profiles import ToolSelection
 class MemoryFingerprint(NamedTuple):
     """The parts of a memory that are compared to detect changes.
 
-    ``etag`` stands for the text; ``listed`` is its title, type and tags, as shown in lists.
+    ``etag`` represents the text; ``listed`` is its title, type and tags, as shown in lists.
     """
 
     etag: str
@@ -47,10 +47,9 @@ class MemoryFingerprint(NamedTuple):
 
 
 class ChangeDetector:
-    """A comparison of a vault's tools and memories with their previous state.
+    """Compares a vault's tools and memories with their previous state.
 
-    Until a list was read for the first time, no change of it is reported, because no client
-    knows it.
+    No change to a list is reported before the list was first read, because no client has it.
     """
 
     def __init__(self, offer: ToolSelection) -> None:
@@ -76,7 +75,7 @@ class ChangeDetector:
             record.mem_id: MemoryFingerprint.of(record)
             for record in call.engine.list_records(Filters())
         }
-        if call.engine.notes():  # the list is incomplete; the next check compares again
+        if call.engine.notes():  # The list is incomplete; the next check compares again.
             return []
         self._state = state
         before, self._memories = self._memories, current
@@ -84,11 +83,11 @@ class ChangeDetector:
 
     @property
     def are_known(self) -> bool:
-        """Whether tools or memories were read before, so that a change can be detected."""
+        """Whether tools or memories were read before, so changes can be detected."""
         return self._tools is not None or self._memories is not None
 
     def known(self, call: Call) -> list[ServerEvent]:
-        """Read again whatever was read before; return the changes since."""
+        """Read again everything that was read before; return the changes since then."""
         out = [] if self._tools is None else self.tools(call)
         return out if self._memories is None else [*out, *self.memories(call)]
 
@@ -123,9 +122,9 @@ _REST_FACTOR = 20
 
 
 class LegacyClient:
-    """A client of an older protocol version, with its session, subscriptions and log level.
+    """A client with an older protocol version: its session, subscriptions and log level.
 
-    ``subscribed`` maps an unquoted resource address to the address as the client wrote it.
+    ``subscribed`` maps an unquoted resource address to the address in the client's spelling.
     """
 
     def __init__(self) -> None:
@@ -135,12 +134,12 @@ class LegacyClient:
 
 
 class ChangeNotifier:
-    """A sender of notifications to the clients of one server.
+    """Sends notifications to the clients of one server.
 
     ``find_changes`` returns the changes since its last call.
 
-    Clients of older protocol versions subscribe to single resources, and are notified of changes
-    of lists that they have read. Newer ones open a stream for the changes that they choose.
+    Clients with older protocol versions subscribe to single resources, and are notified of changes
+    to lists that they have read. Newer ones open a stream for selected changes.
     """
 
     def __init__(self, find_changes: Callable[[], Coroutine[Any, Any, list[ServerEvent]]]) -> None:
@@ -155,7 +154,7 @@ class ChangeNotifier:
 
     @contextlib.asynccontextmanager
     async def polling(self) -> AsyncIterator[None]:
-        """Check for changes regularly, while any client is subscribed, until the context ends."""
+        """Check for changes regularly while any client is subscribed, until the context ends."""
         self._start_task(self._poll())
         try:
             yield
@@ -178,12 +177,12 @@ class ChangeNotifier:
         self._handler.close()
 
     def subscribe(self, context: Context, uri: str) -> None:
-        """Notify this client of changes of a resource."""
+        """Notify this client of changes to a resource."""
         self.register_client(context)
         self._client(context).subscribed[unquote(uri)] = uri
 
     def unsubscribe(self, context: Context, uri: str) -> None:
-        """Stop notifying this client of changes of a resource."""
+        """Stop notifying this client of changes to a resource."""
         self._client(context).subscribed.pop(unquote(uri), None)
 
     def register_client(self, context: Context) -> None:
@@ -192,10 +191,10 @@ class ChangeNotifier:
             self._client(context).session = context.session
 
     def _client(self, context: Context) -> LegacyClient:
-        """Return the client of a request: that of its HTTP session, or else the only one."""
+        """Return the client of a request: the client of its HTTP session, or else the only one."""
         name = "" if context.request is None else context.request.headers.get(SESSION, "")
         while len(self._clients) >= _MAX_CLIENTS and name not in self._clients:
-            del self._clients[next(iter(self._clients))]  # disconnects are not reported
+            del self._clients[next(iter(self._clients))]  # Disconnects are not reported.
         return self._clients.setdefault(name, LegacyClient())
 
     def schedule_check(self) -> None:
@@ -238,12 +237,12 @@ class ChangeNotifier:
             if self._open_streams or any(client.subscribed for client in self._clients.values()):
                 try:
                     await self._check_once()
-                except Exception as error:  # the next check may succeed, so keep the task alive
+                except Exception as error:  # The next check may succeed, so keep the task alive.
                     print(f"note: checking for changes failed: {error!r}", file=sys.stderr)
             await asyncio.sleep(max(_CHECK_INTERVAL, _REST_FACTOR * (time.monotonic() - started)))
 
     async def _check_once(self) -> None:
-        with contextlib.suppress(MemvaultError, OSError):  # every call reports the same error
+        with contextlib.suppress(MemvaultError, OSError):  # Every call reports the same error.
             await self.publish(await self._find_changes())
 
     async def publish(self, events: list[ServerEvent]) -> None:

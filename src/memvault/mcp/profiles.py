@@ -1,4 +1,4 @@
-"""Tool profiles: which tools an MCP client is offered, and how many tokens their schemas cost.
+"""Tool profiles: the tools offered to an MCP client, and the tokens that their schemas use.
 
 A profile is a group of the registry, ``core`` or ``all``. It saves tokens and is not a security
 boundary: ``call_tool``, in the profile ``catalog``, runs every tool.
@@ -26,11 +26,11 @@ from memvault.workspace import Workspace
 _ALL = "all"
 _DEFAULT = "core"
 _CHARACTERS_PER_TOKEN = 4
-"""Characters per token in estimates; a model's own tokenizer differs by about a fifth."""
+"""Characters per token for estimates; actual tokenizers differ by about a fifth."""
 _MODEL_FIELDS = ("name", "description", "inputSchema")
-"""The fields of a tool that a model reads; titles and hints are for the client."""
+"""The fields of a tool that the model reads; titles and hints are for the client."""
 _MAX_PARAGRAPHS = 2
-"""Paragraphs of a tool's docstring in its description; the rest is only in the reference."""
+"""Number of paragraphs of a tool's docstring in its description; the rest is in the reference."""
 
 
 class ToolProfile(NamedTuple):
@@ -58,7 +58,7 @@ def profiles() -> dict[str, ToolProfile]:
 def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
     """Parse a comma-separated list of profiles and tools.
 
-    Return the tools, each with the arguments that are hidden from its schema.
+    Returns the tools, each with the arguments hidden from its schema.
 
     Raises:
         UsageError: the list is empty, or a word in it is neither a profile nor a tool.
@@ -67,7 +67,7 @@ def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
     for word in filter(None, (part.strip() for part in text.split(","))):
         profile = profiles().get(word.lower().replace("_", "-"))
         if profile is not None and profile.name == _DEFAULT:
-            # Agents seldom need the hidden arguments; they are still accepted.
+            # Agents rarely need the hidden arguments, which are still accepted.
             core = {name: registry.find(name).hidden_args for name in profile.tools}
             selection = {**core, **selection}
         elif profile is not None:
@@ -75,7 +75,9 @@ def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
         else:
             selection[_tool_name(word)] = ()
     if not selection:
-        raise UsageError("No tools are given", "`memvault mcp --list-profiles` lists the profiles")
+        raise UsageError(
+            "No tools are given", "run `memvault mcp --list-profiles` to list the profiles"
+        )
     return selection
 
 
@@ -84,7 +86,9 @@ def _tool_name(word: str) -> str:
     if tool is not None:
         return tool.name
     names = [*profiles(), *(command.tool for command in TOOLS)]
-    hint = suggestion(normal_name(word), names, "`memvault mcp --list-profiles` lists them")
+    hint = suggestion(
+        normal_name(word), names, "run `memvault mcp --list-profiles` to list the profiles"
+    )
     raise UsageError(f"There is no profile or tool {word!r}", hint)
 
 
@@ -95,12 +99,12 @@ def smallest_profile(name: str) -> str:
 
 
 class ToolSelection:
-    """The tools that a server offers: ``named`` on its command line, or else in the settings.
+    """The tools offered by a server: ``named`` on its command line, or else from the settings.
 
     The vault's settings take precedence over the user's.
 
     Raises:
-        UsageError: the command line or the user's settings name an unknown profile or tool.
+        UsageError: the command line or the user's settings contain an unknown profile or tool.
     """
 
     def __init__(self, named: str = "") -> None:
@@ -109,14 +113,14 @@ class ToolSelection:
         parse_selection(self._configured)
 
     def words(self, settings: Settings) -> str:
-        """Return the chosen list of profiles and tools as it was written."""
+        """Return the selected list of profiles and tools in its original form."""
         return self.named or settings.mcp.tools or self._configured
 
     def selected(self, settings: Settings) -> dict[str, tuple[str, ...]]:
         """Return the built-in tools to offer, each with the arguments hidden from its schema.
 
         Raises:
-            UsageError: the vault's settings name an unknown profile or tool.
+            UsageError: the vault's settings contain an unknown profile or tool.
         """
         try:
             return parse_selection(self.words(settings))
@@ -124,10 +128,10 @@ class ToolSelection:
             raise UsageError(f"{SETTINGS_FILE}: mcp.tools: {error.message}", error.hint) from error
 
     def tools(self, workspace: Workspace, caller: Caller) -> list[dict[str, Any]]:
-        """Return the definitions of the tools to list, without plugins that are not trusted.
+        """Return the definitions of the tools to list, without untrusted tools of the vault.
 
         Raises:
-            UsageError: the vault's settings name an unknown profile or tool.
+            UsageError: the vault's settings contain an unknown profile or tool.
         """
         selection = self.selected(workspace.settings)
         return [
@@ -139,7 +143,7 @@ class ToolSelection:
         ]
 
     def find(self, workspace: Workspace, caller: Caller, name: str) -> Tool:
-        """Return the offered tool of an exact name.
+        """Return the offered tool with exactly this name.
 
         Raises:
             UsageError: there is no such tool, or it is not offered.
@@ -151,22 +155,22 @@ class ToolSelection:
         selection = f"{self.words(workspace.settings)},{smallest_profile(tool.name)}"
         raise UsageError(
             f"The tool {tool.name} is not offered by this server",
-            f"`memvault mcp --tools {selection}` offers it",
+            f"start the server with `memvault mcp --tools {selection}`",
         )
 
 
 def _is_selected(names: Collection[str], tool: Tool) -> bool:
-    """Return whether a selection of names includes a tool; it includes every vault plugin."""
+    """Return whether a selection includes a tool; it includes all of a vault's own tools."""
     return tool.group == VAULTS_OWN or tool.name in names
 
 
 def tool_definition(tool: Tool, hidden_arguments: Collection[str] = ()) -> dict[str, Any]:
-    """Return a tool's definition for a client: the entry of the reference, shortened."""
+    """Return a tool's definition for a client: a shortened entry of the reference."""
     entry = reference.described(tool)
     hints = dict(entry["annotations"])
-    del hints["title"]  # the same as the tool's own title
+    del hints["title"]  # It equals the tool's own title.
     if tool.read_only:
-        del hints["destructiveHint"], hints["idempotentHint"]  # meaningful only if a tool writes
+        del hints["destructiveHint"], hints["idempotentHint"]  # Meaningful only if a tool writes.
     description = "\n\n".join(entry["description"].split("\n\n")[:_MAX_PARAGRAPHS])
     schema = _simplified(entry["inputSchema"])
     if hidden_arguments:
@@ -186,7 +190,7 @@ def _simplified(schema: Mapping[str, Any]) -> dict[str, Any]:
         if is_empty or is_unbounded or (key == "additionalProperties" and value is True):
             continue
         if key == "type" and isinstance(value, list):
-            # Some clients support only a single type, so each becomes a branch of anyOf.
+            # Some clients support only a single type, so each type becomes a branch of anyOf.
             result["anyOf"] = [_branch(name, schema) for name in value]
         elif key == "items" and "anyOf" in result:
             continue

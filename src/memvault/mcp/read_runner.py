@@ -1,7 +1,7 @@
-"""Read-only tool calls, which run in parallel with each other and with calls that write.
+"""Run read-only tool calls in parallel with each other and with calls that write.
 
 Each runs in its own workspace, which sees only complete states of the vault, like another process.
-No result of such a call has to be acknowledged.
+The results of such calls need no acknowledgment.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from memvault.tools.core import registry
 from memvault.workspace import Workspace
 
 AT_ONCE = 2
-"""ReadRunner of one vault in this process at once; more would only wait for the interpreter."""
+"""Maximum concurrent reads of one vault in this process; more would wait for the interpreter."""
 
 
 class Read(NamedTuple):
-    """A call of a tool that only reads."""
+    """A call of a read-only tool."""
 
     root: Path
     caller: Caller
@@ -36,7 +36,7 @@ class Read(NamedTuple):
     arguments: Mapping[str, Any]
 
     def run(self, workspace: Workspace, offer: ToolSelection) -> types.CallToolResult:
-        """Run the tool in a workspace that no other call uses; return the result for its client.
+        """Run the tool in a workspace that no other call uses; return the client's result.
 
         Raises:
             MCPError: there is no such tool.
@@ -60,19 +60,19 @@ def only_reads(name: str, arguments: Mapping[str, Any]) -> bool:
 
 
 class TooHeavy(Exception):
-    """Raised for a call that turned out to be heavy while it waited; it was not started."""
+    """Raised for a call that was found to be heavy while it waited; it was not started."""
 
 
 class ReadRunner(Protocol):
-    """A way to run tools that only read."""
+    """Runs read-only tools."""
 
     def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Return whether it runs a call now."""
+        """Return whether it can run a call now."""
 
     async def run(
         self, read: Read, key: Hashable, request: QueueSlot | None
     ) -> types.CallToolResult:
-        """Run a tool in the turn of ``key``; return the result for its client.
+        """Run a tool when it is the turn of ``key``; return the client's result.
 
         If the task is cancelled, the slot of its request stays taken until the tool has ended.
 
@@ -82,17 +82,17 @@ class ReadRunner(Protocol):
 
 
 class HeavyReadRunner(ReadRunner, Protocol):
-    """A way to run heavy reads, which may fail for a while."""
+    """Runs heavy reads; it can fail temporarily."""
 
     @property
     def is_failing(self) -> bool:
-        """Whether it runs no calls for a while."""
+        """Whether it is temporarily unable to run calls."""
 
 
 class Lane(NamedTuple):
-    """A queue for slots and the costs of calls.
+    """A queue for slots, with the costs of calls.
 
-    Unless the lane ``is_for_all``, it rejects calls that turn out to be heavy.
+    Unless the lane ``is_for_all``, it rejects calls that are found to be heavy.
     """
 
     queue: RequestQueue
@@ -103,7 +103,7 @@ class Lane(NamedTuple):
         """Wait for the turn of a call; return its slots.
 
         Raises:
-            TooHeavy: the call is heavy, and this lane is for others.
+            TooHeavy: the call is heavy, and this lane is for other calls.
         """
         is_cheap = self.costs.is_cheap(key, read.tool)
         slots = await take_all(self.queue, key, request, is_cheap)
@@ -114,7 +114,7 @@ class Lane(NamedTuple):
         return slots
 
     def charge(self, read: Read, key: Hashable, seconds: float, is_first: bool) -> None:
-        """Count the processor seconds of a call; the first in a workspace has to open the vault."""
+        """Charge a call's processor seconds; the first call in a workspace also opens the vault."""
         self.queue.charge(key, self.costs.weighted(key, read.tool, seconds))
         if not is_first:
             self.costs.note(key, read.tool, seconds)
@@ -123,14 +123,14 @@ class Lane(NamedTuple):
 def shared_lane(slots: int, shares: FairShares, costs: CallCosts, heavy: HeavyReadRunner) -> Lane:
     """Return a lane that gives a key at most half of its slots.
 
-    It rejects heavy calls, unless ``heavy`` fails to run them.
+    It rejects heavy calls, unless ``heavy`` is failing.
     """
     queue = RequestQueue(max(1, slots // 2), slots, shares=shares)
     return Lane(queue, costs, lambda: heavy.is_failing)
 
 
 class LocalReadRunner:
-    """ReadRunner of one vault in threads of this process."""
+    """Runs reads of one vault in threads of this process."""
 
     def __init__(self, root: Path, offer: ToolSelection, lane: Lane) -> None:
         self._offer = offer
@@ -142,13 +142,13 @@ class LocalReadRunner:
         self._opened: set[Workspace] = set()
 
     def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Return whether a call only reads."""
+        """Return whether a call is read-only."""
         return only_reads(name, arguments)
 
     async def run(
         self, read: Read, key: Hashable, request: QueueSlot | None
     ) -> types.CallToolResult:
-        """Run a tool in a thread; raises as ``Read.run`` and ``Lane.enter``."""
+        """Run a tool in a thread; raises the same errors as ``Read.run`` and ``Lane.enter``."""
         slots = await self._lane.enter(read, key, request)
         workspace = self._idle.pop()  # the lane has no more slots than there are workspaces
         slots.insert(0, QueueSlot(partial(self._idle.append, workspace)))
@@ -161,14 +161,14 @@ class LocalReadRunner:
         return await run_with_slots(work, workspace.executor, slots, charge)
 
     def close(self) -> None:
-        """Close the workspaces, when their calls have ended."""
+        """Close the workspaces after their calls have ended."""
         for workspace in self._workspaces:
             with workspace.lock:
                 workspace.close()
 
 
 class FairReadRunner:
-    """Runs heavy reads separately, so that other reads do not wait for them."""
+    """Runs heavy reads separately, so other reads do not wait for them."""
 
     def __init__(self, cheap: ReadRunner, heavy: HeavyReadRunner, costs: CallCosts) -> None:
         self._cheap = cheap
@@ -176,13 +176,13 @@ class FairReadRunner:
         self._costs = costs
 
     def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Return whether one of the two runs a call now."""
+        """Return whether one of the two can run a call now."""
         return self._cheap.accepts(name, arguments)
 
     async def run(
         self, read: Read, key: Hashable, request: QueueSlot | None
     ) -> types.CallToolResult:
-        """Run a tool where calls of its cost run; raises as ``Read.run``."""
+        """Run a tool in the lane for its cost; raises the same errors as ``Read.run``."""
         if self._heavy.is_failing or not self._costs.is_heavy(key, read.tool):
             try:
                 return await self._cheap.run(read, key, request)

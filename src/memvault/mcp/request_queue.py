@@ -1,4 +1,4 @@
-"""A fair request queue: slots for running requests, and the requests that wait for one."""
+"""A fair request queue: slots for running requests, and requests that wait for a slot."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from memvault.serial_executor import SerialExecutor
 
 Answer = TypeVar("Answer")
 QUEUE_SLOT = "memvault.queue_slot"
-"""The key of an HTTP request's ASGI scope that holds its queue slot."""
+"""The key of the ASGI scope for a request's queue slot."""
 
 
 class QueueSlot:
-    """A slot taken by a request, with a reference count; it is free when every holder has left."""
+    """A slot taken by a request, with a reference count; the last holder frees it."""
 
     def __init__(self, release: Callable[[], None]) -> None:
         self._release = release
@@ -60,9 +60,9 @@ class RequestQueue:
     """Slots for at most ``each`` running requests of one key and ``total`` of all keys.
 
     Requests of one key are served in order of arrival. A free slot goes to the key that has used
-    least of its share, and keys that have used the same take turns. While a key is alone, its
-    cheap requests may have all slots. At most ``waiting`` requests of one key wait. Queues with
-    the same ``shares`` count together. To be used by the event loop's thread only.
+    the least of its share; keys with equal usage take turns. While a key is alone, its cheap
+    requests may have all slots. At most ``waiting`` requests of one key wait. Queues with the same
+    ``shares`` count usage together. It may be used only in the event loop's thread.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class RequestQueue:
             raise
 
     def charge(self, key: Hashable, seconds: float) -> None:
-        """Count processor seconds that a request of a key has used."""
+        """Charge processor seconds to a key."""
         self._shares.charge(key, seconds)
 
     def _remove_waiting(self, key: Hashable, turn: _Turn) -> None:
@@ -141,7 +141,7 @@ class RequestQueue:
             waiting = self._waiting.pop(next_key)
             turn = waiting.popleft()
             if waiting:
-                self._waiting[next_key] = waiting  # after the other keys
+                self._waiting[next_key] = waiting  # behind the other keys
             if turn.slot.cancelled():
                 self._shares.leave(next_key)
             else:
@@ -161,7 +161,7 @@ class RequestQueue:
 async def take_all(
     queue: RequestQueue, key: Hashable, request: QueueSlot | None, is_cheap: bool = False
 ) -> list[QueueSlot]:
-    """Wait for a slot; return it and that of the request, which counts until its work has ended."""
+    """Wait for a slot; return it and the request's own, which is held until its work has ended."""
     slots = [request] if request is not None and request.hold() else []
     try:
         return [*slots, await queue.take(key, is_cheap)]
@@ -180,15 +180,15 @@ async def run_with_slots(
 ) -> Answer:
     """Run work in an executor, and release its slots when it has ended.
 
-    Before, ``charge`` is called on the event loop with the processor seconds that it took. With
+    Before that, ``charge`` is called on the event loop with the processor seconds used. With
     ``on_wait``, work that begins to wait calls it in its thread, and frees the last slot. If the
-    task is cancelled it does not wait for the thread, but the slots stay taken until the work ends.
-    Work that has not started by then never starts.
+    task is cancelled, it does not wait for the thread, but the slots stay taken until the work
+    ends. Work that has not started by then never starts.
     """
     loop, context = asyncio.get_running_loop(), copy_context()
 
     def call_on_loop(function: Callable[..., None], *arguments: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
+        with contextlib.suppress(RuntimeError):  # The loop has ended.
             loop.call_soon_threadsafe(function, *arguments)
 
     def run() -> Answer:

@@ -1,4 +1,4 @@
-"""Memories as MCP resources: listing, reading, addresses, and completion of arguments."""
+"""Offer memories as MCP resources: list, read, address, and complete arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_VALUES = 100
 def complete(call: Call, params: types.CompleteRequestParams) -> types.CompleteResult:
     """Return completions of an argument of a prompt or of a resource template.
 
-    Values that hold a secret are left out.
+    Values that contain a secret are left out.
 
     Raises:
         MCPError: there is no such prompt, template or argument.
@@ -51,7 +51,7 @@ def complete(call: Call, params: types.CompleteRequestParams) -> types.CompleteR
 
 
 def _matches(call: Call, name: str, prefix: str) -> Iterable[str]:
-    """Return the values that start with the typed text, then those that contain it.
+    """Return the values that start with the typed text, then the values that contain it.
 
     A memId also matches by the title of its memory.
     """
@@ -93,9 +93,9 @@ _TEMPLATES = (
 def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
     """Return one page of the memories, in the order of their memIds.
 
-    The cursor is the last memId of the previous page, so that no memory is left out or repeated
-    when others are added or removed. A memory whose memId contains a secret is left out, because
-    its address would reveal it.
+    The cursor is the last memId of the previous page, so no memory is left out or repeated when
+    others are added or removed. A memory whose memId contains a secret is left out, because its
+    address would reveal it.
     """
     from memvault.recall.filters import Filters
 
@@ -127,7 +127,7 @@ def _description(record: MemoryRecord) -> str:
 
 
 def templates() -> types.ListResourceTemplatesResult:
-    """Return the templates of the addresses of memories and of lists of memories."""
+    """Return the address templates of memories and of lists of memories."""
     listing = [
         types.ResourceTemplate(
             uri_template=f"{start}{{{argument}}}",
@@ -142,7 +142,7 @@ def templates() -> types.ListResourceTemplatesResult:
 
 
 def read(call: Call, uri: str) -> types.ReadResourceResult:
-    """Return a memory's file with its secrets masked, or the list of memories of an address.
+    """Return a memory's file with its secrets masked, or the list of memories at an address.
 
     Raises:
         MCPError: there is no such resource, or it cannot be read.
@@ -161,7 +161,7 @@ def _read(call: Call, uri: str) -> str:
 
     start = next((entry for entry in (MEMORY, TYPE, TAG) if uri.startswith(entry)), None)
     if start is None:
-        raise NotFound(f"{uri} is not a memory", f"addresses begin with {MEMORY}")
+        raise NotFound(f"{uri} is not a memory", f"use an address that begins with {MEMORY}")
     name = unquote(uri.removeprefix(start))
     if start == MEMORY:
         memory = call.engine.resolve(name)
@@ -171,7 +171,10 @@ def _read(call: Call, uri: str) -> str:
     filters = Filters(memory_type=name) if start == TYPE else Filters(tags=(name,))
     records = call.engine.list_records(filters) if name else []
     if not records:
-        raise NotFound(f"No memory has the {start.split('/')[-2]} {name!r}", "list the memories")
+        raise NotFound(
+            f"No memory has the {start.split('/')[-2]} {name!r}",
+            "list the resources to see the memories",
+        )
     masked = call.settings.detector.masked
     visible = [entry for entry in records[:_PAGE_SIZE] if masked(entry.mem_id) == entry.mem_id]
     lines = [
@@ -187,7 +190,7 @@ def _read(call: Call, uri: str) -> str:
 
 
 def uri_for(name: str, start: str = MEMORY) -> str:
-    """Return the address of a memory, or of the list of a type or tag."""
+    """Return the address of a memory, or of the memories with a type or tag."""
     return start + quote(name, safe="")
 
 

@@ -1,4 +1,4 @@
-"""Tools, results and errors in the SDK's types."""
+"""Convert tools, results and errors to the SDK's types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def tools(call: Call, offer: ToolSelection) -> types.ListToolsResult:
-    """Return the tools that are currently offered, with their schemas and annotations."""
+    """Return the currently offered tools, with their schemas and annotations."""
     with read_request(call):
         definitions = offer.tools(call.workspace, call.caller)
     return types.ListToolsResult(tools=[types.Tool.model_validate(entry) for entry in definitions])
@@ -39,7 +39,7 @@ def result(call: Call, fields: Mapping[str, Any]) -> types.CallToolResult:
 
 
 def _error_budget(call: Call) -> int:
-    """Return the budget of a failed result; the default one if the settings cannot be read."""
+    """Return the budget of a failed result; the default if the settings cannot be read."""
     try:
         return call.settings.mcp.budget or McpSettings().budget
     except MemvaultError:
@@ -60,7 +60,7 @@ def read_request(call: Call, uri: str = "") -> Iterator[None]:
     """Hold the vault's lock for a request other than a tool call, and map errors.
 
     Raises:
-        MCPError: something failed; the error's data holds the result and ``uri``, if given.
+        MCPError: something failed; the error's data contains the result and ``uri``, if given.
     """
     with call.workspace.lock:
         try:
@@ -77,7 +77,7 @@ def read_request(call: Call, uri: str = "") -> Iterator[None]:
 
 
 def replace_surrogates(value: Any) -> Any:
-    """Replace lone surrogates in a value by U+FFFD, because JSON messages cannot hold them."""
+    """Replace lone surrogates in a value with U+FFFD, because JSON messages cannot contain them."""
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\ufffd", value)
     if isinstance(value, Mapping):

@@ -31,7 +31,7 @@ from memvault.tools.core import agent_guide
 from memvault.workspace import Workspace
 
 _MAX_CONCURRENT = 2
-"""Concurrent calls of one vault: one running and one ready; waiting calls are extra."""
+"""Maximum concurrent calls of one vault: one running and one ready; waiting calls do not count."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Context = ServerRequestContext[Any, Any]
 Answer = TypeVar("Answer")
@@ -40,14 +40,14 @@ Answer = TypeVar("Answer")
 def new_request_queue(shares: FairShares | None = None) -> RequestQueue:
     """Return the request queue of a vault, whose calls run one after the other.
 
-    With ``shares`` it has several callers, and none of them has all of its slots.
+    With ``shares`` it has several callers, none of which can take all of its slots.
     """
     each = _MAX_CONCURRENT // 2 if shares is not None else _MAX_CONCURRENT
     return RequestQueue(each, _MAX_CONCURRENT, shares=shares)
 
 
 class SdkServer(Server[Any]):
-    """The SDK's server, which announces over every transport which changes it notifies of."""
+    """The SDK's server, which announces its notifications over every transport."""
 
     def get_capabilities(self, *positional: Any, **named: Any) -> types.ServerCapabilities:
         """Return the server's capabilities, with notifications of changed tools and resources."""
@@ -58,12 +58,13 @@ class SdkServer(Server[Any]):
 def serve(root: Path, caller: Caller, offer: ToolSelection) -> int:
     """Serve a vault to one client over standard input and output; return the exit code.
 
-    The server ends when its input ends or a signal arrives. The client may name programs and
+    The server ends when its input ends or a signal arrives. The client may choose programs and
     models to run only if ``caller.may_run_programs``.
     """
     workspace = Workspace(root, calls.report_progress, long_lived=True)
-    with contextlib.suppress(MemvaultError):  # every call reports the same error
-        _ = workspace.settings  # loaded now, so that a vault deleted later is noticed
+    # Every call reports the same error.
+    with contextlib.suppress(MemvaultError):
+        _ = workspace.settings  # Loaded now, so that deleting the vault later is detected.
     try:
         with stdio.claimed_stdio() as (read, written):
             return asyncio.run(McpServer(workspace, caller, offer).run(read, written))
@@ -75,9 +76,9 @@ def serve(root: Path, caller: Caller, offer: ToolSelection) -> int:
 class McpServer:
     """An MCP server for one caller, whose tools run in threads.
 
-    ``ending`` returns whether the server is shutting down, as for a ``PendingCall``. ``queue`` is
-    the request queue of the vault, shared with other callers, and ``client_key`` is this caller's
-    key in it. ``reads`` runs tools that only read, beside each other.
+    ``ending`` returns whether the server is shutting down (see ``PendingCall``). ``queue`` is the
+    vault's request queue, shared with other callers, and ``client_key`` is this caller's key in it.
+    ``reads`` runs read-only tools in parallel.
     """
 
     def __init__(
@@ -117,13 +118,13 @@ class McpServer:
             on_unsubscribe_resource=self._unsubscribe,
             on_subscriptions_listen=self._listen,
             lifespan=self._lifespan,
-            get_tool_input_schema=lambda _: None,  # no arguments are duplicated in HTTP headers
+            get_tool_input_schema=lambda _: None,  # Do not duplicate arguments in HTTP headers.
         )
-        # Passed to the constructor, it would warn that newer protocol versions lack the method.
+        # If passed to the constructor, it would warn that newer protocol versions lack the method.
         self.server.add_request_handler(
             "logging/setLevel", types.SetLevelRequestParams, self._set_level
         )
-        self.server.middleware.clear()  # no telemetry leaves the process, not even traces
+        self.server.middleware.clear()  # No telemetry leaves the process, not even traces.
 
     def end_streams(self) -> None:
         """End every open stream of notifications."""
@@ -141,7 +142,7 @@ class McpServer:
         return 128 + signals[0] if signals else 0
 
     def _on_written(self, message: types.JSONRPCMessage, is_complete: bool) -> None:
-        """Acknowledge what a call delivered if its answer was written whole, or else cancel it."""
+        """Acknowledge a call's events if its answer was completely written, or else cancel it."""
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             is_result = isinstance(message, types.JSONRPCResponse)
             self._replies.finish(message.id, is_sent=is_complete and is_result)
@@ -165,7 +166,7 @@ class McpServer:
             self._is_ending,
         )
         assert context.request_id is not None
-        # Over HTTP several clients use the same ids, so each request tracks its own answers.
+        # Over HTTP, several clients use the same ids, so each request tracks its own answers.
         http = context.request
         replies: ReplyTracker = self._replies if http is None else http.scope[REPLIES]
         replies.register(context.request_id, call)
@@ -177,7 +178,7 @@ class McpServer:
         try:
             with self._reporting_progress(context):
                 result = await self._run_in_thread(run, context, call.note_wait)
-        except BaseException:  # cancelled, or the tool is unknown
+        except BaseException:  # It was cancelled, or the tool is unknown.
             replies.abandon(context.request_id, call)
             raise
         return await self._finish(context, params.name, result, started)
@@ -217,7 +218,7 @@ class McpServer:
 
     async def _list_tools(self, context: Context, _: Any) -> types.ListToolsResult:
         self._notifier.register_client(context)
-        with contextlib.suppress(MemvaultError, OSError):  # the answer reports the same error
+        with contextlib.suppress(MemvaultError, OSError):  # The answer reports the same error.
             await self._publish_changes(self._detector.tools)
         return await self._run_in_thread(
             lambda: sdk_types.tools(self._call(), self._selection), context
@@ -297,7 +298,7 @@ class McpServer:
         return await self._find_changes(self._detector.known) if self._detector.are_known else []
 
     async def _find_changes(self, find: Callable[[Call], list[ServerEvent]]) -> list[ServerEvent]:
-        """Return the changes that ``find`` returns, run in a thread that holds the vault's lock."""
+        """Call ``find`` in a thread that holds the vault's lock; return the changes."""
 
         def find_locked() -> list[ServerEvent]:
             with self._workspace.lock:
@@ -331,9 +332,9 @@ def _request_slot(context: Context | None) -> QueueSlot | None:
 
 @contextlib.contextmanager
 def handle_signals(signals: list[int], end: Callable[[], None]) -> Iterator[None]:
-    """Let SIGINT and SIGTERM call ``end``, and append their numbers to ``signals``.
+    """Call ``end`` on SIGINT and SIGTERM, and append their numbers to ``signals``.
 
-    Where the event loop cannot handle signals this does nothing.
+    If the event loop cannot handle signals, this does nothing.
     """
     loop = asyncio.get_running_loop()
 

@@ -29,7 +29,7 @@ from memvault.errors import UsageError
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 _MAX_LINE = 1 << 27
-"""The maximum number of bytes of a message; a memory of 64 MB fits with its escapes."""
+"""The maximum size in bytes of a message; a memory of 64 MB with escapes fits in it."""
 _FLUSH_TIMEOUT = 2.0
 """Seconds to wait at the end for the client to read the remaining messages."""
 
@@ -38,29 +38,30 @@ _FLUSH_TIMEOUT = 2.0
 def claimed_stdio() -> Iterator[tuple[int, int]]:
     """Yield private descriptors of standard input and output, for the protocol only.
 
-    Within the block, descriptor 0 is empty and descriptor 1 is standard error, so that libraries
-    and programs started by a tool cannot disturb the protocol by reading or printing.
+    Within the block, descriptor 0 is empty and descriptor 1 is standard error, so libraries and
+    programs started by a tool cannot disturb the protocol by reading or printing.
 
     Raises:
         UsageError: the process was started without standard input or output.
     """
     if sys.stdin is None or sys.stdout is None:
         raise UsageError(
-            "Standard input or output is closed", "an MCP client starts `memvault mcp` with both"
+            "Standard input or output is closed",
+            "let an MCP client start `memvault mcp`, which connects both",
         )
     read, written = os.dup(0), os.dup(1)
     empty = os.open(os.devnull, os.O_RDWR)
     os.dup2(empty, 0)
     try:
         os.dup2(2, 1)
-    except OSError:  # started without a standard error
+    except OSError:  # The process was started without standard error.
         os.dup2(empty, 1)
     os.close(empty)
     try:
         yield read, written
     finally:
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stdout.flush()  # send output that libraries printed to standard error
+            sys.stdout.flush()  # Send output that libraries printed to standard error.
         os.dup2(read, 0)
         os.dup2(written, 1)
 
@@ -74,7 +75,7 @@ def read_messages(descriptor: int, refuse: Callable[[types.JSONRPCError], None])
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
+        with contextlib.suppress(RuntimeError):  # The loop has ended.
             with contextlib.suppress(OSError):
                 for line in _lines(descriptor):
                     message = _message(line)
@@ -89,7 +90,7 @@ def read_messages(descriptor: int, refuse: Callable[[types.JSONRPCError], None])
 
 
 def _lines(descriptor: int) -> Iterator[bytes]:
-    """Yield the lines of the input; one that is too long is cut to ``_MAX_LINE + 1`` bytes."""
+    """Yield the lines of the input, truncated to ``_MAX_LINE + 1`` bytes."""
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         while line := file.readline(_MAX_LINE + 1):
             yield line
@@ -100,12 +101,12 @@ def _lines(descriptor: int) -> Iterator[bytes]:
 def _deliver(
     stream: MemoryObjectSendStream[SessionMessage | Exception], item: SessionMessage
 ) -> None:
-    with contextlib.suppress(anyio.BrokenResourceError):  # the server has ended
+    with contextlib.suppress(anyio.BrokenResourceError):  # The server has ended.
         stream.send_nowait(item)
 
 
 def _message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
-    """Return the message in a line, or the answer to an invalid line, or None for no answer."""
+    """Return the message in a line, the answer to an invalid line, or None for no answer."""
     if not line.strip():
         return None
     if len(line) > _MAX_LINE:
@@ -115,8 +116,8 @@ def _message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
         message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
         if not isinstance(message, types.JSONRPCNotification):
             return SessionMessage(message)
-    # A notification, perhaps because its id has a wrong type, or what the strict parser refuses:
-    # a lone surrogate is good JSON.
+    # A notification, perhaps because its id has a wrong type, or a line that the strict parser
+    # refuses: a lone surrogate is valid JSON.
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -132,7 +133,7 @@ def _message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
             return SessionMessage(
                 types.jsonrpc_message_adapter.validate_python(value, by_name=False)
             )
-    if is_notification:  # it gets no answer
+    if is_notification:  # It gets no answer.
         return None
     return _refusal(
         types.INVALID_REQUEST,
@@ -142,7 +143,7 @@ def _message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
 
 
 def has_valid_id(fields: Mapping[str, Any]) -> bool:
-    """Return whether a JSON-RPC message has an id that an answer can have: a text or an integer."""
+    """Return whether a JSON-RPC message has a valid id: a string or an integer."""
     value = fields.get("id")
     return isinstance(value, int | str) and not isinstance(value, bool)
 
@@ -157,7 +158,7 @@ def _refusal(
 class StdioWriter:
     """A stream that writes messages completely and in order, in a separate thread.
 
-    The thread calls ``written`` for each message, with whether all of it was written.
+    The thread calls ``written`` for each message, with whether it was completely written.
     """
 
     def __init__(
@@ -189,7 +190,7 @@ class StdioWriter:
         return done
 
     async def aclose(self) -> None:
-        """Close the stream; messages sent before are still written."""
+        """Close the stream; queued messages are still written."""
         self._queue.put(None)
 
     def close(self) -> None:
@@ -217,7 +218,7 @@ class StdioWriter:
             except OSError:
                 is_complete = False
             self._written(item.message, is_complete)
-            with contextlib.suppress(RuntimeError):  # the loop has ended
+            with contextlib.suppress(RuntimeError):  # The loop has ended.
                 self._loop.call_soon_threadsafe(_finish, done, is_complete)
 
 
@@ -230,7 +231,7 @@ def _line(message: types.JSONRPCMessage) -> bytes:
     try:
         text = message.model_dump_json(by_alias=True, exclude_unset=True)
         return f"{sanitize.escaped(text)}\n".encode()
-    except ValueError:  # a lone surrogate, in a name that the client sent and gets back
+    except ValueError:  # A lone surrogate in a name from the client, which is sent back.
         return f"{json.dumps(message.model_dump(by_alias=True, exclude_unset=True))}\n".encode()
 
 

@@ -1,5 +1,5 @@
-"""Operations on memories beyond reading and writing their files.
+"""Create, edit, delete, restore, rename and tag memories.
 
-Memories are created, edited, deleted, restored, renamed and tagged here; episodes, facts and
-procedures are memories of particular types.
+Reading and writing their files is in ``store``; episodes, facts and procedures are in
+``experience``.
 """

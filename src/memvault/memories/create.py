@@ -1,4 +1,4 @@
-"""Creation of memories: titles, tags and headers."""
+"""Create memories: check titles and tags, and build headers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _RESERVED_KEYS = frozenset(
 
 
 def is_key(key: str) -> bool:
-    """Return whether a text can be a key of a header."""
+    """Return whether a text is valid as a header key."""
     return _KEY.fullmatch(key) is not None
 
 
 def is_reserved(key: str) -> bool:
-    """Return whether the vault sets a key of the header itself, ignoring case, _ and -."""
+    """Return whether only the vault may set a header key, ignoring case, _ and -."""
     return key.casefold().replace("_", "").replace("-", "") in _RESERVED_KEYS
 
 
@@ -73,7 +73,7 @@ def clean_tags(tags: list[str]) -> list[str]:
     An entry with several tags is split.
 
     Raises:
-        UsageError: a part of a nested tag is empty.
+        UsageError: a level of a nested tag is empty.
     """
     parts = [part for tag in tags for part in split_tags(tag)]
     cleaned = ("-".join(tag.lstrip("#").split()) for tag in parts)
@@ -84,12 +84,13 @@ def nested(tag: str) -> str:
     """Return a tag without slashes around it.
 
     Raises:
-        UsageError: a part of the tag is empty.
+        UsageError: a level of the tag is empty.
     """
     stripped = tag.strip("/")
     if not all(stripped.split("/")):
         raise UsageError(
-            f"{tag!r} cannot be a tag", "a tag is one word; / nests it, as in project/active"
+            f"{tag!r} cannot be a tag",
+            "use one word, with / between levels, such as project/active",
         )
     return stripped
 
@@ -97,7 +98,7 @@ def nested(tag: str) -> str:
 def title_of(text: str, max_length: int = _MAX_TITLE, detector: SecretDetector = BUILTIN) -> str:
     """Return a title made of the first words of a text.
 
-    Secrets are masked first, because a secret that is cut would not be detected any more.
+    Secrets are masked before truncation, since a truncated secret would not be detected.
 
     Raises:
         UsageError: the text is empty.
@@ -105,7 +106,7 @@ def title_of(text: str, max_length: int = _MAX_TITLE, detector: SecretDetector =
     masked = detector.masked(plain_text(text))
     lines = [line for line in masked.splitlines() if any(map(str.isalnum, line))]
     if not lines:
-        raise UsageError("The text is empty", "give the text to store")
+        raise UsageError("The text is empty", "pass the text to store")
     first = _LIST_MARKER.sub("", lines[0]).strip()
     title = clean_title(first[: next(sentence_ends(first), None)] or lines[0])
     if len(title) > max_length:
@@ -118,22 +119,22 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
     """Return the header entries for a caller's metadata and area.
 
     Raises:
-        UsageError: a key is invalid or is one that the vault sets itself, a value is not a string,
-            a number, a boolean or a list of these, or two different areas are given.
+        UsageError: a key is invalid or reserved, a value is not a string, a number, a boolean or a
+        list of these, or two different areas are given.
     """
     header: dict[str, Any] = {}
     for key, value in metadata.items():
         if not is_key(key):
             raise UsageError(f"{key!r} cannot be a metadata key", "use letters, digits, - and _")
         if is_reserved(key):
-            raise UsageError(f"{key!r} is a key that the vault sets", "choose another key")
+            raise UsageError(f"{key!r} is set by the vault", "choose another key")
         entries = value if isinstance(value, list) else [value]
         for entry in entries:
             if isinstance(entry, str | int) or (isinstance(entry, float) and math.isfinite(entry)):
                 continue
             raise UsageError(
                 f"The value of {key!r} must be a text, a number, true, false or a list of these",
-                "write nested values as a text, or as several keys",
+                "use a string or several keys instead of nested values",
             )
         header[key] = clean_tags([str(tag) for tag in entries]) if key == "tags" else value
     if area and area.strip():

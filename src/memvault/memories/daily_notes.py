@@ -1,4 +1,4 @@
-"""Daily notes: where a vault keeps them, and adding a thought to the note of a day."""
+"""Find a vault's daily notes, and add entries to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OBSIDIAN = ".obsidian/daily-notes.json"
 _FOLDERS = frozenset(("daily", "daily notes", "dailies", "diary", "journal", "journals"))
 _DAY_NAME = lazy_pattern(r"\d{4}([-_.]?)\d\d\1\d\d\.md")
 _LISTED_NAMES = 200
-"""Maximum number of names in a folder that are compared with the form of days."""
+"""Maximum number of names in a folder to check for dates."""
 _LIST_LINE = lazy_pattern(r"[ \t]+\S|(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 _ITEM_MARK = lazy_pattern(
@@ -35,10 +35,10 @@ _BARE_TASK = lazy_pattern(r"\A([ \t]*+)(\[[^\]\r\n]\][ \t]++\S)")
 
 
 class DailyPlace(NamedTuple):
-    """Where a vault keeps its daily notes.
+    """The configuration of a vault's daily notes.
 
-    ``path`` has placeholders for the day, as templates have; ``template`` is a template's name or
-    path; thoughts are added below ``heading``, or at the end if it is empty.
+    ``path`` has date placeholders like templates; ``template`` is a template's name or path;
+    entries are added below ``heading``, or at the end if it is empty.
     """
 
     path: str
@@ -63,7 +63,7 @@ class DailyPlace(NamedTuple):
 
 
 class DailyEntry(NamedTuple):
-    """A daily note to which something was added: ``line`` is the first line of the addition."""
+    """A daily note to which an entry was added; ``line`` is the entry's first line."""
 
     memory: Memory
     is_new: bool
@@ -72,7 +72,7 @@ class DailyEntry(NamedTuple):
 
 
 def place(root: Path, settings: Settings) -> DailyPlace:
-    """Return where daily notes are kept: by memvault.toml, Obsidian or an existing folder."""
+    """Return the daily notes' configuration from memvault.toml, Obsidian or an existing folder."""
     chosen = DailyPlace(settings.daily.path, settings.daily.template, settings.daily.heading)
     if "daily.path" in settings.explicit:
         return chosen
@@ -83,7 +83,7 @@ def place(root: Path, settings: Settings) -> DailyPlace:
 
 
 def _obsidian_place(root: Path, default: DailyPlace) -> DailyPlace | None:
-    """Return the place in Obsidian's settings, or None if they are missing or invalid."""
+    """Return the configuration in Obsidian's settings, or None if it is missing or invalid."""
     try:
         settings = json.loads(plain_files.read(root / _OBSIDIAN))
     except (OSError, ValueError, RecursionError):
@@ -97,12 +97,12 @@ def _obsidian_place(root: Path, default: DailyPlace) -> DailyPlace | None:
     name = f"{{{{date:{pattern or 'YYYY-MM-DD'}}}}}.md"
     path = f"{folder.strip('/')}/{name}".lstrip("/")
     if template and "/" not in template and (root / f"{template.removesuffix('.md')}.md").is_file():
-        template = f"./{template}"  # a path from the vault's root, as all of Obsidian's
+        template = f"./{template}"  # relative to the vault's root, like all paths in Obsidian
     return default._replace(path=path, template=template or default.template)
 
 
 def _existing_place(root: Path, default: DailyPlace) -> DailyPlace:
-    """Return the folder of this vault whose files are named after days, else the default."""
+    """Return a configuration for this vault's folder of files named by day, else the default."""
     for folder in sorted(entry for entry in root.iterdir() if entry.name.casefold() in _FOLDERS):
         if folder.is_dir() and not folder.is_symlink():
             for _, file in zip(range(_LISTED_NAMES), sorted(folder.iterdir()), strict=False):
@@ -125,14 +125,14 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
     """Return the note of a day and whether it is new; a new one has the template's text.
 
     The template's title is the name of the note's file, as in Obsidian. A new note has ``item``
-    below the heading for thoughts, or at its end.
+    below the heading for entries, or at its end.
 
     Raises:
         UsageError: the path of daily notes is invalid.
     """
     place_of_notes = place(store.root, store.settings)
     path = place_of_notes.path_of(store.root, day)
-    for _ in range(2):  # another process may create it, or move it away, in the meantime
+    for _ in range(2):  # Another process may create or move it in the meantime.
         try:
             return store.read(path), False
         except NotFound:
@@ -161,17 +161,17 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
 
 
 def add(store: MemoryStore, day: date, text: str) -> DailyEntry:
-    """Add a text to the note of a day as an item of a list, with the time.
+    """Add a text to the note of a day as a list item with the time.
 
-    It goes to the end of the text below the heading for thoughts, which is added if it is missing.
+    It is added at the end of the text below the heading for entries; a missing heading is added.
 
     Raises:
-        Conflict: the file was saved by others during every attempt.
+        Conflict: others saved the file during every attempt.
         UsageError: the text is empty, or the path of daily notes is invalid.
     """
     text = plain_text(text).strip()
     if not text:
-        raise UsageError("The text is empty", "give the thought to add")
+        raise UsageError("The text is empty", "pass the text to add")
     item = _item(text, clock.now().astimezone())
     memory, is_new = ensure(store, day, item)
     previous = ""
@@ -193,16 +193,15 @@ def add(store: MemoryStore, day: date, text: str) -> DailyEntry:
 
 
 def _moment(day: date) -> datetime:
-    """Return the time of now on another day, in local time, for the placeholders of templates."""
+    """Return the current local time on another day, for the placeholders of templates."""
     return datetime.combine(day, clock.now().astimezone().timetz())
 
 
 def _item(text: str, moment: datetime) -> str:
-    """Return a text as an item of a list, with the time; further lines are indented.
+    """Return a text as a list item with the time; further lines are indented.
 
-    The list marker of a text that is an item already is
-    removed. One that begins with ``[ ]`` is a task, without
-    the time.
+    The list marker of a text that is already an item is removed. A text that begins with ``[ ]``
+    becomes a task without the time.
     """
     first, *others = text.splitlines()
     mark = _ITEM_MARK.match(first)
@@ -218,9 +217,8 @@ def _item(text: str, moment: datetime) -> str:
 def _with_item(body: str, item: str, newline: str, heading: str = "") -> tuple[str, int]:
     """Add an item below a heading; return the body and the number of characters after the item.
 
-    If the heading is missing, it is added at the end of the body. If ``heading`` is empty, the
-    item itself is added there. The item continues an existing list. If ``item`` is empty, the body
-    is unchanged.
+    A missing heading is added at the end of the body. If ``heading`` is empty, the item itself is
+    added there. The item continues an existing list. If ``item`` is empty, the body is unchanged.
     """
     heading_text = heading.strip().lstrip("#").strip()
     marks = list(headings(body)) if heading_text else []

@@ -1,4 +1,4 @@
-"""Deletion of memories: find those that a query refers to, and move them to the trash."""
+"""Delete memories: find the memories that a query refers to, and move them to the trash."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _FRAMING_WORDS = frozenset(
     "our your memory memories information info knowledge facts notes details data that which is "
     "are there known stored saved i we you do know have remember learned".split()
 )
-"""Words before *about* that ask for everything on a topic."""
+"""Words before *about* that request everything on a topic."""
 
 
 class DeletionCandidate(NamedTuple):
-    """A memory that would be deleted, and how well it fits the query, from 0 to 1.
+    """A memory to delete, and how well it matches the query, from 0 to 1.
 
-    ``strength`` describes the fit in a word, and is empty if no search was needed.
+    ``strength`` describes the match in a word, and is empty if no search was needed.
     """
 
     memory: Memory
@@ -52,12 +52,12 @@ def candidates(
     limit: int,
     notes: list[str],
 ) -> list[DeletionCandidate]:
-    """Return the memories that a query refers to: named ones, else those above the threshold.
+    """Return the memories that a query refers to: by name, or else above the threshold.
 
     A title that several memories share refers to all of them. Words such as "everything about" are
-    dropped if they are not part of a name: the query refers to the memories that the rest names,
-    and to those about it. An empty query refers to all memories that pass the filters. Notes of the
-    search are appended to ``notes``.
+    dropped unless they are part of a name; the rest of the query refers to the memories with that
+    name and to memories about it. An empty query refers to all memories that pass the filters.
+    Notes of the search are appended to ``notes``.
 
     Raises:
         Ambiguous: a name other than a title matches several memories that pass the filters.
@@ -95,9 +95,9 @@ def candidates(
 
 
 def _topic(query: str) -> tuple[str, bool]:
-    """Return a query without quotes and framing words, and whether it had such words."""
+    """Return a query without quotes and framing words, and whether it had framing words."""
     bare = query.strip(_AROUND)
-    if _QUOTE.search(bare):  # the query contains a quoted phrase and is not one as a whole
+    if _QUOTE.search(bare):  # The query contains a quoted phrase but is not entirely quoted.
         bare = query.strip()
     framing = _FRAMING.match(bare)
     if framing is None or not framing[1] or not set(framing[1].lower().split()) <= _FRAMING_WORDS:
@@ -140,9 +140,9 @@ def _named_by_query(
 def resolve_all(
     engine: RecallEngine, resolve: Callable[[str], Memory], ids: Iterable[str]
 ) -> tuple[list[Memory], list[str]]:
-    """Return the memories that ids refer to by ``resolve``, and the ids that refer to none.
+    """Return the memories that ids refer to by ``resolve``, and the ids without a memory.
 
-    An id is split at commas, unless the whole is a path or title that contains commas.
+    An id is split at commas, unless it is a path or title that contains commas.
 
     Raises:
         Ambiguous: an id matches several memories.
@@ -169,8 +169,8 @@ def forget(store: MemoryStore, chosen: list[DeletionCandidate]) -> list[str]:
     """Move memories to the trash; return their paths.
 
     Raises:
-        MemvaultError: a memory could not be moved; ``files`` in the details of the error are the
-            paths of those that were moved before.
+        MemvaultError: a memory could not be moved; ``files`` in its details are the paths of the
+        memories moved before.
     """
     done: list[str] = []
     for entry in chosen:
@@ -183,17 +183,17 @@ def forget(store: MemoryStore, chosen: list[DeletionCandidate]) -> list[str]:
 
 
 def delete(store: MemoryStore, memories: Iterable[Memory]) -> None:
-    """Move memories to the trash, either all of them or none.
+    """Move either all memories to the trash or none.
 
     Raises:
-        MemvaultError: a memory could not be moved; those moved before are restored, except for
-            ``files`` in the details of the error, which could not be and remain in the trash.
+        MemvaultError: a memory could not be moved. The memories moved before are restored, except
+        ``files`` in its details, which remain in the trash.
     """
     done: list[tuple[TrashedFile, FileRef]] = []
     try:
         for memory in memories:
             discarded = store.discard(memory.path, memory.etag)
-            # Recorded immediately, so that it is restored if a later one fails.
+            # Record it immediately, so it is restored if a later one fails.
             done.append((discarded, FileRef(memory.mem_id, memory.title)))
     except BaseException as error:
         remaining = [item.path for item, what in reversed(done) if not _put_back(store, item, what)]

@@ -1,4 +1,4 @@
-"""Editing of memories: change the text and the header."""
+"""Edit the text and the header of memories."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def modified_now(memory: Memory) -> dict[str, Any]:
 
 
 def insert_text(body: str, text: str, newline: str, mode: str, section: str) -> str:
-    """Return a body with a text inserted in a mode: ``append``, ``replace`` or ``section``."""
+    """Return a body with a text inserted by ``append``, ``replace`` or ``section``."""
     if mode == "append":
         return append(body, text, newline)
     if mode == "replace":
@@ -61,7 +61,7 @@ def append(body: str, text: str, newline: str) -> str:
 
 
 def replace_all(body: str, text: str, newline: str) -> str:
-    """Return a body replaced by a text; blank lines at the beginning of the body are kept."""
+    """Return a text as the new body, keeping the old body's leading blank lines."""
     lead = body[: len(body) - len(body.lstrip("\r\n"))]
     return f"{lead}{_normalized(text, newline)}"
 
@@ -69,8 +69,8 @@ def replace_all(body: str, text: str, newline: str) -> str:
 def replace_section(body: str, heading: str, text: str, newline: str) -> str:
     """Replace the text under a heading, up to the next heading of its level or above.
 
-    ``heading`` may be a path, as for ``find_place``. A missing heading is added at the end of the
-    section that the path names, else of the body.
+    ``heading`` may be a path (see ``find_place``). A missing heading is added at the end of the
+    section that the path refers to, or else of the body.
 
     Raises:
         Ambiguous: several sections have the heading.
@@ -96,7 +96,7 @@ def _normalized(text: str, newline: str) -> str:
 def compound(
     store: MemoryStore, memory: Memory, text: str, mode: str, section: str, kind: str, if_match: str
 ) -> WriteResult:
-    """Insert a text into a memory as ``insert_text`` does, and change its type if one is given.
+    """Insert a text into a memory with ``insert_text``, and change its type if one is given.
 
     With a type, the text to append may be empty.
 
@@ -108,7 +108,7 @@ def compound(
         raise UsageError("The heading of the section is missing", "`--section HEADING`")
     is_type_only = not text.strip() and mode == "append" and bool(kind)
     if not text.strip() and mode != "section" and not is_type_only:
-        raise UsageError("The text is empty", "give the text, - for standard input")
+        raise UsageError("The text is empty", "pass the text, or - to read standard input")
 
     def change(memory: Memory) -> WriteResult:
         body = memory.body
@@ -118,7 +118,7 @@ def compound(
             memory, _header_changes(memory, kind), body, if_match or None, kind or None
         )
 
-    if if_match or mode == "replace":  # never overwrite changes that the caller has not seen
+    if if_match or mode == "replace":  # Never overwrite changes that the caller has not seen.
         return change(memory)
     return retry_on_conflict(store, memory, change)
 

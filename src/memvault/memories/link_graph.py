@@ -1,4 +1,4 @@
-"""Links between memories: the links in their texts, and the names in their headers."""
+"""Resolve links between memories, from their texts and headers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from memvault.vault.names import link_keys, name_key
 
 
 class ResolvedLink(NamedTuple):
-    """A link of a memory to another one; ``target`` is None if the link is broken.
+    """A link from a memory to another one; ``target`` is None if the link is broken.
 
     If the link is in the header, ``key`` is its key and ``link`` is None.
     """
@@ -38,7 +38,7 @@ class ResolvedLink(NamedTuple):
 
 
 class IndexedLink(NamedTuple):
-    """A link between two memories as the index stores it; both are given by their keys."""
+    """A link between two memories in the index, which are identified by their keys."""
 
     source: int
     target: int
@@ -46,11 +46,11 @@ class IndexedLink(NamedTuple):
 
 
 class LinkGraph:
-    """The links of a vault as of one view of its index.
+    """The links of a vault in one view of its index.
 
     ``entries`` are the names and links of all memories by key; ``record`` returns a record by key.
-    Links are resolved when they are asked for, so that a new name changes where the links of other
-    memories lead. Any method may raise ``StaleView``.
+    Links are resolved on demand, so a new name can change where other memories' links lead. Any
+    method may raise ``StaleView``.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class LinkGraph:
 
     @cached_property
     def files(self) -> Counter[str]:
-        """The number of memories with each file name, normalized as an index stores it."""
+        """The number of memories by file name, normalized as in the index."""
         return Counter(name_key(PurePosixPath(entry.path).stem) for entry in self.entries.values())
 
     def record(self, key: int) -> MemoryRecord:
@@ -79,7 +79,7 @@ class LinkGraph:
         return record
 
     def outgoing(self, memory: Memory) -> list[ResolvedLink]:
-        """Return the links of a memory to notes: those in its text, then those in its header."""
+        """Return the links of a memory to notes, first from its text, then from its header."""
         resolved = []
         for link in links(memory.body):
             beside = link.path_beside(memory.path)
@@ -94,7 +94,7 @@ class LinkGraph:
         return resolved
 
     def indexed(self) -> Iterator[IndexedLink]:
-        """Yield all links that lead from a memory to another, as the index stores them."""
+        """Yield all links from one memory to another."""
         for source, entry in self.entries.items():
             for link in entry.links:
                 target = self._resolve(link.target, link.beside)
@@ -102,7 +102,7 @@ class LinkGraph:
                     yield IndexedLink(source, target, link)
 
     def backlinks(self, path: str) -> list[IndexedLink]:
-        """Return all backlinks of the memory at a path, by the last modified memory first."""
+        """Return all backlinks of the memory at a path, the most recently modified memory first."""
         backlinks = [link for link in self.indexed() if self.entries[link.target].path == path]
         return sorted(backlinks, key=lambda link: by_time(self.record(link.source)), reverse=True)
 
@@ -116,7 +116,7 @@ class LinkGraph:
         )
 
     def may_lead_to(self, keys: Set[str]) -> Iterator[str]:
-        """Yield the paths of the memories with a link whose target has one of the keys."""
+        """Yield the paths of memories with a link whose target has one of the keys."""
         for entry in self.entries.values():
             targets = {name for link in entry.links for name in (_bare(link.target), link.beside)}
             if not keys.isdisjoint(map(name_key, targets)):
@@ -140,7 +140,7 @@ class LinkGraph:
         return next((entry for entry in matches if entry.path in (target, f"{target}.md")), None)
 
     def by_name(self, target: str) -> list[MemoryRecord]:
-        """Return the memories that a link target, or a name in a header, matches equally well."""
+        """Return the memories that a link target or a header value matches equally well."""
         name = _bare(target)
         matches = self.named(name)
         return match_link(name, matches) or matches
@@ -162,7 +162,7 @@ def line_of(memory: Memory, link: StoredLink) -> tuple[int, str]:
 
 
 def keys_of(memory: Memory | MemoryRecord) -> list[str]:
-    """Return all names that links may use for a memory, as the index stores them."""
+    """Return all names that links may use for a memory, normalized as in the index."""
     return link_keys(memory.path, memory.mem_id, memory.title, memory.aliases)
 
 

@@ -1,9 +1,9 @@
-"""Renaming and moving of memories, and rewriting the links that refer to them by the old name.
+"""Rename and move memories, and rewrite the links that use their old name.
 
 A wikilink keeps its form: a link by title gets the new title, a link by path the new path. Its
 heading, its alias and everything else stay. If the new name contains characters that would end the
 link, the memId replaces it. Markdown links are relative to the folder of their file, so a memory
-that moves also gets new targets for its own links, including those to pictures and other files. A
+that moves also gets new targets for its own links, including links to pictures and other files. A
 link by memId does not change.
 """
 
@@ -40,7 +40,7 @@ _NOT_IN_LINKS = frozenset("[]|#^\n")
 
 
 class LinkRewrite(NamedTuple):
-    """A memory with links to change: their number, and the changes of its header and body."""
+    """A memory with links to change: the number of links, and its new header values and body."""
 
     memory: Memory
     links: int
@@ -49,7 +49,7 @@ class LinkRewrite(NamedTuple):
 
 
 class RenamePlan(NamedTuple):
-    """A new title or path of a memory, and the changes of other memories that it requires."""
+    """A new title or path of a memory, and the resulting changes to other memories."""
 
     memory: Memory
     title: str
@@ -65,13 +65,13 @@ class RenamePlan(NamedTuple):
 def plan_rename(
     store: MemoryStore, graph: Callable[[], LinkGraph], memory: Memory, title: str, destination: str
 ) -> RenamePlan:
-    """Plan the changes for renaming a memory; nothing is written.
+    """Plan the changes for renaming a memory without writing anything.
 
     ``title`` and ``destination`` are empty to keep the current ones; a destination is a folder, or
     a path that ends with ``.md``.
 
     Raises:
-        UsageError: the new title or destination is invalid, such as a folder that is not searched.
+        UsageError: the new title or destination is invalid, such as an excluded folder.
         NotFound: the memory's file was moved or deleted in the meantime.
         Refused: the destination is outside the vault, or contains a secret.
         Conflict: another file has that path.
@@ -80,7 +80,7 @@ def plan_rename(
     path = _new_path(store, memory, new_title or memory.title, destination)
     title = new_title or _title_at(store, memory, path)
     if path != memory.path and _is_occupied(store, path, memory.path):
-        raise Conflict(f"{path} exists already", "choose another name or folder")
+        raise Conflict(f"{path} already exists", "choose another name or folder")
     plan = RenamePlan(memory, title, path, [])
     if plan.changes_nothing:
         return plan
@@ -89,7 +89,7 @@ def plan_rename(
 
 
 class Retyping(NamedTuple):
-    """The path to which a new type moves a memory, and the other memories with their new bytes."""
+    """The path to which a new type moves a memory, and the new bytes of other memories."""
 
     path: str
     edited: list[tuple[Memory, bytes]]
@@ -117,7 +117,7 @@ def plan_retyping(store: MemoryStore, graph: LinkGraph, memory: Memory, path: st
 
 
 def _is_occupied(store: MemoryStore, path: str, source: str) -> bool:
-    """Return whether another file has a path; the source itself may differ in case only.
+    """Return whether another file has a path; the source may differ from it only in case.
 
     Raises:
         NotFound: there is no file at ``source``.
@@ -133,7 +133,7 @@ def _is_occupied(store: MemoryStore, path: str, source: str) -> bool:
 
 
 def _title_at(store: MemoryStore, memory: Memory, path: str) -> str:
-    """Return the title of a memory at a path: it may depend on the name of the file."""
+    """Return the title that a memory has at a path, which may depend on the file name."""
     data, state = store.read_bytes(memory.path)
     return store.parse(data, state._replace(path=path)).title
 
@@ -157,7 +157,7 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, destination: str) 
     broken = sorted(_NOT_IN_LINKS.intersection(destination))
     if broken:
         raise UsageError(
-            f"A path with {' '.join(broken)} cannot be linked to", "remove these characters"
+            f"Links to a path with {' '.join(broken)} do not work", "remove these characters"
         )
     path = paths.resolve_inside(store.root, new_path)
     if not paths.is_memory_path(path):
@@ -199,7 +199,7 @@ def _link_rewrites(
 def _file_targets(
     store: MemoryStore, memory: Memory, renaming: RenamePlan
 ) -> Iterator[tuple[Link, str]]:
-    """Yield the links of the renamed memory to other files than memories, with new targets."""
+    """Yield the renamed memory's links to other kinds of files, with their new targets."""
 
     def exists(path: str) -> bool:
         return not paths.is_memory(path, store.settings.exclusions) and store.has_file(path)
@@ -208,7 +208,7 @@ def _file_targets(
 
 
 def _graph_after(graph: LinkGraph, old_path: str, renamed: Memory) -> LinkGraph:
-    """Return the links after the rename, to determine where names will lead."""
+    """Return the links after the rename, to determine where names will then lead."""
     changed = {
         key: entry._replace(path=renamed.path, names=keys_of(renamed))
         for key, entry in graph.entries.items()
@@ -227,7 +227,7 @@ def _graph_after(graph: LinkGraph, old_path: str, renamed: Memory) -> LinkGraph:
 
 
 def _aliases(renaming: RenamePlan) -> dict[str, Any]:
-    """Return the aliases of the renamed memory, with its former title; empty if it has none."""
+    """Return the aliases of the renamed memory, including its old title; empty if it has none."""
     memory = renaming.memory
     if renaming.title == memory.title:
         return {}
@@ -242,8 +242,8 @@ def _new_target(
 ) -> str | None:
     """Return the new target of a link, or None if it does not change.
 
-    A link to another memory is rewritten if it would lead to the renamed one, or if the folder of
-    its own file changes.
+    A link to another memory is rewritten if it would lead to the renamed memory, or if its own file
+    moves to another folder.
     """
     if link.target is None:
         return None
@@ -261,7 +261,7 @@ def _new_name(
     """Return the new name in a wikilink or a header, or None if it does not change.
 
     A link must lead to exactly its old target. If its name does not, the path replaces it, or else
-    the memId. A name that was ambiguous before may stay so if it still prefers the target.
+    the memId. A name that was already ambiguous may stay if it still prefers the target.
     """
     assert link.target is not None
     is_to_renamed = link.target.path == renaming.memory.path
@@ -272,7 +272,7 @@ def _new_name(
     if matches != [target] and not (was_ambiguous and matches[:1] == [target]):
         suffix = name[-3:] if name.lower().endswith(".md") else ""
         name = f"{target[: -len('.md')]}{suffix}"
-        if len(after.by_name(name)) > 1:  # the path of another file differs only in case
+        if len(after.by_name(name)) > 1:  # The path of another file differs only in case.
             name = link.target.mem_id
     if name == link.name:
         return None
@@ -284,8 +284,8 @@ def _new_path_target(
 ) -> str | None:
     """Return the new target of a link by path, or None if it does not change.
 
-    ``is_by_name`` is whether the target is a path in the vault or a name, and not relative to the
-    folder of the link's file.
+    ``is_by_name`` is whether the target is a name or a path from the vault's root, not relative to
+    the folder of the link's file.
     """
     assert link.target is not None
     old_path = renaming.memory.path
@@ -309,7 +309,7 @@ def _new_path_target(
 
 
 def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str:
-    """Return the new name in the form of the old: path, end of a path, file name or title."""
+    """Return the new name in the form of the old one: path, end of a path, file name or title."""
     memory, key = renaming.memory, name_key(name.removeprefix("./").strip("/"))
     suffix = name[-3:] if name.lower().endswith(".md") else ""
     path = renaming.path[: -len(".md")]
@@ -331,7 +331,7 @@ def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str
 def _rewrite_links(
     memory: Memory, changed: list[tuple[ResolvedLink, str]], files: list[tuple[Link, str]]
 ) -> LinkRewrite:
-    """Return the changes of the text and header of a memory that update its links."""
+    """Return the changes to a memory's text and header that update its links."""
     in_text = [(entry.link, written) for entry, written in changed if entry.link is not None]
     body = replaced(memory.body, [*files, *in_text])
     changes: dict[str, Any] = {}
@@ -348,7 +348,7 @@ def _rewrite_links(
 def _replace_name(value: Any, old: str, new: str, depth: int) -> Any:
     """Return a header value with one of its names replaced; brackets and the rest stay.
 
-    Below a ``depth`` of two lists, which YAML reads for ``[[name]]``, a name needs brackets.
+    At a ``depth`` below two lists, which YAML parses from ``[[name]]``, a name needs brackets.
     """
     if isinstance(value, list):
         return [_replace_name(entry, old, new, depth + 1) for entry in value]
@@ -379,7 +379,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
         if "title" in memory.metadata or heading is not None or says:
             changes = {**changes, "title": renaming.title, **modified_now(memory)}
             body = body if heading is None else heading
-    # First the link target, since it may have been changed in the meantime.
+    # Read the link target first, since it may have been changed in the meantime.
     if renaming.path != memory.path:
         done = store.rename(memory, renaming.path, changes, body).memory
     else:
@@ -390,7 +390,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
 
 
 def _edited(store: MemoryStore, plan: RenamePlan) -> list[tuple[Memory, bytes]]:
-    """Return the other memories of a plan with their new bytes; or raise Conflict or Refused."""
+    """Return the plan's other memories with their new bytes; raises Conflict or Refused."""
     edited, encoding = [], store.settings.encoding
     for entry in plan.others:
         if entry.memory.path != plan.memory.path:

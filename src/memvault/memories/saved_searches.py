@@ -1,4 +1,4 @@
-"""Saved searches, which are lines of ``memvault.toml``."""
+"""Save searches in ``memvault.toml``."""
 
 from __future__ import annotations
 

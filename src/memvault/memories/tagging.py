@@ -1,4 +1,4 @@
-"""Tags of memories, in headers and in texts: add, remove, rename and count them."""
+"""Add, remove, rename and count tags in headers and texts of memories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_IN_TAGS = frozenset(" #,[]{}\"'`|^")
 
 
 class TagCount(NamedTuple):
-    """A tag, how many memories have it or a nested one, and how many have the tag itself."""
+    """A tag, the number of memories with it or a tag nested in it, and with the tag itself."""
 
     tag: str
     memories: int
@@ -28,19 +28,19 @@ class TagCount(NamedTuple):
 
 
 def parse_new_tags(tags: Iterable[str]) -> list[str]:
-    """Return new tags in the form that headers store.
+    """Return new tags in the form stored in headers.
 
     Raises:
         UsageError: a tag is invalid, or none is given.
     """
     cleaned_tags = [validate_tag(part) for entry in tags for part in split_tags(entry)]
     if not cleaned_tags:
-        raise UsageError("No tag is given", "give at least one")
+        raise UsageError("No tag is given", "pass at least one tag")
     return list(dict.fromkeys(cleaned_tags))
 
 
 def validate_tag(text: str) -> str:
-    """Return a new tag in the form that headers store.
+    """Return a new tag in the form stored in headers.
 
     Raises:
         UsageError: the tag is invalid.
@@ -49,7 +49,8 @@ def validate_tag(text: str) -> str:
     odd = any(not char.isprintable() or char in _NOT_IN_TAGS for char in tag)
     if odd or not all(tag.split("/")):
         raise UsageError(
-            f"{text!r} cannot be a tag", "a tag is one word; / nests it, as in project/active"
+            f"{text!r} cannot be a tag",
+            "use one word, with / between levels, such as project/active",
         )
     return tag
 
@@ -60,9 +61,9 @@ def parse_tag(text: str) -> str:
 
 
 def parse_existing_tags(tags: Iterable[str], memory: Memory) -> list[str]:
-    """Return the tags that a caller gives for a memory, each in its stored form.
+    """Return the given tags of a memory in their stored form.
 
-    A given text is split as by ``split_tags``, unless the memory has the whole as one tag.
+    Text is split with ``split_tags``, unless the memory has the whole text as one tag.
 
     Raises:
         UsageError: no tag is given.
@@ -73,15 +74,15 @@ def parse_existing_tags(tags: Iterable[str], memory: Memory) -> list[str]:
         whole = parse_tag(entry)
         parsed += [whole] if tag_key(whole) in existing else map(parse_tag, split_tags(entry))
     if not any(parsed):
-        raise UsageError("No tag is given", "give at least one")
+        raise UsageError("No tag is given", "pass at least one tag")
     return list(dict.fromkeys(filter(None, parsed)))
 
 
 def counted(records: Iterable[MemoryRecord], by_name: bool = False) -> list[TagCount]:
-    """Return the counts of all tags of the records, each followed by those nested in it.
+    """Return the counts of all tags of the records, each followed by the tags nested in it.
 
-    Those of one level are ordered by their counts, the highest first, or by name. The parents of
-    nested tags are included. Tags of examples are not counted.
+    Tags of one level are ordered by count, highest first, or by name. The parents of nested tags
+    are included. Tags of examples are not counted.
     """
     with_nested: dict[str, set[int]] = defaultdict(set)
     exact: dict[str, set[int]] = defaultdict(set)
@@ -108,7 +109,7 @@ def counted(records: Iterable[MemoryRecord], by_name: bool = False) -> list[TagC
 
 
 def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
-    """Add tags to the header of a memory; tags that it already has are not changed."""
+    """Add tags to the header of a memory; existing tags are not changed."""
 
     def added(now: Memory) -> WriteResult:
         existing = {tag_key(tag) for tag in now.tags}
@@ -119,7 +120,7 @@ def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
 
 
 def remove(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
-    """Remove tags from the header of a memory; in its text they lose ``#`` and become words."""
+    """Remove tags from a memory: from its header, and by deleting their ``#`` in its text."""
     removed_tags = {tag_key(tag) for tag in tags}
 
     def removed(now: Memory) -> WriteResult:
@@ -143,7 +144,7 @@ def is_under(tag: str, above: str) -> bool:
 
 
 def check_in_texts(memories: Iterable[Memory], old: str, new: str) -> None:
-    """Check that a new name for a tag can be used in the texts that contain the old one.
+    """Check that a new tag name is valid in all texts that contain the old one.
 
     Raises:
         UsageError: the new name would be another tag there.
@@ -185,7 +186,7 @@ def rename(
 
 
 def _write_tags(store: MemoryStore, memory: Memory, items: Sequence[Any], body: str) -> WriteResult:
-    """Write a memory with new tags and a new text, unless nothing changes."""
+    """Write a memory with new tags and a new text, if either has changed."""
     changes, text = _tag_changes(memory, items, body)
     if not changes and text is None:
         return WriteResult(memory, "")
@@ -195,9 +196,9 @@ def _write_tags(store: MemoryStore, memory: Memory, items: Sequence[Any], body: 
 def _tag_changes(
     memory: Memory, items: Sequence[Any], body: str
 ) -> tuple[dict[str, Any], str | None]:
-    """Return the header changes, under the key that the header already uses, and the new text.
+    """Return the header changes, under the header's own key for tags, and the new text.
 
-    Items that are not tags stay; of a duplicate tag, the first stays.
+    Items that are not tags stay; duplicate tags are reduced to the first.
     """
     seen: set[str] = set()
     unique = []
@@ -210,7 +211,7 @@ def _tag_changes(
     if unique != tag_items(memory.metadata):
         key = "tag" if "tag" in memory.metadata and "tags" not in memory.metadata else "tags"
         current = memory.metadata.get(key)
-        if isinstance(current, dict) and set(current.values()) == {None}:  # a YAML set
+        if isinstance(current, dict) and set(current.values()) == {None}:  # a set in YAML
             raise Refused(
                 f"The tags in the header of {memory.path} are a set, not a list",
                 "write them as a list, [one, two]",
@@ -223,7 +224,7 @@ def _tag_changes(
 
 
 def _rename_in_text(body: str, renamed: Callable[[str], str | None], mark: str) -> str:
-    """Return a text with its tags renamed; ``renamed`` returns None for a tag that stays."""
+    """Return a text with its tags renamed; ``renamed`` returns None to keep a tag."""
     parts: list[str] = []
     position = 0
     for start, end, name in _renames_in_text(body, renamed):

@@ -1,4 +1,4 @@
-"""Find the one memory that a name or a search query refers to."""
+"""Find the memory that a name or a search query refers to."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _MIN_LEAD = 0.12
 
 
 def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
-    """Return the one memory that a name or a search query clearly refers to.
+    """Return the only memory that a name or a search query clearly refers to.
 
     Notes of the search are appended to ``notes``.
 
     Raises:
         Ambiguous: no result is clearly best; ``candidates`` are in the details of the error.
-        NotFound: no memory fits.
+        NotFound: no memory matches.
         UsageError: the query is empty.
     """
     exact = engine.try_resolve(query)
@@ -29,7 +29,7 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
         return exact
     if not query.strip():
         raise UsageError(
-            "The query is empty", "give a memory id, a path, a title or words of the memory"
+            "The query is empty", "pass a memory id, a path, a title or words from the memory"
         )
     from memvault.recall.answer import RecallRequest, memory_candidate
 
@@ -37,7 +37,7 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
     notes += answer.notes
     results = answer.found
     if not results:
-        raise NotFound(f"No memory matches {query!r}", "`memvault remember` writes a new one")
+        raise NotFound(f"No memory matches {query!r}", "create one with `memvault remember`")
     best = results[0]
     lead = best.score - (results[1].score if len(results) > 1 else 0.0)
     is_specific = best.strength == "strong" and (len(query.split()) > 1 or best.in_title)
@@ -54,6 +54,6 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
     ]
     raise Ambiguous(
         f"{query!r} does not clearly match one memory",
-        "give the memory id of one of the candidates",
+        "pass the memory id of one of the candidates",
         {"candidates": candidates},
     )

@@ -1,4 +1,4 @@
-"""Tasks in notes: the items ``- [ ]`` of their texts."""
+"""Find and complete tasks in notes: list items such as ``- [ ] call Ana``."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from memvault.vault.markdown import tasks
 _REST = lazy_pattern(r"[^\r\n]*")
 _DUE = lazy_pattern(r"(?:📅 ?|\bdue::? ?)(\d{4}-\d\d-\d\d)")
 _CANCELLED = "-"
-"""The mark of a cancelled task in Obsidian's themes and in Logseq."""
+"""The mark of a canceled task in Obsidian's themes and in Logseq."""
 _DONE_MARKS = frozenset(("x", "X", _CANCELLED))
 _WEEK = timedelta(days=7)
 Period = Literal["overdue", "today", "week"]
 _SIGN = lazy_pattern(r"\[[^\]\r\n]\][ \t]")
-"""The pattern that a file with tasks contains; other files are not parsed."""
+"""Matches in every file that has tasks; other files are not parsed."""
 
 
 class Task(NamedTuple):
-    """A task of a memory: ``line`` is its line in the file, ``due`` a day as text or empty.
+    """A task in a memory: ``line`` is its line in the file, ``due`` an ISO date or empty.
 
     ``mark_at`` is the position of its mark in the body.
     """
@@ -42,12 +42,12 @@ class Task(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether the task is done or cancelled."""
+        """Whether the task is done or canceled."""
         return self.mark in _DONE_MARKS
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the task is cancelled."""
+        """Whether the task is canceled."""
         return self.mark == _CANCELLED
 
     def is_due(self, period: Period, today: date) -> bool:
@@ -71,14 +71,14 @@ def tasks_of(memory: Memory) -> Iterator[Task]:
         line += body.count(memory.newline[-1:], position, box_position)
         position = box_position
         text = _REST.match(body, box_position + len("x]"))
-        assert text is not None, "a task has a text"
+        assert text is not None, "add the task's text"
         yield Task(
             memory, line, body[box_position], text[0].strip(), _due_day(text[0]), box_position
         )
 
 
 def _due_day(text: str) -> str:
-    """Return the first day of the calendar on which a task is due, or an empty text."""
+    """Return the first valid due date in a text, or an empty string."""
     for day in _DUE.findall(text):
         with contextlib.suppress(ValueError):
             return date.fromisoformat(day).isoformat()
@@ -102,19 +102,19 @@ def complete(store: MemoryStore, memory: Memory, line: int) -> tuple[Task, Write
     Raises:
         Conflict: the file was changed since it was read.
         NotFound: there is no task on that line.
-        UsageError: the task is done already.
+        UsageError: the task is already done.
     """
     task = next((task for task in tasks_of(memory) if task.line == line), None)
     if task is None:
         raise NotFound(
             f"{memory.path} has no task on line {line}",
-            "`memvault tasks` lists tasks with their lines",
+            "run `memvault tasks` to list tasks with their lines",
         )
     if task.is_done:
         raise UsageError(
             f"The task on line {line} of {memory.path} is "
             + ("cancelled" if task.is_cancelled else "done already"),
-            "`memvault tasks` lists the open tasks",
+            "run `memvault tasks` to list the open tasks",
         )
     body = f"{memory.body[: task.mark_at]}x{memory.body[task.mark_at + 1 :]}"
     done = store.change(memory, edit.modified_now(memory), body)

@@ -1,4 +1,4 @@
-"""Templates of memories, with placeholders for the title, the date and the time."""
+"""Fill in the templates of memories: placeholders for the title, the date and the time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEFAULT_FORMATS = {"date": "YYYY-MM-DD", "time": "HH:mm"}
 _DATE_TOKEN = lazy_pattern(
     r"YYYY|YY|MMMM|MMM|MM|M|dddd|ddd|DD|Do|D|HH|H|hh|h|mm|m|ss|s|WW|W|A|a|\[[^\]]{0,60}\]"
 )
-"""Date format tokens of Moment.js, which Obsidian uses: momentjs.com/docs, section Format."""
+"""Date format tokens of Moment.js, as used by Obsidian; see momentjs.com/docs, section Format."""
 _DATE_FORMATS = {
     "YY": "%y",
     "MMMM": "%B",
@@ -41,7 +41,7 @@ _ORDINAL_SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
 
 
 class RenderedTemplate(NamedTuple):
-    """A template with its placeholders filled in: text, type, tags and the rest of its header."""
+    """A filled-in template: its text, type, tags and the other keys of its header."""
 
     body: str
     memory_type: str
@@ -77,7 +77,7 @@ def fill_template(
         hint = suggestion(name, existing, f"the templates are {', '.join(existing)}")
         raise NotFound(
             f"There is no template {name!r}",
-            hint if existing else f"a template is a file in the folder {FOLDER}",
+            hint if existing else f"add the file to the folder {FOLDER}",
         )
     try:
         data = plain_files.read(root / path)
@@ -118,7 +118,7 @@ def _format_token(code: str, now: datetime) -> str:
         suffix = "th" if 10 < now.day < 14 else _ORDINAL_SUFFIXES.get(now.day % 10, "th")
         return f"{now.day}{suffix}"
     if code == "YYYY":
-        return f"{now.year:04}"  # %Y has no leading zeros on Linux
+        return f"{now.year:04}"  # On Linux, %Y has no leading zeros.
     if code == "a":
         return now.strftime("%p").lower()
     if code in _DATE_FORMATS:

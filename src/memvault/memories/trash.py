@@ -30,7 +30,7 @@ class TrashedMemory(NamedTuple):
 
 
 def list_trash(store: MemoryStore) -> list[TrashedMemory]:
-    """Return the memories in the trash that the caller may see, newest first."""
+    """Return the memories in the trash that the caller can see, newest first."""
     trashed = []
     for item in filter(lambda item: store.change_set.can_see(item.path), store.trash.files()):
         with contextlib.suppress(OSError):
@@ -54,24 +54,28 @@ def trashed_before(store: MemoryStore, moment: str | None) -> list[TrashedMemory
     until = clock.parse_age(moment)
     if until is None:
         raise UsageError(
-            f"{moment!r} is not a date or an age", "write 2026-03-01, or 30d for 30 days ago"
+            f"{moment!r} is not a date or an age",
+            "use a date such as 2026-03-01, or an age such as 30d",
         )
     return [entry for entry in list_trash(store) if entry.when < clock.iso(until)]
 
 
 def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
-    """Restore the memory that a memId, a prefix of a memId, a path or a title refers to.
+    """Restore the trashed memory with a memId, a prefix of a memId, a path or a title.
 
-    Of several with the same path, the one that was deleted last is restored.
+    If several had the same path, the most recently deleted one is restored.
 
     Raises:
-        NotFound: no memory in the trash fits.
-        Ambiguous: several memories with different paths fit.
-        Conflict: the vault already contains the memory, as when a sync kept another version of it.
+        NotFound: no memory in the trash matches.
+        Ambiguous: several memories with different paths match.
+        Conflict: the memory already exists in the vault, for example if a sync kept another version
+        of it.
     """
     matches = match_name(name, list_trash(store))
     if not matches:
-        raise NotFound(f"{name!r} is not in the trash", "`memvault trash list` shows the trash")
+        raise NotFound(
+            f"{name!r} is not in the trash", "run `memvault trash list` to see its contents"
+        )
     if len({entry.path for entry in matches}) > 1:
         raise Ambiguous(
             f"{name!r} matches {len(matches)} memories in the trash",
@@ -87,16 +91,15 @@ def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
     existing = next((entry for entry in same if "id" in entry.metadata), None)
     if existing is not None:
         raise Conflict(
-            f"{existing.title} is in the vault already, as {existing.path}",
-            f"`memvault log {existing.mem_id}` shows its revisions; to restore the trashed one "
-            f"instead, forget {existing.path} first",
+            f"{existing.title} is already in the vault, as {existing.path}",
+            f"to restore the trashed one instead, first run `memvault forget {existing.mem_id}`",
         )
     subject = FileRef(matches[0].mem_id, matches[0].title)
     return store.read(store.put_back(matches[0].item, subject))
 
 
 def restore_revision(store: MemoryStore, memory: Memory, revision: str) -> Memory:
-    """Replace a memory by an earlier revision with its times; the present one becomes a revision.
+    """Replace a memory with an earlier revision and its times; save the current one as a revision.
 
     Raises:
         NotFound: there is no such revision.

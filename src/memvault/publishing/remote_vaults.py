@@ -16,7 +16,7 @@ from memvault import named_vaults
 from memvault.errors import Conflict, MemvaultError, NotFound, StorageError
 from memvault.files import atomic
 from memvault.files.user_folders import SETTINGS_FILE, user_folder
-from memvault.index.factory import delete_index
+from memvault.index import delete_index
 from memvault.index.folder import find_folder
 from memvault.index.milvus import access
 from memvault.index.milvus.publication import Publication

@@ -176,7 +176,7 @@ def by_probability(results: Sequence[RecallResult]) -> list[RecallResult]:
         probability = min(entry.probability, probabilities.get(newer, 1.0))
         return not entry.validity.is_current, -probability, bool(newer)
 
-    return sorted(results, key=order)  # stable: equal results keep their rank
+    return sorted(results, key=order)  # A stable sort: equal results keep their rank.
 
 
 class RecallAnswer(NamedTuple):

@@ -59,7 +59,7 @@ def unknown_value_notes(
         for tag in missing[:_MAX_UNKNOWN_TAGS]
     ]
     if len(missing) > _MAX_UNKNOWN_TAGS:
-        notes.append(f"{len(missing) - _MAX_UNKNOWN_TAGS:,} more of the tags are on no memory")
+        notes.append(f"{len(missing) - _MAX_UNKNOWN_TAGS:,} more tags are not used")
     folders = [folder for part in required for folder in part.folders]
     notes += [
         f"no memories in {folder!r}; in: expects a folder of the vault"

@@ -20,7 +20,7 @@ _MAX_LENGTH = 4_000
 _MAX_PHRASES = 20
 _MAX_HINTS = 100
 _INCIDENTAL_RATIO = 3
-"""How many times as long as its phrases a query must be for the phrases to count as plain words."""
+"""The minimum ratio of a query's length to its phrases' at which phrases count as plain words."""
 
 
 class Query(NamedTuple):

@@ -344,7 +344,7 @@ def _ambiguous(name: str, records: Sequence[MemoryRecord]) -> Ambiguous:
     """Return the error for a name that several memories have."""
     shared = len({record.mem_id for record in records}) == 1
     return Ambiguous(
-        f"{name!r} names {len(records)} memories" + " of the same memory id" * shared,
+        f"{name!r} matches {len(records)} memories" + " with the same memory id" * shared,
         "use one of their paths" if shared else "use one of their memory ids or paths",
         {"candidates": [memory_candidate(record) for record in records[:20]]},
     )

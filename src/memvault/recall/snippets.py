@@ -49,7 +49,8 @@ def units(text: str) -> list[TextUnit]:
     result: list[TextUnit] = []
     block: list[str] = []
     last = ""
-    prose = _prose(_HEADER.sub("", text))
+    has_header = text.lstrip().startswith(("---", "+++"))
+    prose = _prose(_HEADER.sub("", text) if has_header else text)
     for kind, line in (*_lines(prose if prose.strip() else text), ("", "")):
         continues = last == "text" or (last == "item" and line[:1] in (" ", "\t"))
         if block and not (kind == "text" and continues):

@@ -1,6 +1,7 @@
-"""The git repository that contains a vault, and running git in it.
+"""Find the git repository that contains a vault, and run git in it.
 
-``location`` finds and reads a repository without git, ``approval`` lists what it can make git run,
-``approved`` opens one that the user has approved, and ``program`` runs git in it. ``submodules``
-finds nested repositories. ``dates`` reads when git's commits changed each file.
+``location`` finds and reads a repository without git, ``approval`` lists the parts of it that can
+make git run programs, ``approved`` opens a repository that the user has approved, and ``program``
+runs git in it. ``submodules`` finds nested repositories. ``dates`` reads when git's commits changed
+each file.
 """

@@ -1,10 +1,9 @@
-"""The parts of a repository that can make git run programs, and the user's approval of them.
+"""List the parts of a repository that can make git run programs, and store their approval.
 
-The repository is read without running git. Git's settings name programs in dozens of
-places, and others redirect git to other folders and machines. Approval therefore covers
-every setting except a short list of harmless ones, and also hooks, attributes, and files
-that the settings include or name. A line that is not in the plain form that ``git config``
-writes is treated as a setting that needs approval.
+The repository is read without running git. Dozens of git's settings run programs, and others
+redirect git to other folders and machines. Approval therefore covers every setting except a short
+list of harmless ones, and also hooks, attributes, and files that the settings include or refer to.
+A line that is not in the plain format written by ``git config`` needs approval too.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from memvault.vault.names import folded
 
 _HEADER = re.compile(r'\[([A-Za-z][A-Za-z0-9-]*)(?: "([^"\\\x00-\x1f\x7f]*)")?\]')
 _SETTING = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=((?: |[^\s\"\\#;\x00-\x1f\x7f])*))?")
-"""A setting in plain form.
+"""Matches a setting in plain format.
 
 Spaces are the only blanks in a value: git strips ASCII blanks and keeps all others.
 """
 _NOTHING = re.compile(r"[ \t\r]*(?:[#;].*)?")
 _QUOTES = re.compile(r"[\"'`\\]+")
 _MARKS = re.compile(r"[\s!\"#$&'()*,:;<=>?\[\\\]`{|}]+")
-"""Characters that end a word in git's settings or in a shell."""
+"""Characters that separate words in git's settings or in a shell."""
 _LONGEST = 4_096
 """Maximum number of characters in a path."""
 _ENDS = 32
-"""Maximum number of trailing parts of a path that are tried as paths in the vault."""
+"""Maximum number of trailing parts of a path to try as paths in the vault."""
 _ELSEWHERE = re.compile(r"include|hookspath|worktree", re.IGNORECASE)
-"""Settings that name a file or folder that must be read too."""
+"""Settings whose value is a file or folder that must be read too."""
 _NETWORK = r"(?:https?|ssh|git)://[^\s/-]\S*|(?:\w[\w.-]*@)?\w[\w.-]+:(?!:|//)\S*"
-"""A URL on another machine; a path is not harmless, since its repository has hooks.
+"""Matches a URL on another machine; a path is not harmless, since a repository has hooks.
 
 A host of one letter counts as a path, since it may be a Windows drive.
 """
@@ -56,7 +55,7 @@ _HARMLESS = re.compile(
     r"|precomposeunicode|symlinks|autocrlf|eol|safecrlf|quotepath)=.*"
     r"|extensions\.objectformat=.*"
     r"|pull\.(?:rebase|ff)=.*"
-    r"|merge memvault\.(?:name|driver)=.*"  # set by memvault, which merges without it
+    r"|merge memvault\.(?:name|driver)=.*"  # memvault sets it, and merges without it too.
 )
 _REMOTE_SETTINGS = "branch.remote", "branch.pushremote", "remote.pushdefault"
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
@@ -71,7 +70,7 @@ _SHOWN = 100
 
 
 class ApprovalItem(NamedTuple):
-    """A setting or file that needs approval: its name for people and a SHA-256 digest."""
+    """A setting or file that needs approval: a readable name and a SHA-256 digest."""
 
     name: str
     digest: str
@@ -89,8 +88,8 @@ def items_to_approve(location: RepositoryLocation) -> list[ApprovalItem]:
 def paths_git_may_run(location: RepositoryLocation, paths: Iterable[str]) -> list[str]:
     """Return the given paths that git may run or read settings from.
 
-    The paths are relative to the repository's top folder. A folder or link on the
-    way to such a file is returned too, and so is a file that is named but missing.
+    The paths are relative to the repository's top folder. A folder or link on the way to such a
+    file is returned too, and so is a missing file that a setting refers to.
 
     Raises:
         Refused: a part of the repository cannot be read.
@@ -110,7 +109,7 @@ def paths_git_may_run(location: RepositoryLocation, paths: Iterable[str]) -> lis
 
 
 def _below(top: Path, path: Path) -> Iterator[str]:
-    """Yield each folder, link and file below ``top`` that the system opens to resolve a path."""
+    """Yield each folder, link and file below ``top`` that is opened to resolve a path."""
     remaining, here, links = list(reversed(path.parts)), Path(), 0
     while remaining and links <= _LINKS:
         name = remaining.pop()
@@ -158,20 +157,20 @@ def unapproved_names(now: list[ApprovalItem], before: list[ApprovalItem]) -> lis
 
 
 def store_approval(root: Path, location: RepositoryLocation, items: list[ApprovalItem]) -> None:
-    """Store the approval of a repository in its current state; raises as ``grants.add`` does."""
+    """Store the approval of a repository's current state; raises like ``grants.add``."""
     covers = [list(part) for part in items]
     grants.add(root, *GRANT, {"folder": str(location.folder), "covers": covers})
 
 
 def remote_urls(location: RepositoryLocation) -> dict[str, str]:
-    """Return the URLs of remotes by name, as far as the settings have them in plain form."""
+    """Return the URLs of remotes by name, as far as the settings are in plain format."""
     lines = _lines(_read(location.common / "config") or b"")
     return {line.below: line.value for line in lines
             if (line.section, line.key) == ("remote", "url") and line.value}  # fmt: skip
 
 
 class _Line(NamedTuple):
-    """A line of a settings file; ``key`` is empty if the line is not in plain form."""
+    """A line of a settings file; ``key`` is empty if the line is not in plain format."""
 
     text: str
     section: str
@@ -183,7 +182,8 @@ class _Line(NamedTuple):
     def is_harmless(self) -> bool:
         is_ours = (self.section, self.below) == ("merge", "memvault")
         section = "merge memvault" if is_ours else self.section
-        if self.below.startswith("-"):  # a remote whose name git would parse as an option
+        # A remote with this name would be parsed by git as an option.
+        if self.below.startswith("-"):
             return False
         return bool(self.key and _HARMLESS.fullmatch(f"{section}.{self.key}={self.value}"))
 
@@ -196,11 +196,11 @@ class _Line(NamedTuple):
 
 
 def _lines(data: bytes) -> Iterator[_Line]:
-    """Yield the settings in a file, each with the section that git assigns it to."""
+    """Yield the settings in a file, each with its section in git's interpretation."""
     section = below = ""
     lines = [text.removesuffix("\r") for text in os.fsdecode(data).split("\n")]
     for at, text in enumerate(lines):
-        if text.endswith("\\"):  # continued, so that the rest may not be separate lines
+        if text.endswith("\\"):  # The line is continued, so the rest may not be separate lines.
             yield _Line("\n".join(lines[at:]), section, below)
             return
         header = _HEADER.fullmatch(text)
@@ -211,14 +211,14 @@ def _lines(data: bytes) -> Iterator[_Line]:
             yield _Line(text, section, below, setting[1].lower(), (setting[2] or "").strip(" "))
         elif not _NOTHING.fullmatch(text):
             if "[" in text:
-                section = below = ""  # the section of the lines that follow is unknown
+                section = below = ""  # The section of the following lines is unknown.
             yield _Line(text, section, below)
 
 
 class RepositoryScan(NamedTuple):
-    """The items that need approval, the hook folders, and the files that settings and hooks name.
+    """Items that need approval, hook folders, and files that settings and hooks refer to.
 
-    These may be missing.
+    The folders and files may be missing.
     """
 
     items: list[ApprovalItem]
@@ -227,7 +227,7 @@ class RepositoryScan(NamedTuple):
 
 
 def scan_repository(location: RepositoryLocation) -> RepositoryScan:
-    """Read a repository's settings, hooks and the files that they name, each once.
+    """Read a repository's settings, its hooks and the files they refer to, each once.
 
     Raises:
         Refused: one of them cannot be read.
@@ -238,7 +238,7 @@ def scan_repository(location: RepositoryLocation) -> RepositoryScan:
 
 
 class _RepositoryScanner:
-    """The state of a scan, which reads each file once."""
+    """Reads each file of a repository once."""
 
     def __init__(self, location: RepositoryLocation) -> None:
         self._location = location
@@ -246,7 +246,7 @@ class _RepositoryScanner:
         self._digested: set[str] = set()
         self.hooks = [location.common / "hooks"]
         self.used: set[Path] = set()
-        """Files that settings and hooks name, including missing ones."""
+        """Files that settings and hooks refer to, including missing ones."""
         self._remotes: dict[str, None] = {}
         self._with_url: set[str] = set()
 
@@ -260,7 +260,7 @@ class _RepositoryScanner:
         for file in dict.fromkeys((common / "config", folder / "config.worktree")):
             yield from self._settings(file)
         for name in self._remotes:
-            if name not in self._with_url:  # git uses the name as a path
+            if name not in self._with_url:  # Git treats the name as a path.
                 yield _item(_Line(f"url = {name}", "remote", name, "url", name).shown, name)
         for hooks in self.hooks:
             yield from self._folder(hooks)
@@ -297,7 +297,9 @@ class _RepositoryScanner:
                     hint = "`git config --unset core.worktree`"
                     raise Refused("The setting core.worktree points to another folder", hint)
             elif not line.key and _ELSEWHERE.search(f"{line.section}.{line.text}"):
-                hint = "write a setting that names files on a separate line, as git config does"
+                hint = (
+                    "write each setting with a file name on a line of its own, as git config does"
+                )
                 raise Refused(f"{self._name(file)} cannot be read: {line.shown}", hint)
             elif not line.is_harmless:
                 yield _item(line.shown, f"{line.section} {line.below}\n{line.text}")
@@ -323,14 +325,13 @@ class _RepositoryScanner:
     @staticmethod
     def _named(value: str, below: Path) -> Path:
         if not value or value.startswith(("%", ":(")):  # prefixes that git expands
-            raise Refused(f"The settings name a file as {value!r}", "use a plain path")
+            raise Refused(f"The settings name a file as {value!r}", "use a path without variables")
         return below / expand_home(value)
 
     def _words(self, line: _Line) -> Iterator[ApprovalItem]:
-        """Yield the files in the vault that a setting names, as far as its text contains them.
+        """Yield the files in the vault that a setting refers to, if its text contains their paths.
 
-        The trailing parts of a path are tried too, since it may begin with ``~`` or a
-        variable.
+        The trailing parts of a path are tried too, since it may begin with ``~`` or a variable.
         """
         text, top = line.text, self._location.top
         candidates = [line.value, *text.split(), *_QUOTES.split(text), *_MARKS.split(text)]
@@ -353,7 +354,7 @@ class _RepositoryScanner:
             for name in sorted(names):
                 count += 1
                 if count > _MAX_PARTS:
-                    hint = "delete those that git does not need"
+                    hint = "delete the files that git does not need"
                     raise Refused(f"{self._name(folder)} contains too many files", hint)
                 if not name.endswith(".sample"):
                     yield from self._file(Path(parent, name))
@@ -382,7 +383,7 @@ def _read(file: Path, most: int = plain_files.MAX_STATE_BYTES) -> bytes | None:
     """Return a file's bytes, or None if it is missing.
 
     Raises:
-        Refused: it is not a plain file, or has more than ``most`` bytes.
+        Refused: it is not a regular file, or has more than ``most`` bytes.
     """
     try:
         return plain_files.read(file, most)

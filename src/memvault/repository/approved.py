@@ -15,9 +15,9 @@ _SHOWN = 5
 class NotAllowed(Refused):
     """Git may not run in a repository, since parts of it are not approved.
 
-    ``runs`` lists the names of the parts without approval, and ``was_allowed`` is true if
-    the repository was approved before something changed. The message contains names only,
-    since values of settings may be private.
+    ``runs`` lists the names of the unapproved parts, and ``was_allowed`` is true if the repository
+    was approved before something changed. The message contains only names, since the values of
+    settings may be private.
     """
 
     def __init__(
@@ -29,11 +29,11 @@ class NotAllowed(Refused):
         message = "This repository can make git run programs and is not approved on this machine"
         if self.was_allowed:
             message = f"The git configuration has changed since it was approved: {self.summary}"
-        super().__init__(message, "ask the user to run `memvault git init` there once")
+        super().__init__(message, "ask the user to run `memvault git init` there")
 
     @property
     def summary(self) -> str:
-        """The first of the names, as text for a message."""
+        """The first of the names, formatted for a message."""
         names = list(dict.fromkeys(run.partition(" = ")[0] for run in self.runs))
         rest_count = len(names) - _SHOWN
         return ", ".join(names[:_SHOWN]) + (f" and {rest_count} more" if rest_count > 0 else "")

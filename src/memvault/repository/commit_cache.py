@@ -1,4 +1,4 @@
-"""A SQLite file with the times of a vault's files in git; its errors are raised as OSError."""
+"""Cache the commit times of a vault's files in SQLite; its errors are raised as OSError."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _PATIENCE = 10.0
 
 
 class CacheState(NamedTuple):
-    """The state of the repository from which a cache was read.
+    """The repository state that a cache was read from.
 
-    ``folder`` is the repository's, ``prefix`` the vault's path in it, ``shallow`` the commits whose
-    parents a shallow clone lacks. ``stamp`` is the state of the files that change when HEAD moves.
-    Until ``retry``, in seconds since 1970, or until ``grant`` changes, git is not run again after
-    an error, which it was ``pause`` seconds before. If git was stopped after ``limit`` seconds, it
-    may be run for a longer time before that.
+    ``folder`` is the repository's folder, ``prefix`` the vault's path in it, ``shallow`` the
+    commits whose parents a shallow clone lacks. ``stamp`` is the state of the files that change
+    when HEAD moves. After an error, git is not run again until ``retry``, in seconds since 1970, or
+    until ``grant`` changes; ``pause`` was the last delay in seconds. If git was stopped after
+    ``limit`` seconds, it may be run earlier with a longer time limit.
     """
 
     folder: str = ""
@@ -50,7 +50,7 @@ class CommitCache:
     """An open cache; every method may raise OSError."""
 
     def __init__(self, file: Path, new: bool = False) -> None:
-        """Open a cache, or create an empty one in place of an older one."""
+        """Open a cache; with ``new``, replace it by an empty one."""
         self._path = file
         with _os_errors():
             if new:
@@ -68,11 +68,11 @@ class CommitCache:
 
     @property
     def is_there(self) -> bool:
-        """Whether the path still refers to the file that was opened."""
+        """Whether the path still refers to the opened file."""
         return self._path.stat().st_ino == self._inode
 
     def identity(self) -> int:
-        """Return a positive number that differs from that of any cache made before or later."""
+        """Return a positive number that identifies this cache among all caches of the vault."""
         with _os_errors():
             ((identity,),) = self._db.execute("PRAGMA user_version").fetchall()
         return int(identity)
@@ -91,20 +91,20 @@ class CommitCache:
         return {os.fsdecode(path): FileCommits(*entry) for path, *entry in rows}
 
     def state(self) -> CacheState:
-        """Return what the cache was read from."""
+        """Return the repository state that the cache was read from."""
         with _os_errors():
             ((value,),) = self._db.execute("SELECT value FROM state").fetchall() or (("[]",),)
             state = CacheState(*json.loads(value))
             return state._replace(shallow=tuple(state.shallow))
 
     def pending(self) -> set[str]:
-        """Return the paths whose times have changed and that were not indexed since."""
+        """Return the paths whose times have changed since they were indexed."""
         with _os_errors():
             rows = self._db.execute("SELECT path FROM pending").fetchall()
         return {os.fsdecode(path) for (path,) in rows}
 
     def settle(self, paths: Iterable[str]) -> None:
-        """Remove paths from the pending ones."""
+        """Mark paths as indexed."""
         with _os_errors(), self._db:
             rows = [(_encoded(path),) for path in paths]
             self._db.executemany("DELETE FROM pending WHERE path = ?", rows)
@@ -115,7 +115,7 @@ class CommitCache:
         removed: Iterable[str] = (),
         changed: Mapping[str, FileCommits] = MappingProxyType({}),
     ) -> None:
-        """Store a state, and the times of files that differ from the previous state."""
+        """Store a state, and the file times that differ from the previous state."""
         gone = [(_encoded(path),) for path in removed]
         rows = [(_encoded(path), *entry) for path, entry in changed.items()]
         pending = [*gone, *((row[0],) for row in rows)]

@@ -26,12 +26,12 @@ def read_commits(
     previous: Mapping[str, FileCommits] | None = None,
     seconds: float = _SECONDS,
 ) -> dict[str, FileCommits]:
-    """Return the memories' files in a commit, by their paths in the vault.
+    """Return when each memory's file in a commit was first and last changed, by path.
 
     If ``commit`` follows ``since``, whose files are ``previous``, only the commits between them are
-    read, unless a merge may need more. ``shallow`` are the commits whose parents a shallow clone
-    lacks. A renamed file keeps its history. Times are those of the author, which a rebase keeps;
-    one that is over a day ahead is unknown.
+    read, unless a merge requires more. ``shallow`` are the commits whose parents a shallow clone
+    lacks. A renamed file keeps its history. Times are author times, which a rebase keeps; a time
+    over a day in the future is unknown.
 
     Raises:
         GitError: git failed.
@@ -63,14 +63,14 @@ def _log(repository: Repository, commits: str, until: float) -> bytes:
         return repository.git.run(args[0], "-M", *args[1:], seconds=_left(until))
     except TimedOut:
         raise
-    except GitError:  # a partial clone lacks the bytes to compare
+    except GitError:  # a partial clone lacks the file contents to compare
         return repository.git.run(args[0], "-M100%", *args[1:], seconds=_left(until))
 
 
 def _in_tree(
     repository: Repository, commit: str, by_path: Mapping[str, FileCommits], until: float
 ) -> dict[str, FileCommits]:
-    """Return the found files that are memories of the vault and part of a commit's tree."""
+    """Return the files found that are memories of the vault and part of a commit's tree."""
     args = ("ls-tree", "-r", "-z", "--full-tree", commit)
     prefix = repository.prefix
     listed = repository.git.run(*args, *((prefix,) if prefix else ()), seconds=_left(until))
@@ -91,7 +91,7 @@ def _is_memory(path: str) -> bool:
 
 
 def _left(until: float) -> float:
-    """Return the seconds until a value of the monotonic clock, at least a little."""
+    """Return the seconds until a monotonic deadline; never less than a small minimum."""
     return max(_LEAST, until - time.monotonic())
 
 
@@ -104,11 +104,11 @@ class _CommitReader:
         self._deleted: set[str] = set()
 
     def read(self, output: bytes, since: str = "") -> bool:
-        """Apply all commits; return False at one for which the whole history must be read.
+        """Apply all commits; return False if the whole history must be read instead.
 
-        The files found so far are those of ``since``. The whole history is needed if it is not
-        continued, if it was merged into another branch instead of the reverse, and if a merged
-        branch changes files that it no longer has.
+        ``since`` is the commit that the files found so far belong to. The whole history is needed
+        if no commit continues it, if it was merged into another branch instead of the reverse, or
+        if a merged branch changes files that it no longer has.
         """
         line = {since}
         tokens = iter(output.split(b"\0"))
@@ -131,21 +131,21 @@ class _CommitReader:
         return True
 
     def _change(self, fields: list[str], tokens: Iterator[bytes], when: str) -> bool:
-        """Apply one change, whose paths follow in the output; return whether its past is known.
+        """Apply one change, whose paths follow in the output; return whether its history is known.
 
-        That of a merge, which differs from each parent, has a colon, a mode, a blob id, a letter
-        and an earlier path for each of them.
+        A merge that differs from each parent lists a colon, a mode, a blob id, a letter and an
+        earlier path per parent.
         """
         count = fields[0].count(":")
         *befores, blob, letters = fields[count + 1 :]
-        letters = letters[:count]  # without the similarity of a rename
+        letters = letters[:count]  # drops the similarity of a rename
         named = count + 1 if count > 1 or letters in "RC" else 1
         paths = [name.decode("utf-8", "surrogateescape") for name in islice(tokens, named)]
         path, olds = paths[-1], paths[:count]
         if not blob.strip("0"):
             self._deleted.add(path)
             return True
-        # Another file may have the name of one that was deleted.
+        # Another file may have taken the name of a deleted one.
         is_other = path in self._deleted
         earlier = {
             before: self._files[old]

@@ -1,6 +1,6 @@
-"""The times of a vault's files in git, read from its commits and cached beside the index.
+"""Date a vault's files by git commits, cached next to the index.
 
-Git runs only if the user has approved it in the vault's repository, and only after HEAD has moved.
+Git runs only if the user has approved the vault's repository, and only after HEAD has moved.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_TIMES = CommitTimes()
 class _DatesState(NamedTuple):
     """The state of the repository and of the cache at one moment.
 
-    ``stamp`` is what a cache of the current commit has as its own.
+    ``stamp`` equals the cache's stamp if the cache is current.
     """
 
     location: RepositoryLocation | None
@@ -43,14 +43,14 @@ class _DatesState(NamedTuple):
 
     @property
     def is_read(self) -> bool:
-        """Whether the cache is of the current commit, or there is none to read."""
+        """Whether the cache is current, or there is no repository to read."""
         return self.location is None or (
             self.cached is not None and self.cached.stamp == self.stamp
         )
 
 
 class CommitDates:
-    """The times of a vault's files in git; ``find_folder`` returns the folder of its index."""
+    """Dates a vault's files by git commits; ``find_folder`` returns the folder of its index."""
 
     def __init__(self, root: Path, find_folder: Callable[[], Path | None]) -> None:
         self._root = root
@@ -62,7 +62,7 @@ class CommitDates:
         self._known_source: tuple[object, int] = None, 0
 
     def times(self, path: str, data: bytes) -> CommitTimes:
-        """Return the times that git has for a file of the vault with these bytes."""
+        """Return git's times for a file of the vault with these bytes."""
         commits = None
         with self._reading() as cache:
             if cache is not None and self._source_of(cache):
@@ -73,16 +73,16 @@ class CommitDates:
         return CommitTimes(commits.created, modified)
 
     def source(self) -> int:
-        """Return a number for the cache from which times are, 0 while git dates no file."""
+        """Return an id of the cache that supplies the times; 0 if git dates no file."""
         with self._reading() as cache:
             if cache is not None:
                 return self._source_of(cache)
         return 0
 
     def is_current(self, source: int, seconds: float) -> bool:
-        """Return whether an index with times from a source needs no update.
+        """Return whether an index with times from a cache needs no update.
 
-        ``seconds`` is how long git may take.
+        ``source`` is the cache's id, ``seconds`` the time limit for git.
         """
         self._file = None
         dates_state = self._look()
@@ -92,7 +92,7 @@ class CommitDates:
     def update(self, seconds: float) -> None:
         """Read the commits since the last update; the caller must hold the index's lock.
 
-        If git fails, or takes more than ``seconds``, the times are left as they are.
+        If git fails, or takes more than ``seconds``, the times stay as they are.
         """
         self._file = None
         dates_state = self._look()
@@ -101,7 +101,7 @@ class CommitDates:
             return
         try:
             cache = self._cache() or self._create()
-        except OSError:  # damaged, or no file can be written
+        except OSError:  # The cache is damaged, or no file can be written.
             with contextlib.suppress(OSError):
                 self._create()
             return
@@ -117,14 +117,14 @@ class CommitDates:
                 self._create()
 
     def pending(self) -> set[str]:
-        """Return the paths whose times have changed and that were not indexed since."""
+        """Return the paths whose times have changed since they were indexed."""
         with self._reading() as cache:
             if cache is not None:
                 return cache.pending()
         return set()
 
     def settle(self, paths: Iterable[str]) -> None:
-        """Note that files whose times have changed were indexed."""
+        """Mark files whose times have changed as indexed."""
         with self._reading() as cache:
             if cache is not None:
                 cache.settle(paths)
@@ -149,7 +149,7 @@ class CommitDates:
         return dates_state
 
     def _may_run(self, dates_state: _DatesState, seconds: float) -> bool:
-        """Return whether git may read the commits now, and ``seconds`` may be enough."""
+        """Return whether git may read the commits now, and ``seconds`` could be enough."""
         with contextlib.suppress(MemvaultError, OSError, ValueError):
             grant = grants.get(self._root, *GRANT)
             state = dates_state.cached
@@ -164,7 +164,7 @@ class CommitDates:
     def _read(
         self, cache: CommitCache, location: RepositoryLocation, stamp: str, seconds: float
     ) -> None:
-        """Read the commits; ``stamp`` was made before HEAD is read, as it may move in between."""
+        """Read the commits; ``stamp`` must be computed before HEAD is read, since HEAD may move."""
         from memvault.repository.approved import approved_repository
         from memvault.repository.commit_cache import CacheState
         from memvault.repository.commits import read_commits
@@ -186,7 +186,7 @@ class CommitDates:
         cache.write(state, cached_files.keys() - files.keys(), changed)
 
     def _note_failure(self, cache: CommitCache, limit: float) -> None:
-        """Store when git may run again, and the seconds after which it was stopped, if it was."""
+        """Store when git may run again after a failure, and the time limit if it was exceeded."""
         before = cache.state()
         pause = min(max(_MIN_PAUSE, 2 * before.pause), _MAX_PAUSE)
         grant = _text(grants.get(self._root, *GRANT))
@@ -229,9 +229,10 @@ class CommitDates:
         return self._opened
 
     def _source_of(self, cache: CommitCache) -> int:
-        """Return the identity of the cache, 0 unless it is of the vault's repository and enabled.
+        """Return the cache's id, or 0 if the cache is not to be used.
 
-        This is looked up again if one of the files on which it depends has changed.
+        That is so if it belongs to another repository or git dates are disabled. This is checked
+        again if one of the files on which it depends has changed.
         """
         stamps = map(plain_files.stamp_of, self._git_paths)
         files = self._settings_file, self._file or ""
@@ -246,7 +247,7 @@ class CommitDates:
 
     @cached_property
     def _git_paths(self) -> list[str]:
-        """The paths at which a repository of the vault may begin."""
+        """The paths at which a repository of the vault may be."""
         root = Path(os.path.realpath(self._root))
         return [str(folder / ".git") for folder in (root, *root.parents)]
 
@@ -290,7 +291,7 @@ def _shallow(location: RepositoryLocation) -> tuple[str, ...]:
 
 
 def _is_blob(data: bytes, blob: str) -> bool:
-    """Return whether git stores these bytes, or the same with other line ends, under an id."""
+    """Return whether git stores these bytes, possibly with other line ends, under a blob id."""
     import hashlib
 
     algorithm = "sha1" if len(blob) == _SHA1_LENGTH else "sha256"

@@ -1,4 +1,4 @@
-"""Finding a vault's repository and reading its state without running git."""
+"""Find a vault's repository and read its state without running git."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _READ = "", "info", "objects/info", "objects/pack", "refs"
 """Folders whose files git opens without checking their type."""
 _IN_TOP = ".gitattributes", ".gitignore", ".gitmodules", ".mailmap"
 _MAX_FILES = 10_000
-"""Maximum number of checked entries; a git process that waits is terminated anyway."""
+"""Maximum number of entries to check; a blocked git process is terminated anyway."""
 _STALE_LOCK_SECONDS = 3_600.0
 _GITDIR = "gitdir: "
 _REF = "ref: "
 _BRANCHES = "refs/heads/"
 _MAX_REFS = 5
-"""Maximum number of refs of which each leads to the next, as in git."""
+"""Maximum length of a chain of symbolic refs, as in git."""
 
 
 class NoRepository(Refused):
@@ -59,7 +59,7 @@ class RepositoryLocation(NamedTuple):
 
     @property
     def refs(self) -> list[str]:
-        """The names of the ref in HEAD, and of those to which it leads if it is symbolic."""
+        """The name of the ref in HEAD, and the names of the refs that it points to."""
         names: list[str] = []
         file = self.folder / "HEAD"
         with contextlib.suppress(OSError, ValueError):
@@ -80,7 +80,7 @@ class RepositoryLocation(NamedTuple):
         return next(operations, "")
 
     def prefix_of(self, root: Path) -> str:
-        """Return the path from the top folder to a vault with a slash; empty if they are equal."""
+        """Return the path from the top folder to a vault, ending with a slash; empty if equal."""
         below = Path(os.path.realpath(root)).relative_to(self.top).as_posix()
         return "" if below == "." else f"{below}/"
 
@@ -98,7 +98,7 @@ def find_repository(root: Path) -> RepositoryLocation | None:
             if location is not None:
                 return location
             if top == root:
-                hint = "move it away if you do not need it"
+                hint = "move it elsewhere if you do not need it"
                 raise NoRepository("The vault's .git is not a git repository", hint)
     return None
 
@@ -118,7 +118,7 @@ def has_stale_lock(root: Path) -> bool:
 def _location_at(top: Path) -> RepositoryLocation | None:
     folder = top / ".git"
     try:
-        if not folder.is_dir():  # as in a worktree or a submodule
+        if not folder.is_dir():  # a worktree or a submodule
             text = os.fsdecode(plain_files.read(folder, plain_files.MAX_SETTING_BYTES))
             if not text.startswith(_GITDIR):
                 return None
@@ -137,10 +137,10 @@ def _location_at(top: Path) -> RepositoryLocation | None:
 
 
 def check_plain(location: RepositoryLocation) -> None:
-    """Check that the paths that git opens are not pipes or devices, which would block it.
+    """Check that none of the paths that git opens is a pipe or a device, which would block it.
 
-    Loose objects, and files deeper in the vault, are not checked. Sockets are allowed:
-    git fails on them at once.
+    Loose objects, and files deeper in the vault, are not checked. Sockets are allowed, because git
+    fails on them immediately.
 
     Raises:
         Refused: a path is a pipe or a device.
@@ -149,13 +149,13 @@ def check_plain(location: RepositoryLocation) -> None:
         with contextlib.suppress(OSError):
             mode = os.stat(path).st_mode
             if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-                hint = "git would wait for it; move it away"
+                hint = "move it elsewhere; git would hang on it"
                 named = replace_surrogates(os.path.relpath(path, location.top))
                 raise Refused(f"{named} is a pipe or a device, not a file", hint)
 
 
 def _opened(location: RepositoryLocation) -> Iterator[str | Path]:
-    """Yield the paths that git opens and that may not be plain files."""
+    """Yield the paths that git opens and that may not be regular files."""
     yield from (location.top / name for name in _IN_TOP)
     pending = [(above / name, name == "refs") for above in {location.folder, location.common}
             for name in _READ]  # fmt: skip

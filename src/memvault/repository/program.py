@@ -1,6 +1,6 @@
-"""Running the git program without a shell, with its failures as one-sentence errors.
+"""Run the git program without a shell, and convert its failures to one-sentence errors.
 
-Each ``Git`` is bound to one repository, whatever settings say. Only ``setup`` opens a
+Each ``Git`` is bound to one repository, which settings cannot change. Only ``setup`` opens a
 repository, after its user has approved it.
 """
 
@@ -36,12 +36,12 @@ _PASSED_OVER = "error: failed to push some refs"
 _FALLBACK = {"NAME": "memvault", "EMAIL": "memvault@localhost"}
 _SHOWN = 3
 QUIET_INSIDE = "--ignore-submodules=dirty"
-"""Keeps git from running in nested repositories, which have settings of their own."""
+"""Keeps git out of nested repositories, which have their own settings."""
 LARGER = "The repository contains more than the vault, which sync would push too"
 
 
 class GitError(MemvaultError):
-    """A git command failed; ``stderr`` is its whole error output."""
+    """A git command failed; ``stderr`` is its complete error output."""
 
     def __init__(self, message: str, hint: str, stderr: str) -> None:
         super().__init__(message, hint)
@@ -67,13 +67,13 @@ _NO_REPOSITORY = {"GIT_DIR": os.devnull}
 
 
 class Git:
-    """The git program, run in one folder."""
+    """The git program, run in a fixed folder."""
 
     def __init__(self, folder: Path, location: Mapping[str, str] = _NO_REPOSITORY) -> None:
         """Prepare to run git.
 
-        ``location`` holds the environment variables that select the repository; by default
-        none is selected.
+        ``location`` has the environment variables that select the repository; by default none is
+        selected.
 
         Raises:
             Refused: git is not installed.
@@ -89,7 +89,7 @@ class Git:
         self._environment = {
             key: value for key, value in inherited.items() if key not in _LOCATION_VARIABLES
         }
-        # A password prompt from the environment is the user's choice; one in settings is not.
+        # The user may choose a password prompt in the environment, but not in settings.
         askpass = inherited.get("GIT_ASKPASS", inherited.get("SSH_ASKPASS", ""))
         self._protocols = inherited.get("GIT_ALLOW_PROTOCOL", _PROTOCOLS)
         self._environment.update(
@@ -108,13 +108,13 @@ class Git:
 
         Raises:
             UsageError: git cannot be started.
-            TimedOut: git took longer than ``seconds``, or than the default of two minutes.
+            TimedOut: git took longer than ``seconds`` (by default two minutes).
         """
         seconds = seconds or _SECONDS
         allowed = {"GIT_ALLOW_PROTOCOL": self._protocols if args[0] in _NETWORK else ""}
         environment = {**self._environment, **allowed, **(env or {})}
         folder, quiet = self.folder, ["-c", f"core.hooksPath={os.devnull}"]
-        if args[0] in _HOOKED:  # a hook may unset only GIT_DIR to use another repository
+        if args[0] in _HOOKED:  # A hook that uses another repository may unset only GIT_DIR.
             folder, quiet = Path(environment.pop("GIT_WORK_TREE", folder)), []
         command = [*self._prefix, *quiet, *args]
         # SIGTERM first: git then removes its lock files.
@@ -122,7 +122,7 @@ class Git:
             command, data, seconds, _MAX_OUTPUT_BYTES, folder, environment, terminate_first=True
         )
         if result.timed_out:
-            hint = "try again; a pipe in the vault or in .git may keep git waiting"
+            hint = "try again; if it recurs, check the vault and .git for a pipe, which blocks git"
             raise TimedOut(f"git {args[0]} took more than {seconds:.0f} seconds", hint)
         return result
 
@@ -139,7 +139,7 @@ class Git:
 
         Raises:
             GitError: its exit code is not one of ``ok_codes``.
-            TimedOut: git took longer than ``seconds``, or than the default of two minutes.
+            TimedOut: git took longer than ``seconds`` (by default two minutes).
             UsageError: git cannot be started.
         """
         result = self.run_unchecked(*args, data=data, seconds=seconds, env=env)
@@ -154,7 +154,7 @@ class Git:
         message = f"git {what} failed: {why}"
         if _LOCK_EXISTS in stderr:
             hint = "if no git process is running in the vault, delete that file"
-        return GitError(message, hint or f"run git {what} by hand to see more", stderr or printed)
+        return GitError(message, hint or f"run `git {what}` by hand for details", stderr or printed)
 
     def line(self, *args: str, ok_codes: tuple[int, ...] = (0,), seconds: float = 0) -> str:
         """Run git and return its standard output as text without trailing newlines."""
@@ -162,11 +162,11 @@ class Git:
         return output.decode("utf-8", "surrogateescape").rstrip("\n")
 
     def config(self, name: str) -> str:
-        """Return the value of a git setting, empty if it is not set."""
+        """Return the value of a git setting; empty if it is not set."""
         return self.line("config", "--get", name, ok_codes=(0, 1))
 
     def commit_id(self, name: str, seconds: float = 0) -> str:
-        """Return the id of the commit that a name refers to, empty if it is missing."""
+        """Return the id of the commit that a name refers to; empty if it does not exist."""
         args = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         return self.line(*args, ok_codes=(0, 1), seconds=seconds)
 
@@ -175,7 +175,7 @@ class Git:
         return self.line("hash-object", "-t", "tree", "-w", "--stdin")
 
     def identity(self) -> dict[str, str]:
-        """Return environment variables for the author and committer fields that are not set."""
+        """Return environment variables for the author and committer fields that git cannot fill."""
         configured = self.line("config", "--name-only", "--get-regexp", r"^user\.", ok_codes=(0, 1))
         return {
             name: value
@@ -187,9 +187,9 @@ class Git:
 
 
 class Repository(NamedTuple):
-    """A repository that contains a vault: git in it, its top folder and its git directory.
+    """A repository that contains a vault: git bound to it, its top folder and git directory.
 
-    ``prefix`` is the path from the top folder to the vault, empty if they are equal.
+    ``prefix`` is the path from the top folder to the vault; empty if they are equal.
     ``operation_in_progress`` is, for example, ``rebase`` or ``merge``; empty if there is none.
     """
 
@@ -201,18 +201,18 @@ class Repository(NamedTuple):
 
     @property
     def branch(self) -> str:
-        """The branch's name, empty if no branch is checked out."""
+        """The branch's name; empty if no branch is checked out."""
         return self.git.line("symbolic-ref", "--quiet", "--short", "HEAD", ok_codes=(0, 1))
 
     @property
     def unmerged(self) -> list[str]:
-        """The files with conflicts that a person has to resolve."""
+        """The files with conflicts that someone has to resolve."""
         args = ("diff", QUIET_INSIDE, "--name-only", "--diff-filter=U", "-z")
         return null_separated(self.git.run(*args))
 
 
 def open_repository(root: Path, location: RepositoryLocation) -> Repository:
-    """Return a vault's repository with git bound to it; its user must have approved it.
+    """Return a vault's repository, which the user must have approved, with git bound to it.
 
     Raises:
         GitError: the repository belongs to another user, and git refuses to use it.
@@ -221,7 +221,7 @@ def open_repository(root: Path, location: RepositoryLocation) -> Repository:
     root = Path(os.path.realpath(root))
     check_plain(location)
     if not all(is_owned(path.lstat()) for path in (location.top, location.folder)):
-        # Git checks owners only if it searches for the repository itself.
+        # Git checks ownership only if it searches for the repository itself.
         Git(location.top, {}).run("rev-parse", "--git-dir")
     env = {"GIT_DIR": str(location.folder), "GIT_WORK_TREE": str(location.top)}
     return Repository(
@@ -245,7 +245,7 @@ def require_idle_branch(repository: Repository) -> str:
         raise Refused(f"A {operation_in_progress} is in progress in the repository", hint)
     branch = repository.branch
     if not branch:
-        raise Refused("No branch is checked out", "`git switch BRANCH` checks one out")
+        raise Refused("No branch is checked out", "check one out with `git switch BRANCH`")
     return branch
 
 
@@ -254,12 +254,12 @@ def resume_hint(repository: Repository, mark: str = "`") -> str:
     files = repository.unmerged
     others = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
     named = ", ".join(map(replace_surrogates, files[:_SHOWN])) + others
-    settled = f"settle {named}, {mark}git add{mark} them, then " if files else ""
+    settled = f"resolve {named}, {mark}git add{mark} them, then " if files else ""
     return f"{settled}{mark}git {repository.operation_in_progress} --continue{mark}"
 
 
 def without_credentials(text: str) -> str:
-    """Return a text without the user names and passwords in its URLs."""
+    """Return a text without the usernames and passwords in its URLs."""
     return _CREDENTIALS.sub("", text)
 
 
@@ -279,5 +279,5 @@ def null_terminated(paths: Iterable[str]) -> bytes:
 
 
 def null_separated(data: bytes) -> list[str]:
-    """Return the paths or records that git ends with null bytes."""
+    """Return the paths or records that git terminates with null bytes."""
     return [part.decode("utf-8", "surrogateescape") for part in data.split(b"\0") if part]

@@ -1,4 +1,4 @@
-"""Submodules of a vault's repository, and nested repositories."""
+"""Find submodules of a vault's repository, and nested repositories."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from memvault.files import plain_files
 from memvault.repository.program import Git, Repository, null_separated
 
 _MODULE = re.compile(r"^[ \t]*+path[ \t]*+=[ \t]*+\"?([^\s\"][^\r\n\"]*)", re.MULTILINE)
-HINT = "sync it separately, or move its .git away"
-"""The hint for a nested repository."""
+HINT = "sync it separately, or remove its .git"
+"""Hint for a nested repository."""
 
 
 def submodules(root: Path) -> frozenset[str]:
-    """Return the folders that ``.gitmodules`` names, which are nested on purpose."""
+    """Return the folders listed in ``.gitmodules``, which are nested on purpose."""
     with contextlib.suppress(OSError):
         data = plain_files.read(root / ".gitmodules", plain_files.MAX_SETTING_BYTES)
         paths = _MODULE.findall(data.decode("utf-8", "replace"))
@@ -26,9 +26,9 @@ def submodules(root: Path) -> frozenset[str]:
 
 
 def nested_repositories(root: Path, folders: Iterable[str]) -> list[str]:
-    """Return those of a vault's folders that are nested repositories, without running git.
+    """Return the vault's folders that are nested repositories, without running git.
 
-    Submodules are left out; nothing is returned if the vault itself is not in a repository.
+    Submodules are left out; the list is empty if the vault itself is not in a repository.
     """
     if not any(os.path.lexists(folder / ".git") for folder in (root, *root.parents)):
         return []
@@ -39,7 +39,7 @@ def nested_repositories(root: Path, folders: Iterable[str]) -> list[str]:
 
 
 def repositories(repository: Repository) -> list[str]:
-    """Return the folders that are nested repositories and not submodules."""
+    """Return the folders that are nested repositories but not submodules."""
     inherited = null_separated(repository.git.run("ls-files", "--stage", "-z"))
     held = [line.partition("\t")[2] for line in inherited if line.startswith("160000 ")]
     new = [path.rstrip("/") for path in _untracked(repository.git) if path.endswith("/")]

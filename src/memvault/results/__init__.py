@@ -1,7 +1,7 @@
-"""The types of tools' results that are shared or that users of the library import.
+"""Define the types of tools' results that tools share or that library users import.
 
-A tool's return annotation is one of these ``TypedDict``, or one in the tool's own module, by name:
-the tools import this package for type checkers only, because defining the types takes a few
+A tool's return annotation is the name of one of these ``TypedDict``, or of one in the tool's own
+module. The tools import this package for type checkers only, because defining the types takes a few
 milliseconds. The schemas, the reference and the library are generated from them.
 """
 

@@ -13,7 +13,7 @@ from memvault.results.shared import (
 
 
 class CreatedMemory(ToolResult):
-    """The result of ``memory_create``; without ``evicted`` it is not in active memory."""
+    """The result of ``memory_create``; without ``evicted``, active memory has not changed."""
 
     memId: str
     filePath: str
@@ -21,7 +21,7 @@ class CreatedMemory(ToolResult):
 
 
 class LoadedText(ValidityMarks):
-    """The full text of a memory that was found."""
+    """The full text of a result."""
 
     id: str
     text: str
@@ -31,7 +31,7 @@ class LoadedText(ValidityMarks):
 
 
 class LoadedMemory(ToolResult):
-    """The result of ``memory_load``: a part of a memory or, by a query, ``memories``."""
+    """The result of ``memory_load``: part of a memory or, with a query, ``memories``."""
 
     memId: NotRequired[str]
     length: NotRequired[int]
@@ -66,7 +66,7 @@ class MutatedMemory(ToolResult):
 
 
 class FoundMemory(ValidityMarks, AsOfMark):
-    """A memory that was found by ``memory_search``."""
+    """A result of ``memory_search``."""
 
     memId: str
     title: str
@@ -121,7 +121,7 @@ class ContextSection(TypedDict):
 
 
 class ContextCut(TypedDict):
-    """How many entries of a section the budget left out."""
+    """The number of a section's entries that the budget left out."""
 
     section: str
     leftOut: int

@@ -49,7 +49,7 @@ class StoredGoals(Listing):
 
 
 class StoredPlan(TypedDict):
-    """A plan of the agent; its status is any word that its file has."""
+    """A plan of the agent; its status is any word in its file."""
 
     id: str
     name: str
@@ -90,7 +90,7 @@ class InboxEvent(TypedDict):
 
 
 class AwaitedEvent(TypedDict):
-    """An event as it was waited for."""
+    """The awaited event."""
 
     eventType: Literal["User", "Agent", "Time", "Hook"]
     parameter: str
@@ -98,7 +98,7 @@ class AwaitedEvent(TypedDict):
 
 
 class EventResult(TypedDict, total=False):
-    """The event that ended a wait, or for a time the ``seconds`` that passed."""
+    """The event that ended a wait; for a time, the ``seconds`` that passed."""
 
     eventId: str
     type: str
@@ -108,7 +108,7 @@ class EventResult(TypedDict, total=False):
 
 
 class HappenedEvent(TypedDict):
-    """An event that was waited for, and what happened."""
+    """An awaited event, and its data."""
 
     event: AwaitedEvent
     result: EventResult
@@ -140,7 +140,7 @@ class PushedEvent(ToolResult):
 
 
 class AgentEntry(TypedDict):
-    """An agent; another one's counts are only shown to a caller that may see its files."""
+    """An agent; counts of other agents are shown only to callers that may see their files."""
 
     agent: str
     memories: NotRequired[int]

@@ -38,7 +38,7 @@ class EpisodeMetadata(TypedDict):
 
 
 class EpisodeEntry(ValidityMarks):
-    """An episode; one that was searched for has ``distance`` and ``strength``."""
+    """An episode; search results also have ``distance`` and ``strength``."""
 
     episodeId: str
     summary: str
@@ -79,7 +79,7 @@ class StoredFact(ToolResult):
 
 
 class RecalledFact(ValidityMarks):
-    """A fact that was found."""
+    """A fact in search results."""
 
     factId: str
     factText: str
@@ -116,7 +116,7 @@ class StoredProcedure(ToolResult):
 
 
 class RecalledProcedure(TypedDict):
-    """A procedure that was found."""
+    """A procedure in search results."""
 
     name: str
     prompt: str
@@ -163,7 +163,7 @@ class QuotedSentence(TypedDict):
 
 
 class ProposedFact(TypedDict):
-    """A fact that was derived from episodes."""
+    """A fact derived from episodes."""
 
     proposalId: str
     factText: str
@@ -178,7 +178,7 @@ class ProposedFact(TypedDict):
 
 
 class ProposedProcedure(TypedDict):
-    """A procedure that was derived from episodes."""
+    """A procedure derived from episodes."""
 
     proposalId: str
     name: str
@@ -195,7 +195,7 @@ class ProposedProcedure(TypedDict):
 
 
 class ArchivedMemory(MemoryReference):
-    """A memory that is to be archived."""
+    """A memory to archive."""
 
     proposalId: str
     memoryType: str
@@ -205,7 +205,7 @@ class ArchivedMemory(MemoryReference):
 
 
 class MergedFacts(TypedDict):
-    """Two facts with the same meaning, of which one is kept."""
+    """Two facts with the same meaning, and which one is kept."""
 
     proposalId: str
     keptId: str
@@ -216,14 +216,14 @@ class MergedFacts(TypedDict):
 
 
 class ContradictoryText(TypedDict):
-    """A statement, and the memories that make it."""
+    """A statement, and the memories that contain it."""
 
     text: str
     memIds: list[str]
 
 
 class ContradictoryTexts(TypedDict):
-    """Statements that exclude each other."""
+    """Contradictory statements."""
 
     difference: str
     statements: list[ContradictoryText]
@@ -231,7 +231,7 @@ class ContradictoryTexts(TypedDict):
 
 
 class RefusedLine(TypedDict):
-    """A line of an extractor that is not a proposal."""
+    """A line of an extractor's output that is not a proposal."""
 
     line: int
     text: str

@@ -16,10 +16,10 @@ from memvault.results.shared import (
 
 
 class RecalledMemory(MemoryDescription, ValidityMarks, AsOfMark):
-    """A memory that was found; a listed one has neither ``strength`` nor ``line``.
+    """A memory in a result; a listed one has neither ``strength`` nor ``line``.
 
-    ``line`` is the number of the file's line on which the snippet begins, unless the memory is
-    shown as it was, or its file is on another machine.
+    ``line`` is the line number of the snippet in the file. It is missing if an earlier state of the
+    memory is shown, or if its file is on another machine.
     """
 
     line: NotRequired[int]
@@ -101,7 +101,7 @@ class ForgottenMemories(ConfirmedResult, CutList):
 
 
 class MemoryTypeCount(TypedDict):
-    """A type of memory, and how many memories have it."""
+    """A type of memory, and the number of memories with it."""
 
     name: str
     description: str

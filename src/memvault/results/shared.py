@@ -1,4 +1,4 @@
-"""Keys that the results of several tools have."""
+"""Keys that the results of several tools share."""
 
 from typing import Literal, NotRequired, TypedDict
 
@@ -8,7 +8,7 @@ Strength = Literal["strong", "fair", "weak"]
 class ToolResult(TypedDict):
     """The result of a tool; partial failures are listed in ``warnings``.
 
-    ``vault`` is the vault in which the tool ran, if a memory was named with the prefix of one.
+    ``vault`` is the vault in which the tool ran, if a memory's name had the prefix of a vault.
     """
 
     success: NotRequired[bool]
@@ -25,14 +25,14 @@ class PageInfo(TypedDict):
 
 
 class CutList(TypedDict, total=False):
-    """The total of a list that was cut, and the offset of the rest if there is one."""
+    """The total of a truncated list, and the offset of the rest if there is one."""
 
     total: int
     next: int
 
 
 class CutText(TypedDict, total=False):
-    """The number of characters of a text that was cut, and the offset of the rest."""
+    """The total number of characters in a truncated text, and the offset of the rest."""
 
     totalLength: int
     next: int
@@ -51,7 +51,7 @@ class MemoryReference(TypedDict):
 
 
 class MemoryCandidate(MemoryReference):
-    """A memory that a name may mean."""
+    """A memory that a name may refer to."""
 
     memoryType: str
 
@@ -66,7 +66,7 @@ class MemoryDescription(MemoryReference):
 
 
 class AsOfMark(TypedDict, total=False):
-    """The time as of which a memory is shown, if that is not now."""
+    """The time as of which a memory is shown, if not now."""
 
     asOf: str
 
@@ -87,7 +87,7 @@ class TrashEntry(MemoryReference):
 
 
 class ConfirmedResult(ToolResult):
-    """The result of a tool that previews what it would do, until that is confirmed."""
+    """The result of a tool that previews its changes until they are confirmed."""
 
     confirmRequired: NotRequired[Literal[True]]
     confirmToken: NotRequired[str]

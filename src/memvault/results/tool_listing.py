@@ -6,7 +6,7 @@ from memvault.results.shared import Listing, ToolResult
 
 
 class ToolEntry(TypedDict):
-    """A tool, as listed over MCP; one of the vault has a file, and must be ``trusted`` to run.
+    """A tool in a listing; a vault's own tool has a file, and runs only if ``trusted``.
 
     With a token budget it may have only its name.
     """
@@ -37,7 +37,7 @@ class RegisteredTool(ToolResult):
 
 
 class CalledTool(ToolResult):
-    """The result of ``call_tool``, with that of the tool that was called."""
+    """The result of ``call_tool``, including the called tool's result."""
 
     result: dict[str, Any]
 

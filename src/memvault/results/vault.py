@@ -17,7 +17,7 @@ from memvault.results.shared import (
 
 
 class ListedMemory(MemoryDescription, ValidityMarks, AsOfMark):
-    """A memory in a listing; ``problem`` is why its header cannot be read."""
+    """A memory in a listing; ``problem`` explains why its header cannot be read."""
 
     example: NotRequired[Literal[True]]
     problem: NotRequired[str]
@@ -75,9 +75,9 @@ class IndexSummary(TypedDict):
 class EmbedderSummary(TypedDict):
     """The state of an embedder.
 
-    ``waiting`` is the number of memories without vectors. While there are any, ``waitingPassages``
-    of ``passages`` are still to be embedded, which takes ``secondsLeft`` seconds at the rate
-    measured last.
+    ``waiting`` is the number of memories without vectors. If there are any, ``waitingPassages`` of
+    ``passages`` are yet to be embedded, which takes about ``secondsLeft`` seconds at the last
+    measured rate.
     """
 
     name: str
@@ -155,7 +155,7 @@ class RebuiltIndex(ToolResult):
 
 
 class AvailableModel(TypedDict):
-    """A model; only those of embedders have a ``dimension``."""
+    """A model; only embedders have a ``dimension``."""
 
     name: str
     dimension: NotRequired[int]
@@ -197,7 +197,7 @@ class VerifiedModel(ToolResult):
 
 
 class DailyNote(ToolResult):
-    """The result of ``memory_today``; without a note of that day, ``memId`` is missing."""
+    """The result of ``memory_today``; ``memId`` is missing if there is no note for that day."""
 
     date: str
     filePath: str
@@ -212,7 +212,7 @@ class DailyNote(ToolResult):
 class NoteTask(MemoryReference):
     """A task in a note: ``- [ ]`` and its text; ``mark`` is the character between the brackets.
 
-    A cancelled task counts as done.
+    A canceled task counts as done.
     """
 
     line: int
@@ -240,8 +240,8 @@ ReviewKind = Literal["conflict", "secret", "duplicate", "outdated", "proposal", 
 class ReviewEntry(TypedDict):
     """An item to review; ``other`` is the other memory of a conflict or duplicate.
 
-    A proposal of consolidation has a ``proposalId``, and no file unless it changes one. ``code`` is
-    that of a finding of doctor, ``fix`` what its fix would do.
+    A proposal of consolidation has a ``proposalId``, and no file unless it changes one. ``code``
+    and ``fix`` are the code of a doctor's finding and the effect of its fix.
     """
 
     kind: ReviewKind
@@ -262,14 +262,14 @@ class ReviewedVault(Listing):
 
 
 class NamedCount(TypedDict):
-    """A number of something that has a name, such as the memories of a type."""
+    """A name and a count, such as a type and its number of memories."""
 
     name: str
     count: int
 
 
 class CountedMemory(MemoryReference):
-    """A memory with its last change, and the number of its links or recalls."""
+    """A memory with the time of its last change, and the number of its links or recalls."""
 
     modified: str
     count: int
@@ -278,8 +278,8 @@ class CountedMemory(MemoryReference):
 class VaultStatistics(ToolResult):
     """The result of ``vault_stats``.
 
-    ``months`` has the number of memories at the end of each, ``days`` the changes by tools;
-    ``oldest`` are the stale memories that were changed longest ago.
+    ``months`` has the number of memories at the end of each month, ``days`` the changes by tools;
+    ``oldest`` are the stale memories whose last change is longest ago.
     """
 
     memories: int
@@ -334,7 +334,7 @@ class MemoryPlace(TypedDict):
 
 
 class RewrittenLinks(TypedDict):
-    """A memory in which links are rewritten, and how many."""
+    """A memory in which links are rewritten, and the number of links."""
 
     memId: str
     filePath: str
@@ -353,7 +353,7 @@ class RenamedMemory(ConfirmedResult, CutList):
 
 
 class OutgoingLink(TypedDict):
-    """A link; ``key`` is the key of the header that it is in, if it is not in the text."""
+    """A link; ``key`` is its header key if it is not in the text."""
 
     link: str
     memId: NotRequired[str]
@@ -421,7 +421,7 @@ class RenamedTag(ConfirmedResult, CutList):
 
 
 class ChangedFile(TypedDict):
-    """What a change did to a file; ``revision`` has the content before."""
+    """A change to a file; ``revision`` has the previous content."""
 
     change: str
     filePath: str
@@ -431,7 +431,7 @@ class ChangedFile(TypedDict):
 
 
 class ChangeEntry(TypedDict):
-    """A change of the vault; ``obstacle`` is why it cannot be undone."""
+    """A change to the vault; ``obstacle`` is the reason it cannot be undone."""
 
     changeId: str
     when: str
@@ -444,7 +444,7 @@ class ChangeEntry(TypedDict):
 
 
 class ChangeLog(Listing):
-    """The result of ``memory_log``; the memory's keys are there if one was named."""
+    """The result of ``memory_log``, with the memory's keys if one was named."""
 
     memId: NotRequired[str]
     filePath: NotRequired[str]
@@ -473,7 +473,7 @@ class ComparedRevisions(ToolResult, LineChanges, _Range, CutText):
 
 
 class UndoneChange(ToolResult):
-    """The result of ``memory_undo``: what was undone, or with ``list`` the changes.
+    """The result of ``memory_undo``: the undone change or, with ``list``, the changes.
 
     ``kept`` lists files that were not reverted because they have changed since.
     """
@@ -495,7 +495,7 @@ class TrashListing(Listing):
 
 
 class EmptiedTrash(ConfirmedResult):
-    """The result of ``trash_empty``; ``files`` is a number of files."""
+    """The result of ``trash_empty``; ``files`` is the number of files."""
 
     files: NotRequired[int]
     bytes: int
@@ -513,7 +513,7 @@ class InitializedRepository(ToolResult):
 
 
 class KeptTwice(TypedDict):
-    """A memory that is kept as two files."""
+    """A memory that is stored as two files."""
 
     filePath: str
     copyPath: str
@@ -556,7 +556,7 @@ class RepositoryStatus(ToolResult):
 
 
 class DoctorFinding(TypedDict):
-    """A problem, and what ``--fix`` would do."""
+    """A problem, and the effect of ``--fix``."""
 
     code: str
     severity: Literal["error", "warning", "note"]
@@ -574,7 +574,7 @@ class SeverityCounts(TypedDict):
 
 
 class DoctorReport(TypedDict):
-    """The findings of one page, and what was fixed."""
+    """The findings of one page, and the fixed ones."""
 
     memories: int
     only: NotRequired[list[str]]

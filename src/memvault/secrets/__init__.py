@@ -1,6 +1,6 @@
-"""Secrets in texts: detected by the formats of their issuers, named by kind, and masked.
+"""Detect secrets in texts by their issuers' formats, and mask them.
 
-``patterns`` defines the formats, ``detector`` finds and masks secrets, also in the copies without
-markup that ``plain_copy`` makes. A vault's settings have the ``SecretDetector`` for its texts;
-``BUILTIN`` is the one for texts outside of a vault.
+``patterns`` defines the formats, ``detector`` finds and masks secrets, including those that only
+the copies without markup from ``plain_copy`` show. A vault's settings have the ``SecretDetector``
+for its texts; ``BUILTIN`` is the detector for all other texts.
 """

@@ -21,18 +21,18 @@ from memvault.secrets.patterns import (
 )
 
 KEY = "secrets"
-"""The header key whose value ``allowed`` declares that a memory may contain secrets."""
+"""The header key that permits secrets in a memory if its value is ``allowed``."""
 ALLOWED = "allowed"
 _ALLOW_MARK = lazy_pattern("gitleaks:allow|pragma: allowlist secret")
-"""Marks that allow the secrets on their line, also known to scanners of repositories."""
+"""Comments that allow the secrets on their line; repository scanners honor them too."""
 _MIN_REPEATED_LENGTH = 8
-"""Minimum length of a secret that is masked at its other positions in the text as well."""
+"""Minimum length of a secret whose other occurrences in the text are masked too."""
 _MAX_WORD_LENGTH = 16
-"""From this length on, a secret of lowercase letters alone is not taken for an ordinary word."""
+"""Minimum length at which a string of lowercase letters can be a secret rather than a word."""
 _MAX_REPEATED = 100
-"""Maximum number of secrets searched for at other positions; each search scans the whole text."""
+"""Maximum number of secrets whose other occurrences are searched; each search scans the text."""
 _PIECE_LENGTH = 8
-"""Length in characters of the pieces by which parts of a secret are recognized."""
+"""Length in characters of the pieces used to recognize parts of a secret."""
 _MASKS = lazy_pattern(r"(\[masked: [^\]\n]{1,40}\])")
 _IN_URL = "password in a URL"
 _NEEDED = {
@@ -41,7 +41,7 @@ _NEEDED = {
     "credentials in a header": ("earer", "asic", "oken"),
     "private key": ("PRIVATE KEY", "Private-Lines"),
 }
-"""Words of which a text with a secret of a kind contains one, besides the kind's mark."""
+"""For some kinds, words of which a text must contain one, in addition to the kind's marker."""
 _AFTER_KEYWORD = frozenset({"credentials in a header", "AWS secret key"})
 _LINE_END = lazy_pattern("\n")
 
@@ -49,7 +49,7 @@ _LINE_END = lazy_pattern("\n")
 class Secret(NamedTuple):
     """A secret: its kind, its start and end in the text, and its line, counted from 1.
 
-    ``values`` are the secret with the markup in the text and without it, as far as both are found.
+    ``values`` are the secret with and without the markup in the text, if both were found.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class Secret(NamedTuple):
     values: tuple[str, ...]
 
     def is_in(self, allowed: Container[str]) -> bool:
-        """Return whether ``allowed`` contains each of its values, with and without markup."""
+        """Return whether ``allowed`` contains all values of the secret."""
         return all(value in allowed for value in self.values)
 
 
@@ -80,7 +80,7 @@ Source = Callable[[str], Iterable[tuple[int, int, str]]]
 
 
 class SecretDetector:
-    """A way to find and mask secrets: by the built-in formats, and by another source if given.
+    """Finds and masks secrets by the built-in formats and, if given, another detector.
 
     For a span that both find, the built-in kind is used.
     """
@@ -91,7 +91,7 @@ class SecretDetector:
     def find(self, text: str) -> list[Secret]:
         """Return the secrets in a text in order, without overlaps.
 
-        Secrets on a line with a mark that allows them are left out.
+        Secrets on a line with a comment that allows them are left out.
         """
         spans = self._spans(text)
         if not spans:
@@ -137,13 +137,13 @@ class SecretDetector:
             yield from self._extra_source(text)
 
     def values(self, text: str) -> dict[str, str]:
-        """Return the secrets in a text, as written and as read, each with its kind."""
+        """Return the kind of each secret in a text, by its value as written and as rendered."""
         return {value: secret.kind for secret in self.find(text) for value in secret.values}
 
     def around(self, text: str, start: int, end: int) -> tuple[int, int]:
-        """Return the start and end of a part of a text, moved so that it cuts no secret.
+        """Return the start and end of a part of a text, extended so that it splits no secret.
 
-        Masks then replace the secrets of the part, however short it was.
+        Masking the part then hides every secret in it.
         """
         for secret in self.find(text):
             if secret.start < start < secret.end:
@@ -153,14 +153,14 @@ class SecretDetector:
         return start, end
 
     def masked(self, text: str, fine: Iterable[str] = ()) -> str:
-        """Return a text with a mask for each secret, except for the ``fine`` values."""
+        """Return a text in which each secret is masked, except the values in ``fine``."""
         allowed = frozenset(fine)
         while spans := [secret for secret in self.find(text) if not secret.is_in(allowed)]:
             text = _with_masks(text, [(secret.start, secret.end, secret.kind) for secret in spans])
         return text
 
     def masked_values(self, value: Any) -> Any:
-        """Return a value with the secrets in all texts in it masked."""
+        """Return a value in which the secrets in all strings are masked."""
         if isinstance(value, str):
             return self.masked(value)
         if isinstance(value, Mapping):
@@ -177,17 +177,17 @@ class SecretDetector:
         error.args = (error.message,)
 
     def masking(self, header: Mapping[str, Any]) -> Callable[[str], str]:
-        """Return the function that masks secrets in the texts of a memory with a header.
+        """Return a function that masks secrets in the texts of a memory with this header.
 
-        It changes nothing if the header allows them.
+        It returns texts unchanged if the header allows secrets.
         """
         return str if allows(header) else self.masked
 
     def masked_part(self, part: str, secrets: Mapping[str, str], fine: Iterable[str] = ()) -> str:
-        """Return a part of a text, cut anywhere, with masks over pieces of secrets of the whole.
+        """Return a part of a text with all pieces of the whole text's secrets masked.
 
         ``secrets`` are those of the whole text, from ``values``. Fewer than eight characters of a
-        secret may remain where it was cut.
+        secret may remain at the edges of the part.
         """
         part = self.masked(part, fine)
         if not secrets:
@@ -206,14 +206,14 @@ class SecretDetector:
 
 
 BUILTIN = SecretDetector()
-"""The detector of the built-in formats alone."""
+"""The detector that uses only the built-in formats."""
 masked = BUILTIN.masked
-"""Mask the secrets in a text that belongs to no vault."""
+"""Masks the secrets in a text from outside a vault."""
 
 
 @lru_cache(None)
 def detector_named(name: str) -> SecretDetector:
-    """Return the detector that a vault's settings name: ``kingfisher`` if it is installed."""
+    """Return the detector with a name in a vault's settings: ``kingfisher`` needs its package."""
     if name == "kingfisher":
         from memvault.secrets import kingfisher
 
@@ -223,7 +223,7 @@ def detector_named(name: str) -> SecretDetector:
 
 
 def _piece_spans(text: str, pieces: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
-    """Yield the position and kind of everything that consists of given pieces of secrets."""
+    """Yield the position and kind of each span that consists of the given pieces of secrets."""
     start = end = -1
     found_kind = ""
     for at in range(len(text) - _PIECE_LENGTH + 1):
@@ -240,7 +240,7 @@ def _piece_spans(text: str, pieces: Mapping[str, str]) -> Iterator[tuple[int, in
 
 
 def _with_masks(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """Return a text with a mask for each of the spans, one for those that overlap."""
+    """Return a text with each span replaced by a mask; overlapping spans share one."""
     pieces, done = [], 0
     for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
         if end <= done:
@@ -257,7 +257,7 @@ def mask(kind: str) -> str:
 
 
 def _find_spans(text: str, forms: Iterable[SecretPattern]) -> Iterator[tuple[int, int, str]]:
-    """Yield the position and kind of each secret, and of further occurrences of long ones."""
+    """Yield the position and kind of each secret, including repeats of long secrets."""
     repeated: set[tuple[str, str]] = set()
     for form in forms:
         compiled = pattern(form)
@@ -283,13 +283,13 @@ def _is_distinctive(value: str) -> bool:
 
 
 def _long_words(text: str) -> str:
-    """Return the words of a text that can be secrets; most texts have few."""
+    """Return the words of a text that are long enough to be secrets; most texts have few."""
     return " ".join([word for word in text.split() if len(word) >= SHORTEST_WORD])
 
 
 _TEXT_MARKS = [(mark, form) for form in FORMS if not form.is_word for mark in form.marks]
 _WORD_MARKS: dict[str, list[tuple[str, int]]] = {}
-"""The marks of the other formats, by a character in them that is rare in words."""
+"""The markers of the other formats, grouped by a character in them that is rare in words."""
 for _number, _form in enumerate(FORMS):
     for _mark in _form.marks if _form.is_word else ():
         _sign = next((_char for _char in _mark if not _char.isalnum()), "")
@@ -297,7 +297,7 @@ for _number, _form in enumerate(FORMS):
 
 
 def _possible_formats(text: str, long_words: str) -> list[SecretPattern]:
-    """Return the formats whose mark occurs in a text with these long words."""
+    """Return the formats whose marker occurs in a text with these long words."""
     possible = list(dict.fromkeys([form for mark, form in _TEXT_MARKS if mark in text]))
     possible = [form for form in possible if any(sign in text for sign in _NEEDED[form.kind])]
     numbers: list[int] = []
@@ -311,5 +311,5 @@ def _possible_formats(text: str, long_words: str) -> list[SecretPattern]:
 
 
 def _allowed_lines(text: str, lines: list[int]) -> set[int]:
-    """Return the lines with a mark that allows their secrets."""
+    """Return the lines with a comment that allows their secrets."""
     return {bisect_right(lines, match.start()) for match in _ALLOW_MARK.finditer(text)}

@@ -61,7 +61,7 @@ def _scanner() -> Any:
     import kingfisher_sdk
 
     folder = None
-    with contextlib.suppress(MemvaultError):  # an invalid folder is reported elsewhere
+    with contextlib.suppress(MemvaultError):  # An invalid folder is reported elsewhere.
         folder = user_folder("cache")
     cache_folder = folder / "kingfisher" if folder else None
     rules = kingfisher_sdk.Rules(cache=cache_folder is not None, cache_dir=cache_folder)
@@ -69,5 +69,5 @@ def _scanner() -> Any:
 
 
 def _rule_kind(rule_id: str) -> str:
-    """Return a rule's name as a phrase: ``betterleaks.github-pat`` is a github pat."""
+    """Return a rule's name as words: ``betterleaks.github-pat`` becomes github pat."""
     return re.split(r"[./]", rule_id)[-1].replace("-", " ")

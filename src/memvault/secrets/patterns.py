@@ -1,9 +1,8 @@
-"""The formats of secrets that can be distinguished from other text, each with its kind.
+"""Define the formats of secrets that can be told apart from other text.
 
-Issuers start their keys and tokens with a prefix, by which they are found; private keys,
-credentials in a header and passwords in a URL are recognized by the text around them. Values that
-are merely random, such as hashes, are not treated as secrets: false alarms teach people to ignore
-warnings.
+Most keys and tokens start with a prefix specific to their issuer; private keys, credentials in a
+header and passwords in a URL are recognized by the surrounding text. Merely random values, such as
+hashes, are not treated as secrets, because false alarms teach people to ignore warnings.
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ _HEX = "[0-9a-f]"
 _ANY = "[A-Za-z0-9]"
 _URL = "[A-Za-z0-9_-]"
 _GAP = r"(?:[\s\"',>-]|\\[nr])"
-"""Matches the separators between the lines of a key: line ends, also escaped ones, and quoting."""
+"""Matches the separators between lines of a key: line ends (also escaped) and quotation marks."""
 _LINE = "[A-Za-z0-9+/=]"
-_PLACEHOLDERS = frozenset(  # and default passwords of servers, common in documentation
+# Includes default passwords of servers, which are common in documentation.
+_PLACEHOLDERS = frozenset(
     "password passwd pass passphrase pwd psw secret changeme example token username user "
     "mypassword yourpassword your-password your_password "
     "admin default guest mariadb minio mongo mysql postgres postgresql rabbitmq redis root "
@@ -27,17 +27,17 @@ _PLACEHOLDERS = frozenset(  # and default passwords of servers, common in docume
 
 
 OUR_MARK = "mvt_"
-"""The prefix of tokens for a served vault."""
+"""The prefix of access tokens for `memvault serve`."""
 SHORTEST_WORD = 20
-"""Minimum length of a match of an ``is_word`` format, including the context that it requires."""
+"""Minimum length of a match of an ``is_word`` format, including its context."""
 
 
 class SecretPattern(NamedTuple):
-    """A format of secrets: their kind, their marks, and the pattern.
+    """A format of secrets: their kind, their markers, and the pattern.
 
-    Each match contains one of the marks. If the pattern has a group, that is the secret. A match
-    of an ``is_word`` format has no whitespace and at least ``SHORTEST_WORD`` characters, including
-    its mark.
+    Each match contains one of the markers. If the pattern has a group, the group is the secret. A
+    match of an ``is_word`` format has no whitespace and at least ``SHORTEST_WORD`` characters,
+    including its marker.
     """
 
     kind: str
@@ -48,12 +48,12 @@ class SecretPattern(NamedTuple):
 
 
 def _token(kind: str, mark: str, rest: str) -> SecretPattern:
-    """Return the format of a token that starts with a mark."""
+    """Return the format of a token that starts with a marker."""
     return SecretPattern(kind, (mark,), re.escape(mark) + rest)
 
 
 def _tokens(kind: str, marks: str, rest: str) -> SecretPattern:
-    """Return the format of a token that starts with one of several marks."""
+    """Return the format of a token that starts with one of several markers."""
     each = tuple(marks.split())
     return SecretPattern(kind, each, f"(?:{'|'.join(map(re.escape, each))}){rest}")
 
@@ -165,9 +165,9 @@ FORMS = (
 
 @lru_cache(None)
 def pattern(form: SecretPattern) -> re.Pattern[str]:
-    """Return a format's compiled pattern; a token is never part of a longer word.
+    """Return a format's compiled pattern, which never matches part of a longer word.
 
-    The letter of an escaped line break is not part of the word after it.
+    The letter of an escaped line break, such as ``n``, is not part of the next word.
     """
     if not form.is_token:
         return unbounded(form)
@@ -176,12 +176,12 @@ def pattern(form: SecretPattern) -> re.Pattern[str]:
 
 @lru_cache(None)
 def unbounded(form: SecretPattern) -> re.Pattern[str]:
-    """Return a format's pattern that also matches in longer words, which is faster."""
+    """Return a format's pattern without word boundaries, which is faster."""
     return re.compile(form.written)
 
 
 def is_placeholder(form: SecretPattern, value: str) -> bool:
-    """Return whether a value is a placeholder for a secret rather than one."""
+    """Return whether a value is a placeholder rather than a real secret."""
     folded = value.casefold()
     if form.kind == "password in a URL":
         return (
@@ -197,4 +197,4 @@ def is_placeholder(form: SecretPattern, value: str) -> bool:
 
 
 MASK = "[masked: "
-"""The beginning of a mask."""
+"""The first characters of every mask."""

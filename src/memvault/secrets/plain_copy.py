@@ -1,10 +1,10 @@
-r"""Copies of a text without its markup, in which secrets are detected as a reader sees them.
+r"""Copy a text without its markup, to detect secrets as a reader sees them.
 
-Markdown escapes (``ghp\_x``), character references, percent-encoding, escapes of JSON, YAML and
-C, emphasis, tags, comments, links, invisible characters and compatibility forms of letters spell
-a secret in a way that no format matches. ``plain_copies`` undoes them and maps positions back, so
-that a mask replaces the whole spelling. A line break or a space ends a word, as for the reader;
-look-alike letters of other scripts are not undone.
+Markdown escapes (``ghp\_x``), character references, percent-encoding, JSON, YAML and C escapes,
+emphasis, tags, comments, links, invisible characters and compatibility characters can all hide a
+secret from the patterns. ``plain_copies`` undoes them and maps positions back, so the whole written
+form is masked. A line break or a space ends a word; look-alike letters of other scripts are not
+converted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INVISIBLE = (
     "\u3164\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Characters that are ignored or drawn over others: Default_Ignorable_Code_Point of Unicode,
+"""Characters that are invisible or combine with others: Unicode's Default_Ignorable_Code_Point,
 controls, and combining marks."""
 _COMPATIBLE = (
     "\xaa\xb2\xb3\xb9\xba\u017f\u02b0-\u02b8\u02e0-\u02e4\u1d2c-\u1d6a\u1d78\u1d9b-\u1dbf"
@@ -32,11 +32,11 @@ _COMPATIBLE = (
     "\ufb00-\ufb06\ufe33\ufe34\ufe4d-\ufe6f\uff01-\uff5e\U0001d400-\U0001d7ff"
     "\U0001f100-\U0001f189\U0001fbf0-\U0001fbf9"
 )
-"""Ranges of characters, many of which are compatibility forms of ASCII characters."""
+"""Character ranges with many compatibility forms of ASCII characters."""
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2212"), "-")
 _MASK = r"\[masked: [^\]\n]{1,40}\]"
 _NEXT = lazy_pattern(rf"[\\&%<*`~^$\[\]!_=+{_INVISIBLE}{_COMPATIBLE}]")
-"""Matches the characters that a token begins with."""
+"""Matches the first character of a token."""
 _IN_WORD = r"\w*`~<>()\[\]\\&;^$+/=.:-\x80-\U0010ffff"
 _TOKEN = lazy_pattern(
     rf"(?P<mask>{_MASK})"
@@ -60,7 +60,7 @@ _MAX_RUN = 6
 _NEAR = 1_000
 """Maximum distance in characters of two marks that form a pair, such as ``==`` and ``==``."""
 _END = "\n\0\n"
-"""A text that no secret contains."""
+"""A string that no secret contains."""
 _REPLACED = {"n": "\n", "r": "\n", "t": "\t"}
 """The characters that C's escape sequences represent."""
 
@@ -110,7 +110,7 @@ _JOINED: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
 )
-"""Marks, and patterns by which one of them is part of a word: only then can it hide a secret."""
+"""Markers, each with a pattern for its use within a word; only there can it hide a secret."""
 _SPACED: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("\\", lazy_pattern(rf"\\(?<=[{_BEFORE}]\\)\r?\n")),
     ("%", lazy_pattern(rf"%(?<=[{_BEFORE}]%)%")),
@@ -134,12 +134,12 @@ _KEYWORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("asic", lazy_pattern(f"asic{_THEN_MARKUP}")),
     ("oken", lazy_pattern(f"oken{_THEN_MARKUP}")),
 )
-"""The ends of keywords before secrets, and patterns that match markup after one of them."""
+"""Endings of keywords before secrets, with patterns that match markup after them."""
 _ANY_MARK = lazy_pattern(rf"[{_MARKUP}]")
 
 
 class PlainCopy:
-    """A text without markup, with the position of each of its parts in the original."""
+    """A text without markup, which maps its positions to the original."""
 
     def __init__(self, parts: Iterable[_CopiedPart]) -> None:
         self._starts: list[int] = []
@@ -155,11 +155,11 @@ class PlainCopy:
         self._starts.append(length)
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        """Return the part of the original that a part of this text, not empty, was made of."""
+        """Return the span of the original text for a non-empty span of this text."""
         return self._offset(start)[0], self._offset(end - 1)[1]
 
     def _offset(self, at: int) -> tuple[int, int]:
-        """Return the start and end in the original of what a character was made of."""
+        """Return the start and end in the original of the source of one character."""
         number = bisect_right(self._starts, at) - 1
         start, end = self._places[number]
         if end - start != self._starts[number + 1] - self._starts[number]:
@@ -171,7 +171,7 @@ class PlainCopy:
 class _CopiedPart(NamedTuple):
     """A piece of a copy, and the piece of the original that it replaces.
 
-    ``pair`` is its mark, if that may be one of a pair, in the run of marks from ``run`` to
+    ``pair`` is its emphasis marker if it may be one of a pair, in the run from ``run`` to
     ``run_end``.
     """
 
@@ -183,7 +183,7 @@ class _CopiedPart(NamedTuple):
     run_end: int = 0
 
     def around(self, text: str) -> tuple[str, str]:
-        """Return the characters before and after the run of marks, empty at an end."""
+        """Return the characters before and after the run of markers; empty at the text's ends."""
         return text[max(0, self.run - 1) : self.run], text[self.run_end : self.run_end + 1]
 
 
@@ -192,10 +192,10 @@ def plain_copies(
 ) -> list[PlainCopy]:
     """Return copies, without markup, of the lines in which markup can hide a secret.
 
-    Nothing is copied unless one of the ``long_words`` of the text has markup in it, markup has
-    spaces, or, with ``near_keyword``, it follows a keyword. If ``is_key``, for a private key of
-    many lines, the whole text is copied. There are several copies if it is uncertain whether a
-    mark such as ``_`` is emphasis.
+    Lines are copied only if markup occurs in one of the ``long_words``, if markup contains spaces,
+    or, with ``near_keyword``, if it follows a keyword. If ``is_key``, for a multi-line private key,
+    the whole text is copied. There are several copies if a marker such as ``_`` may or may not be
+    emphasis.
     """
     if is_key:
         is_marked = _ANY_MARK.search(text) is not None or _has_strange(text)
@@ -225,7 +225,7 @@ def _has_one(text: str, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> bool
 
 
 def _regions(text: str, near_keyword: bool) -> list[tuple[int, int]]:
-    """Return the lines in which markup can hide a secret, those next to each other as one."""
+    """Return the spans of lines in which markup can hide a secret, joining adjacent ones."""
     patterns = [pattern for mark, pattern in (*_JOINED, *_SPACED) if mark in text]
     patterns += [_STRANGE] * _has_strange(text)
     if near_keyword:
@@ -251,18 +251,19 @@ def _regions(text: str, near_keyword: bool) -> list[tuple[int, int]]:
 
 
 def _has_strange(text: str) -> bool:
-    """Return whether a text has characters that are not seen or not in their usual form."""
+    """Return whether a text has invisible characters or compatibility characters."""
     rest = text.encode("utf-8", "surrogatepass").translate(None, _ORDINARY)
     return bool(rest) and _STRANGE.search(rest.decode("utf-8", "surrogatepass")) is not None
 
 
 def _parts(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[_CopiedPart]:
-    """Yield the parts of a copy: the text as read, then what is hidden: comments, targets, tags."""
+    """Yield the parts of a copy: first the visible text, then comments, link targets and tags."""
     regions = list(regions)
     for (
         start,
         end,
-    ) in regions:  # grows during the loop; hidden text is shorter than its region, so it ends
+        # The list grows in the loop, but hidden text is shorter than its region, so the loop ends.
+    ) in regions:
         hidden: list[tuple[int, int]] = []
         yield from _read(text, start, end, hidden)
         yield _CopiedPart(_END, end, end)
@@ -270,7 +271,7 @@ def _parts(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[_CopiedPar
 
 
 def _read(text: str, start: int, end: int, hidden: list[tuple[int, int]]) -> Iterator[_CopiedPart]:
-    """Yield the parts of a region, and append the regions that a reader does not see."""
+    """Yield the visible parts of a region, and append its hidden regions to ``hidden``."""
     without_end: set[str] = set()
     done = start
     looked = start
@@ -301,7 +302,7 @@ def _read(text: str, start: int, end: int, hidden: list[tuple[int, int]]) -> Ite
                 inner = 2 if written.startswith(_TARGETS) else 1
                 hidden.append((at + inner, behind - 1))
             case "pair":
-                # A run of ``_`` may close more than one emphasis, and end the word before.
+                # A run of ``_`` can close several emphases and end the preceding word.
                 step = 1 if written[0] == "_" and len(written) <= _MAX_RUN else len(written)
                 for number in range(0, len(written), step):
                     piece = written[number : number + step]
@@ -313,7 +314,7 @@ def _read(text: str, start: int, end: int, hidden: list[tuple[int, int]]) -> Ite
 
 
 def _decoded(pieces: Iterable[tuple[str, int]], at: int) -> Generator[_CopiedPart, None, int]:
-    """Yield the meaning of each piece of a token with its length; return the end position."""
+    """Yield each decoded piece of a token, and return the end position."""
     for chars, length in pieces:
         yield _CopiedPart(_visible(chars), at, at + length)
         at += length
@@ -321,7 +322,7 @@ def _decoded(pieces: Iterable[tuple[str, int]], at: int) -> Generator[_CopiedPar
 
 
 def _visible(chars: str) -> str:
-    """Return characters in their usual form, without those that are not seen."""
+    """Return characters in their normal form, without invisible ones."""
     if chars.isascii() and chars.isprintable():
         return chars
     from unicodedata import normalize
@@ -352,7 +353,7 @@ def _percent_decoded(token: str) -> Iterator[tuple[str, int]]:
 
 
 def _referenced(token: str) -> Iterator[tuple[str, int]]:
-    """Yield the characters of a character reference; one without a semicolon may end earlier."""
+    """Yield the characters of a character reference; without a semicolon it may end earlier."""
     from html import unescape
     from html.entities import html5
 
@@ -383,7 +384,7 @@ _DECODERS: dict[str, Callable[[str], Iterator[tuple[str, int]]]] = {
 
 
 def _paired(text: str, parts: list[_CopiedPart]) -> frozenset[int]:
-    """Return the numbers of marks that open and close emphasis or a highlight, by CommonMark."""
+    """Return the indexes of markers that open and close emphasis or highlights in CommonMark."""
     opened: dict[str, list[int]] = {}
     numbers: set[int] = set()
     for number, part in enumerate(parts):
@@ -393,7 +394,7 @@ def _paired(text: str, parts: list[_CopiedPart]) -> frozenset[int]:
         waiting = opened.setdefault(part.pair, [])
         while waiting and part.start - parts[waiting[-1]].end > _NEAR:
             waiting.pop()
-        is_strict = part.pair[0] == "_"  # it neither opens nor closes within a word
+        is_strict = part.pair[0] == "_"  # Within a word it neither opens nor closes.
         if waiting and before.strip() and not (is_strict and after.isalnum()):
             numbers |= {waiting.pop(), number}
         elif after.strip() and not (is_strict and before.isalnum()):
@@ -403,7 +404,7 @@ def _paired(text: str, parts: list[_CopiedPart]) -> frozenset[int]:
 
 
 def _is_within_word(text: str, part: _CopiedPart) -> bool:
-    """Return whether the text on both sides of a mark could be one word without it."""
+    """Return whether the text on both sides of a marker could be one word without it."""
     before, after = part.around(text)
     if not (before.strip() and after.strip()):
         return False

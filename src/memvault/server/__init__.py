@@ -1,7 +1,7 @@
-"""The HTTP server that shares vaults with a team.
+"""Share vaults with a team over HTTP.
 
-``gateway`` authenticates, limits and routes requests, ``tenants`` holds one MCP server for each
+``gateway`` authenticates, limits and routes requests, ``tenants`` runs one MCP server for each
 token and vault, ``http_server`` listens and shuts down, ``audit`` logs which token called which
-tool, and ``tokens`` stores API tokens as hashes. This package imports ``mcp`` and is never
-imported by it.
+tool, and ``tokens`` stores API tokens as hashes. This package imports ``mcp`` and is never imported
+by it.
 """

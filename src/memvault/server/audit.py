@@ -1,6 +1,6 @@
 """The audit log of the HTTP server: one line of JSON for each request to a vault.
 
-A line names the token, its agent, the vault, the tool or method, the outcome and the duration.
+A line contains the token, its agent, the vault, the tool or method, the outcome and the duration.
 It never contains an argument or a result.
 """
 
@@ -46,8 +46,8 @@ _LOGGED_METHODS = frozenset(
 class AuditRecord(NamedTuple):
     """A line of the audit log.
 
-    Fields are empty where they are unknown, as for a request that the gateway refused. ``tool``
-    is the tool's name, or the method of any other request.
+    Unknown fields are empty, for example if the gateway refused the request. ``tool`` is the tool's
+    name, or the method of any other request.
     """
 
     token: str
@@ -60,9 +60,9 @@ class AuditRecord(NamedTuple):
 
 @dataclass
 class _RepeatCount:
-    """The time of the last line of one kind, the pause after it, and the lines counted since.
+    """The time of the last line of one kind, the pause after it, and the number of lines since.
 
-    ``written`` is a monotonic time in seconds, ``pause`` a number of seconds.
+    ``written`` is a monotonic time in seconds, ``pause`` a duration in seconds.
     """
 
     written: float
@@ -71,11 +71,11 @@ class _RepeatCount:
 
 
 class RepeatLimiter(Generic[Kind]):
-    """A filter for log lines that a client can cause without limit.
+    """Limits log lines that a client can cause without limit.
 
-    The first line of a kind is written at once. Further lines of that kind are only counted, and
-    ``write`` is called with their number: first after one second, then after twice as long each
-    time, up to a minute, until no more arrive. It can be used from several threads.
+    The first line of a kind is written immediately. Further lines of that kind are only counted,
+    and ``write`` is called with their number: first after one second, then with doubled pauses of
+    up to a minute, until no more arrive. It can be used from several threads.
     """
 
     def __init__(self, write: Callable[[Kind, int], None]) -> None:
@@ -140,7 +140,7 @@ class RepeatLimitingHandler(logging.Handler):
 
 
 class AuditLog:
-    """The audit log, appended to a file or, without one, written to standard error.
+    """The audit log, which is appended to a file or, without one, written to standard error.
 
     Raises:
         StorageError: the file cannot be written.
@@ -188,7 +188,7 @@ class AuditLog:
         print(sanitize.escape_line(line), file=sys.stderr, flush=True)
 
     def _append(self, file: Path, line: bytes) -> None:
-        descriptor = self._open(file)  # on each write, because log rotation moves the file
+        descriptor = self._open(file)  # Opened on each write, because log rotation moves the file.
         try:
             os.write(descriptor, line)
         finally:
@@ -202,13 +202,13 @@ class AuditLog:
             if error.errno != errno.ELOOP:
                 raise
             status = os.lstat(file)
-            if status.st_uid != 0 and not is_owned(status):  # /dev/stderr is a link of root
+            if status.st_uid != 0 and not is_owned(status):  # /dev/stderr is a link owned by root.
                 raise OSError(errno.ELOOP, "it is a symbolic link of another user") from error
         return os.open(file, _APPEND, 0o600)
 
 
 class AuditMiddleware:
-    """A middleware of the SDK's server that logs the requests of one token to one vault."""
+    """A middleware of the SDK's server that logs one token's requests to one vault."""
 
     def __init__(self, audit: AuditLog, token: str, agent: str, vault: str) -> None:
         self._audit = audit
@@ -233,7 +233,7 @@ class AuditMiddleware:
 
 
 def _logged_name(method: str, params: Mapping[str, Any]) -> str:
-    """Return the tool's name, or the method; names that a client made up become ``unknown``."""
+    """Return the tool's name, or the method; names invented by a client become ``unknown``."""
     if method != "tools/call":
         return method if method in _LOGGED_METHODS else "unknown"
     return _tool_name(params.get("name"), params.get("arguments"))
@@ -248,7 +248,7 @@ def _tool_name(name: Any, arguments: Any) -> str:
     inner = None
     if isinstance(arguments, Mapping):
         with suppress(UsageError):
-            inner = tool.by_name(arguments, []).get("tool_name")  # by any spelling of its key
+            inner = tool.by_name(arguments, []).get("tool_name")  # in any spelling of its key
     return f"{tool.name}:{_tool_name(inner, None)}"
 
 
@@ -261,9 +261,9 @@ def _outcome(result: Any) -> str:
 
 
 def _vault(result: Any, default: str) -> str:
-    """Return the vault in which a tool ran, which differs if it names another vault's memory."""
+    """Return the vault in which a tool ran, which differs for a memory of another vault."""
     content = _structured(result)
-    called = content.get("result")  # of call_tool
+    called = content.get("result")  # The result of call_tool.
     vault = (called if isinstance(called, Mapping) else content).get("vault")
     return vault if isinstance(vault, str) else default
 

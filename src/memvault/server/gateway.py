@@ -1,6 +1,6 @@
 """The HTTP gateway, an ASGI application that authenticates, limits and routes requests.
 
-Every refusal happens here, before the MCP server sees any of the request. No answer reveals
+All refusals happen here, before the MCP server receives any part of the request. No answer reveals
 vaults or tokens other than the caller's own.
 """
 
@@ -31,16 +31,16 @@ from memvault.server.tokens import ApiToken, TokenStore
 PATH = "/mcp"
 HEALTH = "/healthz"
 _RETRY_AFTER = 5
-"""Seconds of ``Retry-After`` for a client that found the queue full or waited too long in it."""
+"""Seconds for ``Retry-After`` if the queue is full or a request waited too long in it."""
 _METHODS = ("GET", "POST", "DELETE")
 
 
 class RequestLimits(NamedTuple):
     """The limits of one token.
 
-    A request's body may have ``body`` bytes and take ``seconds`` to arrive. ``calls`` requests
-    run at once and ``rate`` may start per second. Of further requests ``queue`` wait, each for
-    ``wait`` seconds at most.
+    A request's body may have ``body`` bytes and take ``seconds`` to arrive. ``calls`` requests run
+    concurrently and ``rate`` may start per second. Up to ``queue`` further requests wait, each for
+    at most ``wait`` seconds.
     """
 
     body: int = 4 * 1024 * 1024
@@ -54,7 +54,7 @@ class RequestLimits(NamedTuple):
 class RateLimiter:
     """A token bucket for the requests of one API token.
 
-    It gains ``rate`` requests per second, and holds at most twice that.
+    It gains ``rate`` requests per second, up to twice that number.
     """
 
     def __init__(self, rate: float) -> None:
@@ -116,7 +116,7 @@ class HttpGateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":  # no other protocol is supported
+        if scope["type"] != "http":  # No other protocol is supported.
             return
         request = Request(scope, receive)
         refused = await self._security.validate_request(request)
@@ -148,7 +148,7 @@ class HttpGateway:
         vault = self._requested_vault(request.url.path, token)
         if vault is None:
             self._log_refusal(token, "", "not_found")
-            return _error_response(404, "The token permits no such vault", f"use {PATH}/NAME")
+            return _error_response(404, "The token does not permit this vault", f"use {PATH}/NAME")
         if not self._rate_limiters.setdefault(token, RateLimiter(self._limits.rate)).try_acquire():
             return self._too_many(token, vault, "requests per second")
         exchange = HttpExchange(scope, receive, send)
@@ -180,7 +180,7 @@ class HttpGateway:
 
     def _check_id(self, request_key: tuple[str, str], is_valid: bool) -> Response | None:
         """Return the response that refuses the id of a request, or None."""
-        if not is_valid:  # the SDK would take it for a notification
+        if not is_valid:  # The SDK would take it for a notification.
             return _error_response(
                 400,
                 "The request id must be a string or an integer",
@@ -225,9 +225,9 @@ class HttpGateway:
             self._active_request_ids.discard(request_key)
 
     def _requested_vault(self, path: str, token: ApiToken) -> str | None:
-        """Return the vault that a path names, or None if the token does not permit it.
+        """Return the vault in a path, or None if the token does not permit it.
 
-        The bare path names the token's first vault.
+        The bare path means the token's first vault.
         """
         permitted = self._tenants.vaults_of(token)
         start, _, name = path.rstrip("/").rpartition("/")
@@ -262,7 +262,7 @@ class HttpGateway:
                 with anyio.move_on_after(self._limits.wait):
                     slot = await queue.take(token)
                 tasks.cancel_scope.cancel()
-        except BaseException:  # cancelled after it got its slot
+        except BaseException:  # It was cancelled after it got its slot.
             if slot is not None:
                 slot.leave()
             raise
@@ -270,7 +270,7 @@ class HttpGateway:
             return slot
         if exchange.is_disconnected:
             self._log_refusal(token, vault, "gone")
-            return Response(status_code=400)  # never read: the client has disconnected
+            return Response(status_code=400)  # Never read, since the client has disconnected.
         return self._too_many(token, vault, "queued requests", _RETRY_AFTER)
 
     async def _is_control(self, method: str, exchange: HttpExchange) -> bool:
@@ -294,7 +294,7 @@ class HttpGateway:
                 return _error_response(413, message, "send smaller requests")
         except ClientDisconnect:
             self._log_refusal(token, vault, "gone")
-            return Response(status_code=400)  # never read: the client has disconnected
+            return Response(status_code=400)  # Never read, since the client has disconnected.
         self._log_refusal(token, vault, "too_slow")
         return _error_response(408, "The request did not arrive in time", "")
 
@@ -310,9 +310,9 @@ class HttpGateway:
 
 
 class HttpExchange:
-    """An HTTP request: reads its body once and tracks whether the response was sent completely.
+    """An HTTP request that reads its body once and tracks whether its response was sent.
 
-    Events delivered by the request's tool calls are acknowledged only after the whole answer was
+    Events delivered by the request's tool calls are acknowledged only after the complete answer was
     sent, and requeued otherwise.
     """
 
@@ -322,7 +322,7 @@ class HttpExchange:
         self._send = send
         self._replies = ReplyTracker()
         scope[REPLIES] = self._replies
-        self._next: Message | None = None  # already read, returned by the next receive
+        self._next: Message | None = None  # Already read; the next receive returns it.
         self.is_disconnected = False
         self._is_complete = False
 
@@ -335,7 +335,7 @@ class HttpExchange:
     async def wait_for_disconnect(self) -> None:
         """Return when the client has disconnected, while the request waits for a slot.
 
-        If the body has several parts, only the first is read and a disconnect goes unnoticed.
+        If the body has several parts, only the first is read and a disconnect is not detected.
         """
         first = await self.first_part()
         if first["type"] == "http.request":
@@ -345,7 +345,7 @@ class HttpExchange:
         self.is_disconnected = True
 
     async def read_body(self, max_bytes: int) -> bytes | None:
-        """Read the body, which is received in one part then; return None if it is too large.
+        """Read the body for ``receive`` to return in one part; return None if it is too large.
 
         Raises:
             ClientDisconnect: the client has disconnected before the end.
@@ -397,7 +397,7 @@ def _message(body: bytes) -> Any:
 
 
 def _is_notification(part: Message) -> bool:
-    """Return whether the first part of a request is the whole of a notification."""
+    """Return whether the first part of a request is a complete notification."""
     message = None if part.get("more_body", False) else _message(part.get("body", b""))
     return isinstance(message, dict) and "method" in message and "id" not in message
 
@@ -405,7 +405,7 @@ def _is_notification(part: Message) -> bool:
 def _request_id(body: bytes) -> str | None:
     """Return the id of a JSON-RPC request, or None if it has an invalid type.
 
-    It is empty for other messages, such as a notification or an answer to the server.
+    It is empty for other messages, such as notifications and answers to the server.
     """
     message = _message(body)
     if not isinstance(message, dict) or "method" not in message or "id" not in message:

@@ -1,4 +1,4 @@
-"""The HTTP server's process: listening address, TLS certificate, signals and graceful shutdown."""
+"""Run the HTTP server: listening address, TLS certificate, signals and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ from memvault.settings.vault_settings import load_settings
 _HOST_NAME = re.compile(r"[\w.-]+|\[?[0-9a-fA-F:.]+\]?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _GRACE_PERIOD = 30.0
-"""Seconds that running calls have to end after a signal to shut down."""
+"""Seconds for running calls to end after a signal to shut down."""
 _EXIT_TIMEOUT, _FORCED_EXIT_TIMEOUT = 15.0, 2.0
-"""Seconds that the process has to exit after that period, and after a second signal."""
+"""Seconds for the process to exit after that period, and after a second signal."""
 _EXIT_ABORTED = 1
 """The exit code if running calls were aborted."""
 _MAX_CONNECTIONS = 1_000
 _IDLE_TIMEOUT = 10.0
 """Seconds that a connection may stay open without a request."""
 _SWITCH_INTERVAL = 0.001
-"""The interpreter's switch interval in seconds, the longest that the event loop waits for a
+"""The interpreter's switch interval in seconds, the longest time that the event loop waits for a
 thread."""
 _POLL_INTERVAL = 0.05
 _REAP_INTERVAL = 1.0
 
 
 class ListenAddress(NamedTuple):
-    """The address to listen on, and the host names by which clients may reach it."""
+    """The address to listen on, and the host names that clients use for it."""
 
     host: str
     port: int
@@ -66,22 +66,23 @@ class ListenAddress(NamedTuple):
         """Parse ``HOST:PORT``, ``:PORT`` or ``PORT``; the default host is the loopback address.
 
         Raises:
-            UsageError: the text is not an address, a name is not a host name, or the host is
-                every address of this machine and no name is given.
+            UsageError: the text is not an address, a name is not a host name, or the host is the
+            wildcard address and no name is given.
         """
         host, _, port = text.strip().rpartition(":")
         host = host.strip("[]") or _LOOPBACK[0]
         if not port.isdecimal() or int(port) > 65_535:
-            raise UsageError(f"{text!r} is not an address", "give HOST:PORT, such as :8420")
+            raise UsageError(f"{text!r} is not an address", "pass HOST:PORT, such as :8420")
         if not names and _is_any(host):
             raise UsageError(
                 "Listening on all interfaces needs `--name HOST`",
-                "give the host name that clients use, such as `--name memory.example.org`",
+                "pass the host name that clients use, such as `--name memory.example.org`",
             )
         invalid = next((name for name in names if not _HOST_NAME.fullmatch(name)), None)
         if invalid is not None:
             raise UsageError(
-                f"{invalid!r} is not a host name", "use one such as `--name memory.example.org`"
+                f"{invalid!r} is not a host name",
+                "pass a host name, such as `--name memory.example.org`",
             )
         return cls(host, int(port), tuple(names))
 
@@ -95,7 +96,7 @@ class ListenAddress(NamedTuple):
     def security(self) -> TransportSecuritySettings:
         """Return the accepted values of ``Host`` and ``Origin``.
 
-        They keep web pages of other origins, and DNS rebinding, from using the server.
+        They prevent web pages of other origins, and DNS rebinding, from using the server.
         """
         own_hosts = _LOOPBACK if self.is_loopback else (self.host,)
         names = [_bracketed(name) for name in (*own_hosts, *self.allowed_hosts)]
@@ -112,13 +113,13 @@ class ListenAddress(NamedTuple):
             StorageError: the address is in use, or does not belong to this machine.
         """
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        # asyncio sets TCP_NODELAY only on sockets whose protocol is given; without it small
-        # packets are delayed by 40 ms.
+        # asyncio sets TCP_NODELAY only on sockets whose protocol is given; otherwise small packets
+        # are delayed by 40 ms.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((self.host, self.port))
-            listener.listen()  # from here on a client that reads the address can connect
+            listener.listen()  # From here on, a client that reads the address can connect.
         except OSError as error:
             listener.close()
             raise StorageError(
@@ -135,14 +136,14 @@ class TlsCertificate(NamedTuple):
     key: str = ""
 
     def check(self) -> None:
-        """Check that certificate and key are both given and match, or that neither is given.
+        """Check that certificate and key match, or that neither is given.
 
         Raises:
             UsageError: one of them is missing, or they cannot be used.
         """
         if bool(self.file) != bool(self.key):
             raise UsageError(
-                "A certificate needs its key", "give both: `--certificate FILE --key FILE`"
+                "A certificate needs its key", "pass both `--certificate FILE` and `--key FILE`"
             )
         if self.file:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -150,12 +151,12 @@ class TlsCertificate(NamedTuple):
                 context.load_cert_chain(self.file, self.key)
             except (OSError, ValueError) as error:
                 raise UsageError(
-                    f"The certificate cannot be used: {error}", "give PEM files of a matching pair"
+                    f"The certificate cannot be used: {error}", "pass PEM files of a matching pair"
                 ) from error
 
 
 class _Uvicorn(uvicorn.Server):
-    """The web server without its own signal handlers, so that running calls can end first."""
+    """The web server without its own signal handlers, so running calls can end first."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -175,10 +176,10 @@ class IdleTimeoutProtocol(H11Protocol):
         self._start_timeout()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are not HTTP, and end the request whose body they were in, if any."""
+        """Refuse bytes that are not HTTP, and end the request whose body contained them, if any."""
         try:
             super().send_400_response(msg)
-        except Exception:  # h11's protocol errors: the answer was already started
+        except Exception:  # h11's protocol errors: the answer was already started.
             self.transport.close()
         if self.cycle is not None:
             self.cycle.disconnected = True
@@ -208,21 +209,22 @@ def serve(
 ) -> int:
     """Serve vaults over HTTP until a signal ends the process; return the exit code.
 
-    Without ``vaults`` every vault of this machine is served to the tokens that permit it.
-    ``workers`` is how many other processes run the tools that only read.
+    Without ``vaults``, all vaults of this machine are served to tokens that permit them.
+    ``workers`` is the number of extra processes for read-only tools.
 
     Raises:
-        StorageError: the address cannot be listened on.
+        StorageError: the address cannot be used.
         UsageError: the certificate cannot be used.
     """
     certificate.check()
     for name, root in locate.reachable_vaults(vaults or None).items():
         try:
             offer.selected(load_settings(root))
-        except MemvaultError as error:  # its calls report it, and the other vaults are served
+        # Its calls report the error, and the other vaults are served.
+        except MemvaultError as error:
             log_operator_note(error, name)
     logging.getLogger("mcp").addHandler(logging.NullHandler())
-    logging.getLogger("mcp").propagate = False  # its messages hold what clients send
+    logging.getLogger("mcp").propagate = False  # Its messages contain data from clients.
     log = RepeatLimitingHandler()
     for name in ("uvicorn", "asyncio"):
         logging.getLogger(name).addHandler(log)
@@ -356,16 +358,16 @@ class HttpServer:
         port = self.listening.getsockname()[1]
         name = self.address.allowed_hosts[0] if self.address.allowed_hosts else self.address.host
         print(f"Serving at {scheme}://{_bracketed(name)}:{port}{PATH}", file=sys.stderr)
-        with contextlib.suppress(StorageError):  # reported by each request
+        with contextlib.suppress(StorageError):  # Each request reports it.
             if not tokens.all_tokens():
                 print(
-                    "note: there are no tokens yet; `memvault tokens add` creates one",
+                    "note: there are no tokens yet; create one with `memvault tokens add`",
                     file=sys.stderr,
                 )
         if not self.address.is_loopback and scheme == "http":
             print(
-                "note: network traffic is not encrypted: give `--certificate` and `--key`, "
-                "or use a TLS proxy",
+                "note: network traffic is not encrypted: pass `--certificate` and `--key`, or "
+                "use a TLS proxy",
                 file=sys.stderr,
             )
         sys.stderr.flush()
@@ -394,7 +396,7 @@ async def _reap_revoked(gateway: HttpGateway, audit: AuditLog, log: RepeatLimiti
         try:
             gateway.drop_revoked()
             last_message = ""
-        except MemvaultError as error:  # the gateway refuses every request
+        except MemvaultError as error:  # The gateway refuses every request.
             if error.message != last_message:
                 last_message = error.message
                 log_operator_note(error)

@@ -1,11 +1,10 @@
 """Processes that run read-only tool calls, in parallel with each other and with calls that write.
 
 The server itself handles sessions, limits, the audit log, notifications, and calls that write or
-wait, as it does without the processes. It sends them lines of JSON, the fields of a ``Read``.
-Each is answered by any number of ``{"progress": [what, done, total]}``, and one
-``{"result": [text, structured content, is error]}`` or ``{"refused": [code, message, data]}``,
-which is a protocol error; both have the processor ``seconds`` of the call, and ``first``, whether
-it had to open the vault.
+wait. It sends the processes lines of JSON, the fields of a ``Read``. Each is answered by any number
+of ``{"progress": [what, done, total]}``, and one ``{"result": [text, structured content, is
+error]}`` or ``{"refused": [code, message, data]}``, which is a protocol error; both include the
+call's processor ``seconds``, and ``first``, whether it had to open the vault.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
 
 _MAX_LINE = 1 << 28
-"""The maximum number of bytes of an answer; a result without a budget may have many."""
+"""The maximum size in bytes of an answer; a result without a budget can be large."""
 _ATTEMPTS = 3
-"""How many processes may end during a call before it fails: the call may be the cause."""
+"""Number of processes that may end during a call before it fails, since it may be the cause."""
 _MAX_ENDED, _ENDED_WITHIN = 5, 60.0
-"""If so many processes end within so many seconds, the server stops using them for a while."""
+"""If this many processes end within this many seconds, the server stops using them for a while."""
 _EXIT_TIMEOUT = 2.0
-"""Seconds that a process has to end after its input did."""
+"""Seconds for a process to end after its input has ended."""
 _IDLE_TIMEOUT = 60.0
 """Idle seconds after which a process started on demand ends."""
 _NICENESS = 10
-"""The niceness of processes that give way to others."""
+"""The niceness of low-priority processes."""
 
 
 class _Ended(Exception):
@@ -64,7 +63,7 @@ class _Worker:
 
     @classmethod
     async def start(cls, tools: str, gives_way: bool) -> _Worker:
-        """Start a process that offers these tools, perhaps one that gives way to others."""
+        """Start a process that offers these tools, optionally with a low priority."""
         command = [sys.executable, "-P", "-m", "memvault.server.read_worker", tools]
         environment = {"OPENBLAS_NUM_THREADS": "1", **process.environment()}
         worker = await process.start_async_worker(command, environment, _MAX_LINE)
@@ -79,11 +78,11 @@ class _Worker:
         return self._process.returncode is not None
 
     async def answer(self, read: Read) -> types.CallToolResult:
-        """Let it answer a call.
+        """Send a call to the process, and return its answer.
 
         Raises:
             MCPError: there is no such tool.
-            _Ended: it has ended.
+            _Ended: the process has ended.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -112,7 +111,7 @@ class _Worker:
         raise _Ended
 
     async def end(self, seconds: float = _EXIT_TIMEOUT) -> int | None:
-        """End the process within some seconds; return its code, or a signal's with a minus."""
+        """End the process within some seconds; return its exit code, negative for a signal."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         with contextlib.suppress(TimeoutError):
@@ -125,7 +124,7 @@ class _Worker:
 def _line(read: Read) -> bytes:
     caller = read.caller._replace(
         confirm=None, confirm_suggestion=None
-    )  # nobody is asked over the network
+    )  # No questions can be asked over the network.
     fields = {**read._asdict(), "root": str(read.root), "caller": caller._asdict()}
     return json.dumps(fields).encode() + b"\n"
 
@@ -133,8 +132,7 @@ def _line(read: Read) -> bytes:
 class ReadPool:
     """One process for each concurrent read; processes that end are replaced.
 
-    With ``gives_way`` they have a lower priority, start with a call, and end after a minute
-    without one.
+    With ``gives_way`` they have a lower priority, start on demand, and end after an idle minute.
     """
 
     def __init__(
@@ -151,23 +149,23 @@ class ReadPool:
         self._ended: deque[float] = deque(maxlen=_MAX_ENDED)
 
     async def start(self) -> None:
-        """Start the processes, unless a call has to."""
+        """Start the processes, unless they start on demand."""
         for _ in range(0 if self._gives_way else self._count):
             self._idle.append(await _Worker.start(self._tools, self._gives_way))
 
     @property
     def is_failing(self) -> bool:
-        """Whether its processes have ended again and again within a minute."""
+        """Whether its processes have repeatedly ended within a minute."""
         return len(self._ended) == _MAX_ENDED and time.monotonic() - self._ended[0] < _ENDED_WITHIN
 
     def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Return whether a call only reads; false while the processes are failing."""
+        """Return whether a call is read-only; false while the processes are failing."""
         return only_reads(name, arguments) and not self.is_failing
 
     async def run(
         self, read: Read, key: Hashable, request: QueueSlot | None
     ) -> types.CallToolResult:
-        """Let a process run a tool; raises as ``Read.run`` and ``Lane.enter``."""
+        """Run a tool in a process; raises the same errors as ``Read.run`` and ``Lane.enter``."""
         slots = await self._lane.enter(read, key, request)
         task = asyncio.get_running_loop().create_task(self._work(read, key, slots))
         self._running.add(task)
@@ -180,7 +178,7 @@ class ReadPool:
     async def _work(
         self, read: Read, key: Hashable, slots: list[QueueSlot]
     ) -> types.CallToolResult | MCPError:
-        """Return a process's answer, or another's if the first one ends before it has answered."""
+        """Return a process's answer, retrying in another one if it ends before it has answered."""
         answer: types.CallToolResult | MCPError
         try:
             for _ in range(_ATTEMPTS):

@@ -1,7 +1,7 @@
-"""Answer tool calls that only read: ``python -P -m memvault.server.read_worker TOOLS``.
+"""Answer read-only tool calls: ``python -P -m memvault.server.read_worker TOOLS``.
 
-Each line of standard input is a call and each of standard output what it answers, as
-``read_pool`` describes. The process ends with its input, so it never outlives the server.
+Each line of standard input is a call, and each line of standard output is part of an answer (see
+``read_pool``). The process ends with its input, so it never outlives the server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from memvault.mcp.stdio import claimed_stdio
 from memvault.workspace import Workspace
 
 _MAX_VAULTS = 16
-"""The number of vaults that stay open."""
+"""The maximum number of vaults that stay open."""
 _REPORT_INTERVAL = 0.2
 """Seconds between two reports of progress."""
 _OBJECTS = 100_000
@@ -35,7 +35,7 @@ _OBJECTS = 100_000
 
 
 class Reader:
-    """The vaults that are open, and the call that is answered."""
+    """The open vaults, and the current call."""
 
     def __init__(self, offer: ToolSelection, written: int) -> None:
         self._offer = offer
@@ -90,7 +90,7 @@ def _receive(descriptor: int, calls: queue.SimpleQueue[dict[str, Any]]) -> None:
 
 def main(tools: str) -> None:
     """Answer calls one after the other until the input ends."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # they are the server's, which lets calls end
+    for number in (signal.SIGINT, signal.SIGTERM):  # They are for the server, which lets calls end.
         signal.signal(number, signal.SIG_IGN)
     gc.set_threshold(_OBJECTS, 20, 20)
     calls: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()

@@ -56,11 +56,11 @@ class TenantServer(NamedTuple):
 class TenantServers:
     """The running tenants, and the open workspaces that they share.
 
-    ``served`` holds the names of the vaults to serve, None for all. ``offer`` selects the tools,
-    ``ending`` returns whether the server is shutting down, and ``body`` is the maximum number of
-    bytes of a request. ``heavy_reads`` run what is heavy, by the costs that ``costs`` knows, and
-    ``reads`` are the processes that read all else, if there are any. ``shares`` are those of the
-    tokens.
+    ``served`` has the names of the vaults to serve, None for all. ``offer`` selects the tools,
+    ``ending`` returns whether the server is shutting down, and ``body`` is the maximum size in
+    bytes of a request. ``heavy_reads`` runs calls that are heavy according to ``costs``, and
+    ``reads`` runs all other reads in processes, if there are any. ``shares`` are the tokens'
+    shares.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class TenantServers:
         self._in_use: Counter[Workspace] = Counter()
         self._queues: dict[Workspace, RequestQueue] = {}
         self._local_reads: dict[Workspace, LocalReadRunner] = {}
-        self._open_limiter = anyio.CapacityLimiter(1)  # more threads would only wait for the lock
+        self._open_limiter = anyio.CapacityLimiter(1)  # More threads would only wait for the lock.
         self._tenants_lock = anyio.Lock()
         self._vaults_lock = threading.Lock()
 
@@ -115,7 +115,7 @@ class TenantServers:
         async with self._tenants_lock:
             for key, other in list(self._tenants.items()):
                 if key[1] == vault and other.workspace is not workspace:
-                    self._remove(key)  # the name now belongs to another folder
+                    self._remove(key)  # The name now belongs to another folder.
             tenant = self._tenants.get((token, vault))
             if tenant is None:
                 tenant = self._create(token, vault, workspace)
@@ -134,7 +134,7 @@ class TenantServers:
         tenant.stop.set()
 
     def close(self) -> None:
-        """Close all workspaces; to be called when no tenant runs any more."""
+        """Close all workspaces; call this after the last tenant has ended."""
         for workspace in self._in_use:
             self._close(workspace)
 
@@ -149,7 +149,8 @@ class TenantServers:
             workspace.notify_waiters()
 
     def _open_workspace(self, vault: str) -> Workspace:
-        root = locate.vault_named(vault)  # for each request: the name may move to another folder
+        # Resolved for each request, since the name may move to another folder.
+        root = locate.vault_named(vault)
         with self._vaults_lock:
             workspace = self._vaults.get(vault)
             if workspace is None or workspace.root != root:
@@ -222,6 +223,6 @@ class TenantServers:
 
 
 def log_operator_note(error: MemvaultError, vault: str = "") -> None:
-    """Print an error for the operator that is withheld from clients, as it may name paths."""
+    """Print an error for the operator that is withheld from clients, as it may contain paths."""
     text = f"{vault and f'vault {vault}: '}{error.message}; {error.hint}"
     print(sanitize.escape_line(f"note: {text}"), file=sys.stderr)

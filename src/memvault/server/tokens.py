@@ -1,4 +1,4 @@
-"""API tokens for the vaults that this machine serves, each with an agent, vaults and a scope.
+"""API tokens for the vaults served by this machine, each with an agent, vaults and a scope.
 
 Each token is a file in the user's configuration folder. It contains a hash of the token, never the
 token itself. SHA-256 suffices, because 256 random bits cannot be guessed.
@@ -48,7 +48,7 @@ class ApiToken(NamedTuple):
 
     @property
     def is_expired(self) -> bool:
-        """Whether the token has expired; one without an expiry date never does."""
+        """Whether the token has expired."""
         return bool(self.expires) and self.expires <= clock.iso()
 
     def public_fields(self) -> dict[str, Any]:
@@ -69,18 +69,20 @@ class ApiToken(NamedTuple):
 def add(
     name: str, vaults: Sequence[str], scope: str, agent: str, days: int
 ) -> tuple[ApiToken, str]:
-    """Create a token; return its record and the token's text, which is stored nowhere.
+    """Create a token; return its record and the token's text, which is not stored.
 
-    ``agent`` defaults to ``name``. The token expires after ``days``; 0 is never.
+    ``agent`` defaults to ``name``. The token expires after ``days``; 0 means never.
 
     Raises:
-        UsageError: a name, the agent or the scope is invalid, or no vault is named.
+        UsageError: a name, the agent or the scope is invalid, or no vault is given.
         VaultNotFound: no vault has such a name.
         Conflict: a token of that name exists.
         StorageError: the token cannot be written.
     """
     if not name:
-        raise UsageError("The token's name is missing", "`memvault tokens add NAME --vaults NAME`")
+        raise UsageError(
+            "The token's name is missing", "run `memvault tokens add NAME --vaults NAME`"
+        )
     if not NAME.fullmatch(name):
         raise UsageError(
             f"A token cannot be named {name!r}", "use up to 40 lowercase letters, digits, - and _"
@@ -89,13 +91,15 @@ def add(
         raise UsageError(f"{scope!r} is not a scope", f"use {' or '.join(SCOPES)}")
     if not vaults:
         raise UsageError(
-            "The vaults are missing", f"`memvault tokens add {name} --vaults NAME,NAME`"
+            "The vaults are missing", f"run `memvault tokens add {name} --vaults NAME,NAME`"
         )
     for vault in vaults:
         locate.vault_named(vault)
     speaker = address(agent or name)
     if speaker.brain or speaker.agent == USER:
-        raise UsageError(f"A token cannot act as {agent or name}", "give an agent: `--as AGENT`")
+        raise UsageError(
+            f"A token cannot act as {agent or name}", "pass an agent with `--as AGENT`"
+        )
     text = f"{OUR_MARK}{secrets.token_urlsafe(32)}"
     expires = clock.iso(clock.now() + timedelta(days=days)) if days else ""
     vault_names = tuple(dict.fromkeys(vaults))
@@ -108,7 +112,8 @@ def add(
         atomic.create(path, data)
     except FileExistsError as error:
         raise Conflict(
-            f"There is already a token named {name}", f"`memvault tokens remove {name}` deletes it"
+            f"A token named {name} already exists",
+            f"choose another name, or run `memvault tokens remove {name}` first",
         ) from error
     return token, text
 
@@ -121,11 +126,13 @@ def remove(name: str) -> None:
         NotFound: no token has that name.
     """
     if not name:
-        raise UsageError("The token's name is missing", "`memvault tokens remove NAME`")
+        raise UsageError("The token's name is missing", "run `memvault tokens remove NAME`")
     token_names = {token.name for token in all_tokens()}
     if name not in token_names:
         names = ", ".join(sorted(token_names))
-        hint = f"there are {names}" if names else "`memvault tokens list` lists them"
+        hint = (
+            f"the tokens are {names}" if names else "run `memvault tokens list` to list the tokens"
+        )
         raise NotFound(f"There is no token named {name!r}", hint)
     with atomic.map_os_errors(name):
         (_folder() / f"{name}.json").unlink(missing_ok=True)
@@ -151,10 +158,10 @@ class TokenStore:
         self._tokens: dict[str, ApiToken] = {}
 
     def verify(self, text: str) -> ApiToken | None:
-        """Return the record of a token's text, or None if it is unknown or expired.
+        """Return the record of a token, or None if it is unknown or expired.
 
         Raises:
-            MemvaultError: the tokens cannot be read; until they can, every token is unknown.
+            MemvaultError: the tokens cannot be read; until they can, no token is accepted.
         """
         self._refresh()
         token = self._tokens.get(_hash(text))
@@ -197,9 +204,9 @@ def _state() -> tuple[object, ...]:
 
 
 def _read() -> Iterator[ApiToken]:
-    """Yield every token; files that are not tokens or cannot be read are skipped.
+    """Yield every token, skipping files that are not tokens or cannot be read.
 
-    So are links, and files that other users can write.
+    Links, and files that other users can write to, are skipped too.
 
     Raises:
         StorageError: the folder cannot be read, or the process has too many files open.
@@ -223,7 +230,7 @@ def _read() -> Iterator[ApiToken]:
                         f"The tokens cannot be read: {error.strerror}", "try again later"
                     ) from error
                 continue
-            if token is not None and f"{token.name}.json" == name:  # copies of a file do not count
+            if token is not None and f"{token.name}.json" == name:  # Copies of a file do not count.
                 yield token
 
 
@@ -244,7 +251,7 @@ def _hash(text: str) -> str:
 
 
 def _folder(make: bool = False) -> Path:
-    """Return the folder of the tokens, created with access for this user only if ``make``.
+    """Return the folder of the tokens; with ``make``, create it with access only for this user.
 
     Raises:
         StorageError: the user has no configuration folder, or the folder cannot be created.
@@ -257,6 +264,6 @@ def _folder(make: bool = False) -> Path:
         except OSError as error:
             raise StorageError(
                 f"Cannot create {folder}: {error.strerror}",
-                "set MEMVAULT_CONFIG to another folder for your settings",
+                "set MEMVAULT_CONFIG to use another folder for your settings",
             ) from error
     return folder

@@ -1,12 +1,12 @@
 """Decide which files in a vault's folder are not memories.
 
-These are the files that match the setting ``ignore``; a line of a ``.gitignore`` or ``.ignore`` in
-the vault; Obsidian's excluded files, template folders and attachment folder; and all files in
-folders that tools fill, such as ``node_modules``. As in ripgrep, ``.ignore`` has precedence over
-``.gitignore``, so a line ``!drafts/`` in it includes a folder that git ignores. Ignore files above
-the vault are not read: the vault itself may be an ignored folder.
+Excluded are files that match the setting ``ignore`` or a line of a ``.gitignore`` or ``.ignore`` in
+the vault; Obsidian's excluded files, template folders and attachment folder; and folders that tools
+fill, such as ``node_modules``. As in ripgrep, ``.ignore`` has precedence over ``.gitignore``, so a
+line ``!drafts/`` in it includes a folder that git ignores. Ignore files above the vault are not
+read, since the vault itself may be an ignored folder.
 
-Patterns may come from anyone, so no pattern is matched by more than one unbounded loop at a time.
+Patterns are untrusted, so no pattern is matched by more than one unbounded loop at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.lazy_pattern import lazy_pattern
 
 IGNORE_FILES = (".ignore", ".gitignore")
-"""The names of ignore files, the one with precedence first."""
+"""The names of ignore files, in order of precedence."""
 _OBSIDIAN = ".obsidian"
 _OBSIDIAN_FILES = (
     f"{_OBSIDIAN}/app.json",
@@ -36,7 +36,7 @@ _TOOL_FOLDERS = frozenset(("node_modules", "bower_components", "site-packages", 
 _TOOL_MARKERS = frozenset(("CACHEDIR.TAG", "pyvenv.cfg"))
 """Files that mark their folder as a cache or as a Python virtual environment."""
 FOLDER_MARKERS = _TOOL_MARKERS.union(IGNORE_FILES)
-"""The names of files that control whether their folder's other entries are excluded."""
+"""The names of files that determine whether other entries of their folder are excluded."""
 _POSIX_CLASS = lazy_pattern(r"\[:([a-z]+):\]")
 _POSIX_CLASSES = {
     "alnum": "a-zA-Z0-9",
@@ -54,7 +54,7 @@ _MAX_PATTERNS = 5_000
 
 
 class _Rule(NamedTuple):
-    """A pattern of an ignore file: a regular expression for the path below the file's folder."""
+    """A pattern of an ignore file, as a regular expression for paths below its folder."""
 
     expression: str
     only_folders: bool
@@ -62,7 +62,7 @@ class _Rule(NamedTuple):
 
 
 class IgnoreFile:
-    """The patterns of a ``.gitignore`` or ``.ignore``; of several that match the last decides."""
+    """The patterns of a ``.gitignore`` or ``.ignore``; the last one that matches decides."""
 
     def __init__(self, text: str) -> None:
         lines = text.splitlines()[:_MAX_PATTERNS]
@@ -72,7 +72,7 @@ class IgnoreFile:
         return bool(self._rules)
 
     def decision(self, path: str, is_folder: bool) -> bool | None:
-        """Return whether a path is ignored or included; None if no pattern matches it."""
+        """Return whether a path is ignored; False if it is included, None if no pattern matches."""
         for pattern, negated in self.folder_patterns if is_folder else self.file_patterns:
             if pattern.match(path):
                 return not negated
@@ -80,17 +80,17 @@ class IgnoreFile:
 
     @cached_property
     def file_patterns(self) -> list[tuple[re.Pattern[str], bool]]:
-        """The patterns for files, by precedence, each with whether it includes."""
+        """The patterns for files in order of precedence, each with whether it includes them."""
         return _combined(rule for rule in self._rules if not rule.only_folders)
 
     @cached_property
     def folder_patterns(self) -> list[tuple[re.Pattern[str], bool]]:
-        """The patterns for folders, by precedence, each with whether it includes."""
+        """The patterns for folders in order of precedence, each with whether it includes them."""
         return _combined(self._rules)
 
 
 def _combined(rules: Iterable[_Rule]) -> list[tuple[re.Pattern[str], bool]]:
-    """Return patterns with whether they include, last first, those of one kind in a row joined."""
+    """Return patterns with whether they include, last first, merging adjacent ones of a kind."""
     runs: list[tuple[list[str], bool]] = []
     for rule in rules:
         if not runs or runs[-1][1] != rule.negated:
@@ -100,9 +100,9 @@ def _combined(rules: Iterable[_Rule]) -> list[tuple[re.Pattern[str], bool]]:
 
 
 def _parse(line: str) -> _Rule | None:
-    """Return the rule of a line in git's syntax; None for a comment, and for hidden entries."""
+    """Return the rule of a line in git's syntax; None for comments and patterns of hidden files."""
     text = line.rstrip(" \t")
-    if (len(text) - len(text.rstrip("\\"))) % 2:  # the first of the blanks is escaped
+    if (len(text) - len(text.rstrip("\\"))) % 2:  # The first trailing blank is escaped.
         text = line[: len(text) + 1]
     if not text or text.startswith("#"):
         return None
@@ -112,7 +112,7 @@ def _parse(line: str) -> _Rule | None:
     text = text.rstrip("/")
     is_anchored = "/" in text
     segments = text.removeprefix("/").split("/")
-    if not text or segments[0].startswith("."):  # hidden entries are never memories
+    if not text or segments[0].startswith("."):  # Hidden entries are never memories.
         return None
     if not is_anchored:
         segments = ["**", *segments]
@@ -123,7 +123,7 @@ def _expression(segments: list[str]) -> str:
     """Return the regular expression of a pattern's segments.
 
     ``**`` separates the segments into runs. Every run but the last takes its first match, without
-    backtracking: a later match would leave less of the path for the rest.
+    backtracking, since a later match would leave less of the path for the rest.
     """
     runs: list[list[str]] = [[]]
     for segment in segments:
@@ -142,7 +142,7 @@ def _expression(segments: list[str]) -> str:
 
 
 def _segment(text: str) -> str:
-    """Return the regular expression of a pattern for one name; stars do not go back."""
+    """Return the regular expression of a pattern for one name; stars do not backtrack."""
     parts = [""]
     position = 0
     while position < len(text):
@@ -168,10 +168,10 @@ def _segment(text: str) -> str:
 
 
 def _character_class(text: str, position: int) -> tuple[str, int]:
-    """Return the regular expression of a class of characters, and the position behind it.
+    """Return the regular expression of a character class, and the position after it.
 
-    ``position`` is that behind the opening bracket. As in git, a class without an end matches
-    nothing, and a range from a higher to a lower character is its first character.
+    ``position`` is just after the opening bracket. As in git, an unterminated class matches
+    nothing, and a reversed range matches its first character.
     """
     is_negated = text[position : position + 1] in ("!", "^")
     position += is_negated
@@ -198,20 +198,20 @@ def _character_class(text: str, position: int) -> tuple[str, int]:
 
 
 def _class_member(text: str, position: int) -> tuple[str, int]:
-    """Return a character of a class, which a backslash may escape, and the position behind it."""
+    """Return a character of a class, possibly escaped, and the position after it."""
     if text[position] == "\\" and position + 1 < len(text):
         position += 1
     return text[position], position + 1
 
 
 class _Level(NamedTuple):
-    """The ignore files of a folder, the one with precedence first."""
+    """The ignore files of a folder, in order of precedence."""
 
     folder: str
     files: tuple[IgnoreFile, ...]
 
     def decision(self, path: str, is_folder: bool) -> bool | None:
-        """Return whether a path in the vault is ignored; None if no pattern matches it."""
+        """Return whether a path in the vault is ignored; None if no pattern matches."""
         below = path[len(self.folder) + 1 :] if self.folder else path
         for file in self.files:
             decision = file.decision(below, is_folder)
@@ -225,10 +225,10 @@ Levels = tuple[_Level, ...]
 
 
 class Exclusions:
-    """The files in a vault's folder that are not memories.
+    """Decides which files in a vault's folder are not memories.
 
-    ``patterns`` are those of the setting ``ignore``. The settings of Obsidian and the ignore files
-    are read when they are needed; the ignore files of subfolders also when they have changed.
+    ``patterns`` come from the setting ``ignore``. Obsidian's settings and the ignore files are read
+    when needed, and the ignore files of subfolders again after a change.
     """
 
     def __init__(self, root: Path, patterns: tuple[str, ...] = ()) -> None:
@@ -248,8 +248,8 @@ class Exclusions:
     def levels(self, folder: str, names: Iterable[str], above: Levels) -> Levels | None:
         """Return the ignore files that apply in a folder; None if the folder is excluded.
 
-        ``names`` are those of ``FOLDER_MARKERS`` that the folder contains, and ``above`` the ignore
-        files of the folder above.
+        ``names`` are the ``FOLDER_MARKERS`` in the folder, and ``above`` the ignore files of its
+        parent.
         """
         if not folder:
             return self._top
@@ -263,7 +263,7 @@ class Exclusions:
         return bool(self._pattern is not None or levels or self._prefixes)
 
     def excludes(self, path: str, is_folder: bool, levels: Levels) -> bool:
-        """Return whether an entry of a folder to which ``levels`` apply is excluded."""
+        """Return whether an entry of a folder with these ignore files is excluded."""
         if self._pattern is not None and self._pattern.match(path):
             return True
         for level in levels:
@@ -277,7 +277,7 @@ class Exclusions:
         )
 
     def covers(self, path: str) -> bool:
-        """Return whether a file is excluded, itself or with a folder above it."""
+        """Return whether a file or one of its parent folders is excluded."""
         levels: Levels | None = self._top
         parts = path.split("/")
         for count in range(1, len(parts) + 1):
@@ -307,9 +307,9 @@ class Exclusions:
 
 
 def sources_state(root: Path) -> tuple[FileStamp | None, ...]:
-    """Return a value that changes with the files that set exclusions.
+    """Return a value that changes with the files that define exclusions.
 
-    Ignore files of subfolders are not among them.
+    Ignore files of subfolders are not included.
     """
     return tuple(stamp_of(root / name) for name in (*IGNORE_FILES, *_OBSIDIAN_FILES))
 
@@ -330,7 +330,8 @@ def _obsidian_prefixes(root: Path) -> Iterator[str]:
     attachments = app.get("attachmentFolderPath")
     folders = [templates.get("folder"), templater.get("templates_folder"), attachments]
     for folder in folders:
-        if isinstance(folder, str) and not folder.startswith("."):  # ./ is beside each note
+        # ./ means the folder of each note.
+        if isinstance(folder, str) and not folder.startswith("."):
             name = folder.strip("/")
             if name:
                 yield f"{name}/"

@@ -13,18 +13,18 @@ from memvault.errors import UsageError, VaultNotFound, VaultUnreadable
 from memvault.files.user_folders import SETTINGS_FILE, expand_home, ownership_problem
 
 ALL, THIS = "all", "this"
-"""Names that no vault can have: they mean every named vault, and the vault of the call."""
+"""Reserved names: they stand for all named vaults and for the vault of the call."""
 
 
 def find_vault(vault: str | None, on_default: Callable[[str, Path], object] | None = None) -> Path:
-    """Return the vault's root: the given one, ``MEMVAULT_VAULT``, or the nearest parent folder.
+    """Return the vault's root: ``vault``, ``MEMVAULT_VAULT``, or the nearest parent folder.
 
-    A vault is given by its folder, or by the name that the user gave it. With ``on_default``, the
-    first of the user's default vaults is used outside of any vault; the function is called with its
-    name and root.
+    ``vault`` is a folder or a name that the user gave to a vault. With ``on_default``, the first of
+    the user's default vaults is used outside of any vault; the function is called with its name and
+    root.
 
     A vault found in a parent folder that belongs to another user is used only if this user trusts
-    it, since its ``memvault.toml`` decides what is read and run here.
+    it, since its ``memvault.toml`` determines which files are read and run here.
 
     Raises:
         VaultNotFound: there is none.
@@ -42,16 +42,16 @@ def find_vault(vault: str | None, on_default: Callable[[str, Path], object] | No
             return default[1]
         raise VaultNotFound(
             f"No {SETTINGS_FILE} in {_working_folder()} or above it",
-            "run `memvault init` to make this folder a vault, pass `--vault DIR` or set "
-            "MEMVAULT_VAULT; `memvault vaults default NAME` sets a default vault",
+            "run `memvault init` to make this folder a vault, pass `--vault DIR`, or set a "
+            "default vault with `memvault vaults default NAME`",
         )
 
 
 def _default_vault() -> tuple[str, Path] | None:
-    """Return the name and root of the first of the user's default vaults; None without one.
+    """Return the name and root of the user's first default vault; None if there is none.
 
     Raises:
-        VaultNotFound: it no longer exists.
+        VaultNotFound: the vault no longer exists.
     """
     from memvault.settings import user_settings
 
@@ -76,16 +76,17 @@ def _resolve_vault(text: str) -> Path:
     if not root.exists() and (folder := _named_vaults().get(text)) is not None:
         root = Path(folder)
     if root.is_file():
-        raise VaultNotFound(f"{text} is a file", "a vault is a folder; name the one it is in")
+        raise VaultNotFound(f"{text} is a file", "pass the folder that contains it")
     if not root.is_dir():
         raise VaultNotFound(
             f"There is no folder {text}",
-            f"`memvault init {sanitize.quote_argument(text)}` makes a vault there",
+            f"create a vault there with `memvault init {sanitize.quote_argument(text)}`",
         )
     if not (root / SETTINGS_FILE).is_file():
         raise VaultNotFound(
             f"{text} is not a vault: it has no {SETTINGS_FILE}",
-            f"`memvault init {sanitize.quote_argument(text)}` makes it one and changes no file",
+            f"make it a vault with `memvault init {sanitize.quote_argument(text)}`, which "
+            "changes no existing file",
         )
     return root.resolve()
 
@@ -97,7 +98,7 @@ def _named_vaults() -> Mapping[str, str]:
 
 
 def vault_named(name: str) -> Path:
-    """Return the root of a vault that the user has named.
+    """Return the root of a vault with a name given by the user.
 
     Raises:
         VaultNotFound: no vault has the name, or its folder is no longer a vault.
@@ -111,7 +112,7 @@ def vault_named(name: str) -> Path:
 
 
 def reachable_vaults(reach: Sequence[str] | None) -> dict[str, Path]:
-    """Return the folders of the named vaults that a caller may reach, by name."""
+    """Return the folders of the named vaults that a caller may access, by name."""
     return {
         name: Path(folder)
         for name, folder in _named_vaults().items()
@@ -124,12 +125,12 @@ def select_vaults(
 ) -> dict[str, Path]:
     """Return the folders of the vaults with the given names, without checking that they exist.
 
-    ``all`` means every named vault, ``this`` the one at ``here``. Without names, these are the
-    vault at ``here`` and the user's default vaults; none if no defaults are set. A caller limited
-    by ``reach`` does not learn that other vaults exist.
+    ``all`` means every named vault, ``this`` the vault at ``here``. Without names, the vault at
+    ``here`` and the user's default vaults are selected; none if no defaults are set. A caller
+    restricted by ``reach`` does not learn that other vaults exist.
 
     Raises:
-        VaultNotFound: no vault within reach has one of the names.
+        VaultNotFound: the caller cannot access a vault with one of the names.
     """
     from memvault.settings import user_settings
 
@@ -148,7 +149,7 @@ def select_vaults(
         elif names:
             raise _no_vault(name, vaults, reach)
     folders: dict[str, Path] = {}
-    for name, folder in selected:  # search a vault with two names only once
+    for name, folder in selected:  # Search a vault with two names only once.
         if folder not in folders.values():
             folders[name] = folder
     return folders
@@ -157,9 +158,13 @@ def select_vaults(
 def _no_vault(name: str, vault_names: Iterable[str], reach: Sequence[str] | None) -> VaultNotFound:
     names = ", ".join(vault_names)
     if reach is not None:
-        hint = f"this server reaches {names}" if names else "this server reaches no other vault"
+        hint = f"this server serves {names}" if names else "this server serves no other vault"
         return VaultNotFound(f"There is no vault {name!r} here", hint)
-    hint = f"the named vaults are {names}" if names else "`memvault vaults add NAME DIR` names one"
+    hint = (
+        f"the named vaults are {names}"
+        if names
+        else "name a vault with `memvault vaults add NAME DIR`"
+    )
     return VaultNotFound(f"There is no vault named {name!r}", hint)
 
 
@@ -174,8 +179,8 @@ def _nearest_vault(here: Path) -> Path | None:
         if (why := ownership_problem(folder)) and not _is_trusted(folder):
             raise VaultUnreadable(
                 f"The vault {folder} {why}",
-                f"`memvault vaults trust {sanitize.quote_argument(str(folder))}` if you trust who "
-                "writes there; `--vault` or MEMVAULT_VAULT names it for once",
+                "if you trust everyone who writes there, run `memvault vaults trust "
+                f"{sanitize.quote_argument(str(folder))}`, or pass `--vault` to use it once",
             )
         return folder
     return None
@@ -191,4 +196,6 @@ def _working_folder() -> Path:
     try:
         return Path.cwd().resolve()
     except OSError as error:
-        raise UsageError("The current folder no longer exists", "cd to one that does") from error
+        raise UsageError(
+            "The current folder no longer exists", "cd to an existing folder"
+        ) from error

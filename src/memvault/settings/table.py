@@ -1,13 +1,13 @@
-"""Settings as a table: one row each, with its default, valid values and purpose.
+"""Define settings as a table: one row each, with its default, valid values and purpose.
 
-A section of a settings file is a class, and a row is an attribute of it, so that the setting
-``history.revisions`` is ``settings.history.revisions``, of the type of its default::
+A section of a settings file is a class, and a row is an attribute of it. For example, the setting
+``history.revisions`` is ``settings.history.revisions``, with the type of its default::
 
     class HistorySettings(Section):
-        revisions = Setting(50, whole(1, 1_000_000), "of each memory")
+        revisions = Setting(50, whole(1, 1_000_000), "maximum revisions of a memory")
 
-Loading, the checks of commands that set a value, the template of a vault and the guide use these
-rows.
+These rows are used to load settings, to check values set by commands, and to generate the template
+of a vault and the guide.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ S = TypeVar("S", bound="Section")
 
 
 class ValueKind(NamedTuple):
-    """A kind of value: its description, a test, and the conversion of what TOML holds."""
+    """A kind of value: its description, its check, and its conversion from TOML."""
 
     wanted: str
     is_valid: Callable[[Any], bool]
@@ -33,7 +33,7 @@ class ValueKind(NamedTuple):
 
 
 class Setting(Generic[T]):
-    """A row: its default, valid values, purpose and an example; documented if it has a purpose."""
+    """A row: its default, valid values, purpose and example; documented if it has a purpose."""
 
     def __init__(self, default: T, kind: ValueKind, about: str = "", example: Any = None) -> None:
         self.default = default
@@ -50,10 +50,10 @@ class Setting(Generic[T]):
 
 
 class Section:
-    """Settings that have a value each; those that are not given have their defaults.
+    """A group of settings and their values; a setting without a value has its default.
 
-    Besides rows and sections, the annotated attributes of the class have values. Sections of a
-    class are equal if all of their values are.
+    Besides rows and sections, annotated attributes of the class have values. Two sections of a
+    class are equal if all of their values are equal.
 
     Raises:
         TypeError: a name is unknown.
@@ -65,7 +65,7 @@ class Section:
         vars(self).update(values)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable; use replace")
+        raise AttributeError(f"{type(self).__name__} is immutable; use replace()")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({vars(self)})"
@@ -83,7 +83,7 @@ class Section:
 
     @classmethod
     def rows(cls) -> dict[str, Setting[Any] | Section]:
-        """Return the rows and the sections in this one, by name."""
+        """Return the rows and subsections of this section, by name."""
         return {key: row for key, row in vars(cls).items() if isinstance(row, Setting | Section)}
 
     def values(self) -> dict[str, Any]:
@@ -95,11 +95,11 @@ class Section:
         return type(self)(**{**vars(self), **values})
 
 
-SWITCH = ValueKind("true or false", lambda value: value in (True, False))  # and 1 or 0
+SWITCH = ValueKind("true or false", lambda value: value in (True, False))  # also accepts 1 and 0
 
 
 def whole(minimum: int, maximum: float = inf) -> ValueKind:
-    """Return the kind of whole numbers between two bounds, which are included."""
+    """Return the kind of integers between two bounds, inclusive."""
     upper = "" if maximum == inf else f" and at most {maximum:,}"
     return ValueKind(
         f"a whole number, at least {minimum}{upper}",
@@ -108,32 +108,32 @@ def whole(minimum: int, maximum: float = inf) -> ValueKind:
 
 
 def one_of(*choices: str) -> ValueKind:
-    """Return the kind of a few words."""
+    """Return the kind of one of several words."""
     return ValueKind(f"{', '.join(choices[:-1])} or {choices[-1]}", choices.__contains__)
 
 
 def text(description: str, is_valid: Callable[[str], object] = lambda _: True) -> ValueKind:
-    """Return a kind of text."""
+    """Return a kind of string."""
     return ValueKind(description, lambda value: isinstance(value, str) and bool(is_valid(value)))
 
 
 def texts(description: str, is_valid: Callable[[list[str]], bool] = lambda _: True) -> ValueKind:
-    """Return a kind of list of texts."""
+    """Return a kind of list of strings."""
     return ValueKind(description, lambda value: are_texts(value) and is_valid(value), tuple)
 
 
 def are_texts(value: Any) -> bool:
-    """Return whether a value is a list of texts."""
+    """Return whether a value is a list of strings."""
     return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
 FLAG = ValueKind("true or false", lambda value: isinstance(value, bool))
-MODEL = text("a name or a folder")
-TOOLS = text("names of profiles and tools, as core,talk")
+MODEL = text("a model's name or folder")
+TOOLS = text("names of profiles and tools, such as core,talk")
 
 
 def check(section: Section, prefix: str, hints: Mapping[str, str]) -> None:
-    """Check settings that a command is about to write; each of ``hints`` is of the key's option.
+    """Check settings that a command is about to write; ``hints`` has the hint for each key.
 
     Raises:
         UsageError: a setting is invalid.
@@ -149,8 +149,8 @@ def load(
 ) -> tuple[S, frozenset[str], list[str]]:
     """Return settings with the values of a TOML file in place of the defaults.
 
-    The second value names what the file sets, where an empty text stands for the default, and the
-    third what it holds besides.
+    Also returns the names of the settings in the file (an empty string stands for the default) and
+    the names of unknown ones.
 
     Raises:
         MemvaultError: the file cannot be read, or a setting is invalid; of the class ``failure``.

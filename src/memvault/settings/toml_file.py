@@ -1,4 +1,4 @@
-"""Read TOML files with limits, and change single settings in them."""
+"""Read TOML files with size limits, and change single settings in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memvault.files import atomic
 from memvault.files.plain_files import MAX_SETTING_BYTES, read
 from memvault.lazy_pattern import lazy_pattern
 
-HINT = "correct the line, or delete it for the default"
+HINT = "correct the line, or delete it to use the default"
 _MAX_DOTS = 100
 _QUOTED = lazy_pattern(r"\"[^\"]*\"|'[^']*'")
 _LONG_NUMBER = lazy_pattern(r"(?<!\d)\d{300}")
@@ -28,16 +28,17 @@ def read_table(path: Path, failure: type[MemvaultError]) -> dict[str, Any]:
 
     try:
         return tomllib.loads(_check_text(_read_file(path, failure).decode("utf-8-sig")))
-    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, 5,000 digits
+    # not TOML, not UTF-8, or a number of 5,000 digits
+    except (ValueError, RecursionError) as error:
         raise failure(f"{path} is not valid TOML: {error}", HINT) from error
 
 
 def _check_text(text: str) -> str:
-    """Return the text of a settings file, unless parsing it would take unreasonably long.
+    """Return the text of a settings file if it can be parsed in reasonable time.
 
     Raises:
         ValueError: a key has too many parts, each a table nested in the previous one, or a number
-            has too many digits.
+        has too many digits.
     """
     for number, line in enumerate(text.splitlines(), start=1):
         if line.count(".") > _MAX_DOTS and _QUOTED.sub("", line).count(".") > _MAX_DOTS:
@@ -52,11 +53,14 @@ def _read_file(path: Path, failure: type[MemvaultError]) -> bytes:
         return read(path, MAX_SETTING_BYTES)
     except FileNotFoundError:
         if path.is_symlink():
-            reason, hint = "it is a link", "settings are read from the file itself: put it there"
+            reason, hint = "it is a link", "replace the link with the file itself"
         elif path.exists():
-            reason, hint = "it is not a plain file", "move it away, and write the settings again"
+            reason, hint = (
+                "it is not a regular file",
+                "move it elsewhere and create the settings again",
+            )
         else:
-            reason, hint = "there is no such file", "`memvault init` makes one"
+            reason, hint = "the file does not exist", "run `memvault init` to create it"
     except OSError as error:
         reason, hint = error.strerror or "", "check its permissions and size"
     raise failure(f"{path} cannot be read: {reason}", hint)
@@ -78,9 +82,9 @@ def write_values(
     failure: type[MemvaultError],
     before: bytes | None,
 ) -> None:
-    """Change settings in a file as ``set_values`` does; ``before`` is what ``read_bytes`` returned.
+    """Change settings in a file with ``set_values``; ``before`` comes from ``read_bytes``.
 
-    A new file can be read and written only by its user.
+    A new file is readable and writable only for its user.
 
     Raises:
         MemvaultError: the file is not valid TOML; of the class ``failure``.
@@ -101,9 +105,9 @@ def set_values(
     failure: type[MemvaultError],
     data: bytes | None = None,
 ) -> bytes:
-    """Return a settings file's bytes with settings of a section changed and all comments kept.
+    """Return a settings file's bytes with settings of a section changed and comments kept.
 
-    A setting with the value None is removed. ``data`` are the file's bytes, read if missing.
+    A value of None removes the setting. ``data`` is the file's content; it is read if omitted.
 
     Raises:
         MemvaultError: the file exists but cannot be read, or is not valid TOML.
@@ -126,7 +130,7 @@ def set_values(
 
 
 def _set_value(table: dict[str, Any], key: str, value: Any) -> None:
-    """Set a value in a parsed file; the comments in lists and tables are kept."""
+    """Set a value in a parsed file, keeping the comments in lists and tables."""
     current = table.get(key)
     if value is None:
         table.pop(key, None)
@@ -143,7 +147,7 @@ def _set_value(table: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _update_list(current: list[Any], value: list[Any]) -> None:
-    """Give a list of a document the entries of another one, in their order."""
+    """Change the entries of a list in a TOML document, keeping its comments."""
     for entry in [entry for entry in current if entry not in value]:
         current.remove(entry)
     if list(current) != [entry for entry in value if entry in current]:

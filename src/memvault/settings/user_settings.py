@@ -1,4 +1,7 @@
-"""The user's own settings, which no vault can set, in ``settings.toml`` in the user's folder."""
+"""Load the user's own settings from ``settings.toml`` in the user's configuration folder.
+
+No vault can set them.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +45,12 @@ def _real_paths(folders: Mapping[str, str]) -> dict[str, str]:
 
 _NAMES = texts("a list of names")
 _FOLDERS = ValueKind(
-    "a list of folders, as absolute paths or below ~",
+    "a list of folders, absolute or starting with ~",
     _are_folders,
     lambda value: tuple(os.path.realpath(expand_home(entry)) for entry in value),
 )
 _NAMED_FOLDERS = ValueKind(
-    "a folder for each name, as absolute paths or below ~",
+    "a folder for each name, absolute or starting with ~",
     lambda value: isinstance(value, dict) and _are_folders(list(value.values())),
     _real_paths,
 )
@@ -57,47 +60,47 @@ class VaultLists(Section):
     """Vaults that you trust or named, by their real paths."""
 
     trusted: Setting[tuple[str, ...]] = Setting(
-        (), _FOLDERS, "of other users; `memvault vaults trust` adds one", ["/srv/notes"]
+        (), _FOLDERS, "trusted vaults of other users; see `memvault vaults trust`", ["/srv/notes"]
     )
     default: Setting[tuple[str, ...]] = Setting(
-        (), _NAMES, "asked by recall besides its own", ["home"]
+        (), _NAMES, "vaults that recall also searches", ["home"]
     )
     names: Setting[Mapping[str, str]] = Setting(
         MappingProxyType({}),
         _NAMED_FOLDERS,
-        "`memvault vaults add` adds one",
+        "names of vaults; see `memvault vaults add`",
         {"home": "/home/me/a"},
     )
 
 
 class UserEmbedder(Section):
-    """For vaults that name no transformer."""
+    """The transformer for vaults that do not set one."""
 
-    model = Setting("", MODEL, "or a fastembed model", "/home/me/models/bge")
+    model = Setting("", MODEL, "a folder or a fastembed model", "/home/me/models/bge")
 
 
 class UserReranker(Section):
-    """For vaults that name no cross-encoder."""
+    """The cross-encoder for vaults that do not set one."""
 
-    model = Setting("", MODEL, "or a fastembed model", "/home/me/models/marco")
+    model = Setting("", MODEL, "a folder or a fastembed model", "/home/me/models/marco")
 
 
 class UserTools(Section):
-    """For vaults that name no tools."""
+    """The tools of the MCP server for vaults that do not set them."""
 
     tools = Setting("", TOOLS, "profiles and tools", "core,talk")
 
 
 class UserGit(Section):
-    """Only in vaults where you approved git."""
+    """Used only in vaults where you approved git."""
 
-    dates = Setting(True, SWITCH, "or false: no dates from commits")
+    dates = Setting(True, SWITCH, "false: do not date memories by commits")
 
 
 class UserSettings(Section):
     """The user's settings; a model or tools that are not set are empty."""
 
-    resident = Setting("auto", one_of("auto", "off"), "or off: no process stays")
+    resident = Setting("auto", one_of("auto", "off"), "off: no resident process")
     vaults = VaultLists()
     embedder = UserEmbedder()
     rerank = UserReranker()
@@ -120,7 +123,7 @@ def load() -> UserSettings:
 
 
 def file() -> Path:
-    """Return the path of the settings file, whether it exists or not.
+    """Return the path of the settings file, which may not exist.
 
     Raises:
         StorageError: the user has no configuration folder.
@@ -129,14 +132,18 @@ def file() -> Path:
     path = _settings_path()
     if path is None:
         raise StorageError(
-            "There is no folder for your settings", "set MEMVAULT_CONFIG to one of your folders"
+            "Your home folder is unknown, so there is no folder for settings",
+            "set MEMVAULT_CONFIG to a folder of yours",
         )
     _check_path(path)
     return path
 
 
 def _settings_path() -> Path | None:
-    """Return the real path of the settings file; following links is safe in the user's folder."""
+    """Return the real path of the settings file.
+
+    Links are followed, which is safe in the user's own folder.
+    """
     folder = user_folder("config")
     return None if folder is None else Path(os.path.realpath(folder / _FILE_NAME))
 
@@ -145,11 +152,11 @@ def _check_path(path: Path) -> None:
     above = enclosing_vault(path.parent)
     if above is not None:
         raise UsageError(
-            f"Your settings {path} are in the vault {above}, which may come from anyone",
+            f"Your settings file {path} is inside the vault {above}, which may be untrusted",
             "set MEMVAULT_CONFIG to a folder outside of every vault",
         )
     if path.exists() and not only_user_can_write(path):
         raise UsageError(
-            f"Others can write your settings {path}",
-            f"chmod go-w {sanitize.quote_argument(str(path))}",
+            f"Other users can write to your settings file {path}",
+            f"run `chmod go-w {sanitize.quote_argument(str(path))}`",
         )

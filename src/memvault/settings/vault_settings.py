@@ -1,4 +1,4 @@
-"""The settings of a vault, in ``memvault.toml``: one row for each."""
+"""Define the settings in a vault's ``memvault.toml``, one row each."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memvault import clock
 from memvault.errors import VaultUnreadable
 from memvault.files.user_folders import SETTINGS_FILE
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import MemoryType
 from memvault.settings import table
 from memvault.settings.exclusions import Exclusions
@@ -56,17 +57,17 @@ LANGUAGES = (
 
 
 SEARCH_KEYS = frozenset(("query", "memoryType", "tags", "since", "until", "filter"))
-"""The keys of a saved search: arguments of ``memory_recall``."""
+"""The keys of a saved search, which are arguments of ``memory_recall``."""
 _MAX_WARNED = 10
 _MAX_IGNORE_LENGTH = 10_000
-"""Total length of all ``ignore`` patterns; every file of the vault is matched against them."""
+"""Maximum total length of ``ignore`` patterns, which are matched against every file."""
 
 
 def _is_address(value: str) -> bool:
-    """Return whether a text is a valid address of an engine.
+    """Return whether a string is a valid address of an engine.
 
-    User names, passwords and queries are not allowed, since the address is shown and may not hold a
-    secret.
+    Usernames, passwords and queries are not allowed, since the address is shown and must not
+    contain a secret.
     """
     if not value.isprintable() or "@" in value:
         return False
@@ -145,21 +146,24 @@ _LANGUAGE = ValueKind(
 )
 _ENCODING = text("auto, or an encoding such as gbk, shift_jis or cp1251", _is_encoding)
 _PATTERNS = texts(
-    f"a list of texts, {_MAX_IGNORE_LENGTH:,} characters at most",
+    f"a list of strings, at most {_MAX_IGNORE_LENGTH:,} characters in total",
     lambda value: sum(map(len, value)) <= _MAX_IGNORE_LENGTH,
 )
 _ADDRESS = text(
-    "an engine's address, as http://localhost:19530, without a name, a password or a query",
+    "an address such as http://localhost:19530, without a username, password or query",
     _is_address,
 )
+_COLLECTION_NAME = lazy_pattern(r"[A-Za-z_]\w{0,99}", re.ASCII)
+_VAULT_ID_FORM = lazy_pattern(r"[a-z0-9]{1,32}")
 _COLLECTION = text(
-    "letters, digits and _, 100 at most, a digit not first",
-    re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII).fullmatch,
+    "at most 100 letters, digits and underscores, not starting with a digit",
+    lambda value: _COLLECTION_NAME.fullmatch(value) is not None,
 )
 _VAULT_ID = text(
-    "the id that `memvault index push` gave it", re.compile(r"[a-z0-9]{1,32}").fullmatch
+    "the id set by `memvault index push`",
+    lambda value: _VAULT_ID_FORM.fullmatch(value) is not None,
 )
-_SENDER = text("the name of the machine that sends it", str.isprintable)
+_SENDER = text("the name of the machine that pushes the index", str.isprintable)
 _SECONDS = ValueKind(
     "seconds, from 1 to 600", lambda value: type(value) in (int, float) and 1 <= value <= 600
 )
@@ -172,124 +176,137 @@ _OWN_TYPE = {"name": "meeting-note", "description": "What was agreed, and who do
 
 
 class EmbedderSettings(Section):
-    """The transformer, used beside the built-in table; ``memvault model use`` changes it."""
+    """The transformer, used in addition to the built-in model; set by ``memvault model use``."""
 
     model = Setting("builtin", MODEL, "builtin, multilingual, a fastembed model, or a folder")
-    deep = Setting("auto", one_of("auto", "off", "now"), "now: within the call; or off")
-    token_megabytes = Setting(500, _SIZE, "vectors of single words; the oldest notes go without")
+    deep = Setting(
+        "auto", one_of("auto", "off", "now"), "when to embed: auto (in the background), now, or off"
+    )
+    token_megabytes = Setting(
+        500, _SIZE, "maximum size of token vectors; the oldest notes get none"
+    )
 
 
 class RankingSettings(Section):
-    """Weights in a memory's score; 0 or false disables one."""
+    """Weights of ranking features; 0 or false disables a feature."""
 
-    vectors = Setting(1.0, _FACTOR, "vectors, relative to their fitted weight")
-    recency = Setting(0.02, _WEIGHT, "the newer of two equal memories first")
-    importance = Setting(0.05, _WEIGHT, "what a memory's header says")
-    date = Setting(0.15, _WEIGHT, '"last week" or "in May 2023" in a question')
-    diversity = Setting(True, SWITCH, "rank repeats of a better or newer result lower")
+    vectors = Setting(1.0, _FACTOR, "semantic similarity, relative to its fitted weight")
+    recency = Setting(0.02, _WEIGHT, "newer memories")
+    importance = Setting(0.05, _WEIGHT, "the importance in a memory's header")
+    date = Setting(0.15, _WEIGHT, 'dates in a question, such as "last week" or "in May 2023"')
+    diversity = Setting(True, SWITCH, "demote repeats of a better or newer result")
 
 
 class RerankSettings(Section):
-    """The cross-encoder of recall --rerank; ``memvault model use`` changes it too."""
+    """The cross-encoder of recall --rerank; set by ``memvault model use --rerank``."""
 
     model = Setting("Xenova/ms-marco-MiniLM-L-6-v2", MODEL, "a fastembed model or a folder")
 
 
 class DailySettings(Section):
-    """Daily notes; without these settings as Obsidian or a folder has them."""
+    """Daily notes; the default is Obsidian's settings or the vault's folders."""
 
     path = Setting(
         "daily/{{date}}.md",
         text("a path ending in .md", _is_note_path),
-        "or journal/{{date:YYYY/MM-DD}}.md",
+        "path of a note; also journal/{{date:YYYY/MM-DD}}.md",
     )
-    template = Setting("daily", text("a template's name", str.isprintable), "of a new one")
+    template = Setting(
+        "daily", text("a template's name", str.isprintable), "template of a new note"
+    )
     heading = Setting(
         "",
         text("a heading", str.isprintable),
-        "to add thoughts under, such as ## Log",
+        "heading to add entries under, such as ## Log",
     )
 
 
 class ActiveSettings(Section):
     """An agent's active memory."""
 
-    budget = Setting(8_000, whole(1), "tokens that it holds")
+    budget = Setting(8_000, whole(1), "maximum size in tokens")
 
 
 class McpSettings(Section):
     """The MCP server."""
 
-    budget = Setting(
-        1_500, whole(0), "tokens of an answer over MCP that names no budget; 0: no limit"
-    )
-    tools = Setting("", TOOLS, "profiles and tools to offer, as for `memvault mcp --tools`")
+    budget = Setting(1_500, whole(0), "default token budget of an answer; 0: no limit")
+    tools = Setting("", TOOLS, "profiles and tools to offer; see `memvault mcp --tools`")
 
 
 class SecretSettings(Section):
-    """Keys, tokens and passwords that a tool writes; a header may say ``secrets: allowed``."""
+    """Secrets in texts that a tool writes; ``secrets: allowed`` in a header permits them."""
 
-    on_write = Setting("warn", one_of("warn", "refuse", "off"), "or refuse, or off")
+    on_write = Setting("warn", one_of("warn", "refuse", "off"), "warn, refuse or off")
     detector = Setting(
-        "builtin", one_of("builtin", "kingfisher"), "or kingfisher, with many more patterns"
+        "builtin",
+        one_of("builtin", "kingfisher"),
+        "builtin, or kingfisher, which has many more patterns",
     )
 
 
 class HistorySettings(Section):
-    """Limits of what is kept."""
+    """Limits of revisions and trash."""
 
-    revisions = Setting(50, _LIMIT, "of each memory")
-    days = Setting(365, _LIMIT, "at most, and")
-    megabytes = Setting(500, _LIMIT, "of all revisions")
-    trash_days = Setting(0, whole(0, 1_000_000), "until the trash loses a file; 0: never")
+    revisions = Setting(50, _LIMIT, "maximum revisions of a memory")
+    days = Setting(365, _LIMIT, "maximum age of a revision in days")
+    megabytes = Setting(500, _LIMIT, "maximum size of all revisions")
+    trash_days = Setting(
+        0, whole(0, 1_000_000), "days until a file in the trash is deleted; 0: never"
+    )
 
 
 class GitSettings(Section):
-    """Git, once ``memvault git init`` was typed on this machine."""
+    """Git, after you ran ``memvault git init`` on this machine."""
 
-    autocommit = Setting(False, FLAG, "true: one commit for each call that writes")
+    autocommit = Setting(False, FLAG, "true: commit the changes of each call")
 
 
 class EngineSettings(Section):
-    """Where the index is kept.
+    """Where the index is stored.
 
-    ``vault`` is the id of this vault in the ``collection``. ``sent`` names the machine that has the
-    files, if they are not on this one.
+    ``vault`` is the id of this vault in the ``collection``. ``sent`` is the name of the machine
+    that has the files, if they are not on this machine.
     """
 
-    engine = Setting("local", one_of("local", "milvus"), "or milvus, with the rest")
-    uri = Setting("", _ADDRESS, "its address", "http://localhost:19530")
-    collection = Setting("memvault", _COLLECTION, "of this and other vaults there")
+    engine = Setting(
+        "local", one_of("local", "milvus"), "local, or milvus, which uses the settings below"
+    )
+    uri = Setting("", _ADDRESS, "address of the Milvus server", "http://localhost:19530")
+    collection = Setting("memvault", _COLLECTION, "name of the collection, which vaults can share")
     vault = Setting("", _VAULT_ID)
-    fallback = Setting(False, FLAG, "true: this machine's index answers while it is away")
-    patience = Setting(3.0, _SECONDS, "seconds that it has for an answer")
+    fallback = Setting(False, FLAG, "true: use the local index while the server is unreachable")
+    patience = Setting(3.0, _SECONDS, "timeout of a query in seconds")
     sent = Setting("", _SENDER)
-    characters = Setting(2_000_000, whole(0), "indexed of each memory; 0: all")
+    characters = Setting(2_000_000, whole(0), "maximum characters to index per memory; 0: all")
 
 
 class PlansSettings(Section):
     """Plans of agents."""
 
-    timezone = Setting("UTC", _TIMEZONE, "of their cron lines, such as Europe/Berlin")
+    timezone = Setting("UTC", _TIMEZONE, "time zone of cron expressions, such as Europe/Berlin")
 
 
 class WorldSettings(Section):
     """The example world: places/*.md, and agents/NAME.md with x and y."""
 
-    enabled = Setting(False, FLAG, "true: its tools, `memvault world observe` and others")
+    enabled = Setting(False, FLAG, "true: enable its tools, such as `memvault world observe`")
 
 
 class Settings(Section):
-    """The settings in force; ``explicit`` names those in ``memvault.toml``: ``embedder.model``.
+    """The settings in force.
 
-    ``exclusions`` are the files that are not memories, by ``ignore`` and other files of the vault.
+    ``explicit`` lists the settings that are in ``memvault.toml``, such as ``embedder.model``.
+    ``exclusions`` decides which files are not memories, by ``ignore`` and other files of the vault.
     """
 
-    version = Setting(1, _VERSION, "of this file")
-    language = Setting("auto", _LANGUAGE, "detected per memory; or one, as german or none")
-    encoding = Setting("auto", _ENCODING, "of files that are not UTF-8, such as gbk")
+    version = Setting(1, _VERSION, "version of the format of this file")
+    language = Setting(
+        "auto", _LANGUAGE, "language of the memories: auto, none, or one such as german"
+    )
+    encoding = Setting("auto", _ENCODING, "encoding of files that are not UTF-8, such as gbk")
     ignore: Setting[tuple[str, ...]] = Setting(
-        (), _PATTERNS, "more files that are not memories", ["drafts/**"]
+        (), _PATTERNS, "patterns of further files that are not memories", ["drafts/**"]
     )
     embedder = EmbedderSettings()
     ranking = RankingSettings()
@@ -304,14 +321,14 @@ class Settings(Section):
     plans = PlansSettings()
     world = WorldSettings()
     searches: Setting[dict[str, dict[str, Any]]] = Setting({}, _SEARCHES)
-    types = Setting(BUILTIN_TYPES, _TYPES, "more than the built-in ones", [_OWN_TYPE])
+    types = Setting(BUILTIN_TYPES, _TYPES, "types in addition to the built-in ones", [_OWN_TYPE])
     exclusions: Exclusions = Exclusions(Path(os.devnull))
     explicit: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 
     @property
     def detector(self) -> SecretDetector:
-        """The detector of secrets in the texts of this vault."""
+        """The secret detector for texts of this vault."""
         from memvault.secrets.detector import detector_named
 
         return detector_named(self.secrets.detector)
@@ -334,11 +351,11 @@ def load_settings(root: Path) -> Settings:
             "others may read",
             "delete the line",
         )
-    if settings.index.engine == "local":  # its files are on this machine
+    if settings.index.engine == "local":  # A local index is for files on this machine.
         settings = settings.replace(index=settings.index.replace(sent=""))
     warnings = []
     if settings.version != 1:
-        warnings.append(f"{SETTINGS_FILE} is of a version that this memvault does not know")
+        warnings.append(f"{SETTINGS_FILE} has a newer version than this memvault supports")
     warnings += [
         f"{SETTINGS_FILE}: unknown setting {name!r} is ignored" for name in unknown[:_MAX_WARNED]
     ]

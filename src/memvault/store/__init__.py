@@ -1,7 +1,8 @@
-"""Reading, writing, versioning and discarding the files of a vault.
+"""Read, write, version and trash the files of a vault.
 
-Every write to a memory's file goes through this package: ``memory_store`` adds, changes, moves and
-discards memories; ``writer`` replaces files after ``secret_policy`` has checked their new bytes,
-``moves`` moves them. ``revisions`` keeps old versions, ``trash`` forgotten files, both named by
-``stamps``. ``change_set`` collects what one call changed; ``journal`` records it.
+Every write to a memory's file goes through this package. ``memory_store`` adds, changes, moves and
+trashes memories; ``writer`` replaces files after ``secret_policy`` has checked their new bytes, and
+``moves`` moves them. ``revisions`` stores old versions and ``trash`` stores forgotten files;
+``stamps`` creates the names of both. ``change_set`` collects the changes of one call, and
+``journal`` records them.
 """

@@ -1,4 +1,4 @@
-"""Change sets and the journal, the log of the file changes of every call."""
+"""Collect the file changes of one call, which the journal then records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memvault.store.journal import FileChange
 
 FILE_MISSING_HINT = "`memvault list` shows the files, `memvault trash list` the forgotten ones"
-"""The hint of an error about a file that is missing."""
+"""Hint for an error about a missing file."""
 
 
 @contextlib.contextmanager
@@ -30,7 +30,7 @@ def missing_as_not_found(path: str) -> Iterator[None]:
 
 
 def changed_meanwhile(path: str, data: bytes, seen: str) -> Conflict:
-    """Return the error for a file whose bytes do not have the etag that was seen."""
+    """Return the error for a file whose bytes no longer match the etag ``seen``."""
     return Conflict(
         f"{path} was changed in the meantime: its etag is {etag(data)}, not {seen}",
         "read the current version, then try again",
@@ -48,16 +48,16 @@ class FileRef(NamedTuple):
 
     @classmethod
     def at(cls, path: str, title: str) -> FileRef:
-        """Return the reference of a file whose header has no id."""
+        """Return a reference to a file whose header has no id."""
         return cls(derived_id(path), title)
 
 
 class ChangeSet:
-    """The file changes of one call: its tool and agent, and the files changed so far.
+    """The file changes of one call, with the tool and agent that made them.
 
-    ``warnings`` report secrets, and changes that could not be journaled; then ``is_recorded`` is
-    false. ``journal_segment`` is the segment for all of them. If ``sees_all`` is false, files that
-    belong to other agents are treated as missing.
+    ``warnings`` report secrets, and changes that could not be journaled; in the latter case
+    ``is_recorded`` is false. All changes go to the segment ``journal_segment``. If ``sees_all`` is
+    false, files that belong to other agents are treated as missing.
     """
 
     def __init__(self, tool: str = "", agent: str = "", sees_all: bool = True) -> None:
@@ -75,7 +75,7 @@ class ChangeSet:
         return self.sees_all or not belongs_to_other_agent(path, self.agent)
 
     def summary(self, when: str = " before that") -> str:
-        """Return which files were changed and how to undo that; empty if there are none."""
+        """Summarize which files were changed and how to undo that; empty if nothing changed."""
         paths = list(dict.fromkeys(entry.path for entry in self.files))
         if not paths:
             return ""

@@ -17,8 +17,8 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.private_folder import existing_private
 
 _SEGMENT_BYTES = 1024 * 1024
-"""Size in bytes at which a new segment is started; the lines of one call stay in one segment, which
-may therefore grow larger."""
+"""Size in bytes at which a new segment is started. All lines of one call go to the same segment,
+so a segment can grow larger."""
 _SEGMENT_NAME = lazy_pattern(r"([1-9]\d{0,8})\.jsonl", re.ASCII)
 _LAST_SEGMENT = 999_999_999
 _MAX_TITLE = 200
@@ -27,8 +27,8 @@ _MAX_TITLE = 200
 class Journal:
     """The journal of one vault: a log of changes in JSON lines, split into numbered segments.
 
-    ``sees`` takes a path relative to the vault. A change is yielded to readers only if ``sees`` is
-    true for every file that it names.
+    ``sees`` takes a path relative to the vault. Readers get only the changes for which ``sees`` is
+    true of every file.
     """
 
     def __init__(self, root: Path, sees: Callable[[str], bool] = lambda _: True) -> None:
@@ -37,7 +37,7 @@ class Journal:
         self._sees = sees
 
     def current_segment(self) -> Path:
-        """Return the segment that a call appends to: the last one, or a new one if that is full."""
+        """Return the segment to append to: the last one, or a new one if that is full."""
         last = next(self._segments(), None)
         if last is None:
             return self._folder / "1.jsonl"
@@ -48,7 +48,7 @@ class Journal:
         return last
 
     def add(self, part: Path, change: JournalEntry) -> None:
-        """Append one line to a segment for each file that a change names.
+        """Append one line for each file of a change to a segment.
 
         Raises:
             StorageError: the lines cannot be written.
@@ -74,7 +74,7 @@ class Journal:
                     yield annotated
 
     def damaged_lines(self) -> Iterator[tuple[str, int]]:
-        """Yield the name of each segment with unreadable lines, and their number.
+        """Yield the name of each segment with unreadable lines, and the number of such lines.
 
         A segment that cannot be read at all counts as one line.
         """
@@ -157,11 +157,11 @@ KINDS: frozenset[str] = frozenset(get_args(Kind))
 
 
 class FileChange(NamedTuple):
-    """A change that a call made to one file.
+    """One call's change to one file.
 
-    ``before`` names the place of the previous bytes: a revision, or a folder of the trash if the
-    file was forgotten or restored; empty if it was created. ``after`` is the etag of the file after
-    the change, in the trash if it was forgotten; empty if it was removed.
+    ``before`` is where the previous bytes are stored: the name of a revision, or of a trash folder
+    if the file was forgotten or restored; empty if the file was created. ``after`` is the etag of
+    the file after the change (in the trash if it was forgotten); empty if the file was removed.
     """
 
     kind: Kind
@@ -173,7 +173,7 @@ class FileChange(NamedTuple):
 
     @property
     def etag_after(self) -> str:
-        """The etag of the file that the change left at its path; empty if it left none."""
+        """The etag of the file at its path after the change; empty if there is no file."""
         return "" if self.kind in ("removed", "forgotten") else self.after
 
 

@@ -1,4 +1,4 @@
-"""Read and change memories, one file at a time, never overwriting a change not yet read."""
+"""Read and change memories one file at a time, without overwriting concurrent changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memvault.store.change_set import (
     changed_meanwhile,
     missing_as_not_found,
 )
-from memvault.vault import document, memory_file, naming, paths
+from memvault.vault import document, naming, paths
 from memvault.vault.markdown import first_heading
 from memvault.vault.private_folder import MOVE_INTENT, private_folder
 from memvault.vault.scan import Scan, file_state, is_listed, scan
@@ -38,7 +38,7 @@ _MILLISECOND = 1_000_000
 
 
 class WriteResult(NamedTuple):
-    """A changed memory, and the name of the revision that keeps its previous bytes."""
+    """A changed memory, and the name of the revision with its previous bytes."""
 
     memory: Memory
     previous_revision: str
@@ -62,10 +62,10 @@ class MemoryReader(Protocol):
         """Return a file's bytes and its state; raise ``NotFound`` if there is no such file."""
 
     def read(self, path: str) -> Memory:
-        """Read one memory; raises as ``read_bytes`` does."""
+        """Read one memory; raises the same errors as ``read_bytes``."""
 
     def read_listed(self, path: str) -> Memory | None:
-        """Return the memory with this path if that needs no index; None if missing."""
+        """Return the memory with this path; None if it is missing or finding it needs an index."""
 
 
 class MemoryStore:
@@ -98,7 +98,7 @@ class MemoryStore:
 
     @cached_property
     def history(self) -> Revisions:
-        """The revisions of the vault."""
+        """The revisions of the vault's files."""
         from memvault.store.revisions import Revisions
 
         return Revisions(self.root, self.settings.history)
@@ -112,11 +112,11 @@ class MemoryStore:
 
     @cached_property
     def changes(self) -> VaultWriter:
-        """The writer for any file of the vault, which records each change in the journal."""
+        """The writer for all files of the vault, which records each change in the journal."""
         return self._writer()
 
     def reverting(self, change_id: str) -> VaultWriter:
-        """Return a writer that undoes a change: its bytes are not checked for secrets."""
+        """Return a writer for undoing a change; it does not check the bytes for secrets."""
         return self._writer(change_id)
 
     def _writer(self, reverts: str = "") -> VaultWriter:
@@ -127,11 +127,11 @@ class MemoryStore:
         )
 
     def with_change_set(self, change_set: ChangeSet) -> MemoryStore:
-        """Return a store of the same memories whose changes belong to another call's change set."""
+        """Return a store of the same memories that records its changes in another change set."""
         return MemoryStore(self.root, self.settings, change_set, self._open_dates)
 
     def has_file(self, path: str) -> bool:
-        """Return whether a file or folder is at a path of the vault."""
+        """Return whether a file or folder exists at a path of the vault."""
         return os.path.lexists(self.root / path)
 
     def require_writable(self, path: str) -> None:
@@ -140,24 +140,30 @@ class MemoryStore:
             atomic.require_writable(self.root / path)
 
     def scan(self, watch: FolderWatch | None = None) -> Scan:
-        """List the files of all memories without opening them; raises as ``reader.scan`` does."""
+        """List the files of all memories without opening them.
+
+        Raises the same errors as ``reader.scan``.
+        """
         exclusions = self.settings.exclusions
         new_scan = scan(self.root, exclusions) if watch is None else watch.scan(exclusions)
         self.unlisted = new_scan.unreadable
         return new_scan
 
     def states_of(self, candidates: Iterable[str]) -> list[FileState]:
-        """Return the states of those of the given paths that a scan of their folders would list."""
+        """Return the states of the given paths, leaving out files that a scan would not list."""
         covers = self.settings.exclusions.covers
         listed = (path for path in candidates if not covers(path))
         return [state for path in listed if (state := file_state(self.root, path)) is not None]
 
     def state(self) -> Hashable:
-        """Return a value that differs once any file has changed; raises as ``scan`` does."""
+        """Return a value that differs once any file has changed.
+
+        Raises the same errors as ``scan``.
+        """
         return frozenset(self.scan().files)
 
     def read_bytes(self, path: str) -> tuple[bytes, FileState]:
-        """Return a file's bytes and its state, taken before they were read.
+        """Return a file's bytes, and its state from before they were read.
 
         Raises:
             NotFound: there is no regular file at that path.
@@ -171,13 +177,13 @@ class MemoryStore:
             return plain_files.read(self.root / path), state
 
     def read(self, path: str) -> Memory:
-        """Read one memory; raises as ``read_bytes`` does."""
+        """Read one memory; raises the same errors as ``read_bytes``."""
         return self.parse(*self.read_bytes(path))
 
     def read_listed(self, path: str) -> Memory | None:
-        """Return the memory with exactly this path, or None if missing; raises as ``read`` does.
+        """Return the memory with exactly this path, or None; raises the same errors as ``read``.
 
-        A move that was interrupted is completed first.
+        An interrupted move is completed first.
         """
         self.complete_interrupted_move()
         if is_listed(self.root, path, self.settings.exclusions):
@@ -186,16 +192,18 @@ class MemoryStore:
         return None
 
     def parse(self, data: bytes, state: FileState) -> Memory:
-        """Parse a memory from bytes already read."""
-        return memory_file.read_memory(
+        """Parse a memory from its file's bytes and state."""
+        from memvault.vault.memory_file import read_memory  # an agent's state needs no memory
+
+        return read_memory(
             data, state, self.known_types, self.settings.encoding, self._commit_times
         )
 
     def add(self, memory_type: str, title: str, header: Mapping[str, Any], body: str) -> Memory:
         """Write a new memory under a free file name in the folder of its type.
 
-        If the title can be derived neither from the file name nor from the first heading, it is
-        written to the header. It also becomes an alias if Obsidian would not find the memory by its
+        The title is written to the header if it can be derived neither from the file name nor from
+        the first heading. It also becomes an alias if Obsidian would not find the memory by its
         file name.
         """
         stem = naming.slug(self.settings.detector.masked(title))
@@ -217,7 +225,7 @@ class MemoryStore:
         try:
             self.changes.create([path], data, subject)
         except FileExistsError:
-            data = encode("")  # a numbered name is never the title
+            data = encode("")  # A numbered name is never the title.
             path = self.changes.create(self._numbered_names(path), data, subject)
         return self._written_memory(path, data)
 
@@ -232,7 +240,7 @@ class MemoryStore:
         return self._written_memory(path, data)
 
     def create(self, path: str, data: bytes) -> None:
-        """Write a new file, a memory or what one embeds, at exactly this path.
+        """Write a new memory or attachment at exactly this path.
 
         Raises:
             FileExistsError: the path is taken.
@@ -255,10 +263,10 @@ class MemoryStore:
     ) -> WriteResult:
         """Set header keys and the body of a memory whose file has not changed since it was read.
 
-        ``memory.etag`` is always checked against the file; ``if_match`` is the etag that a caller
-        saw, checked too. With ``memory_type``, a file in the folder of its type moves to the folder
-        of the other type, and its relative links still lead to the same files. With another
-        ``title``, an alias equal to the old title is updated.
+        The file must still have the etag ``memory.etag``, and also ``if_match`` if a caller passed
+        one. With ``memory_type``, a file in its type's folder moves to the new type's folder, and
+        its relative links are adjusted. With another ``title``, an alias equal to the old title is
+        updated.
 
         Raises:
             Conflict: the file's bytes have changed since.
@@ -272,7 +280,7 @@ class MemoryStore:
         path = self._path_for_type(memory, memory_type)
         if path != memory.path:
             if "id" not in memory.metadata:
-                named["id"] = memory.mem_id  # an id derived from the path would change with it
+                named["id"] = memory.mem_id  # An id derived from the path would change with it.
             from memvault.vault.markdown_inline import moved_targets, replaced
 
             text = memory.body if body is None else body
@@ -283,15 +291,15 @@ class MemoryStore:
         return self._replace_file(memory, edited, names, if_match)
 
     def path_of_type(self, memory: Memory, memory_type: str) -> str:
-        """Return the path to which a change of its type would move a memory; empty if it stays."""
+        """Return the path to which a change of type moves a memory; empty if it does not move."""
         path = self._path_for_type(memory, memory_type or None)
         return next(self._numbered_names(path)) if path != memory.path else ""
 
     def check_change(self, memory: Memory, changes: Mapping[str, Any], body: str | None) -> None:
-        """Check, without writing, that a memory's header keys and body can be set.
+        """Check that a memory's header keys and body can be set, without writing anything.
 
         Raises:
-            Refused: they cannot; the message names the file.
+            Refused: they cannot be set; the message includes the path.
             StorageError: the file may not be written.
         """
         self.require_writable(memory.path)
@@ -308,7 +316,7 @@ class MemoryStore:
         changes: Mapping[str, Any] | None = None,
         body: str | None = None,
     ) -> WriteResult:
-        """Move a memory to exactly this path, and set header keys and body; its memId is kept.
+        """Move a memory to exactly this path, keeping its memId, and set header keys and body.
 
         The file keeps its times. With another ``title``, an alias equal to the old title is
         updated.
@@ -330,17 +338,18 @@ class MemoryStore:
     def rewrite(
         self, memory: Memory, data: bytes, times: tuple[int, int] | None = None
     ) -> WriteResult:
-        """Replace all bytes of a memory's file; raises as ``change`` does.
+        """Replace all bytes of a memory's file; raises the same errors as ``change``.
 
-        The file gets ``times``, as for ``atomic.replace``.
+        The file's times are set to ``times`` (see ``atomic.replace``).
         """
         return self._replace_file(memory, lambda *_: data, times=times)
 
     def rewrite_links(self, memory: Memory, data: bytes) -> WriteResult:
-        """Replace all bytes of a memory of which only links differ; raises as ``change`` does.
+        """Replace the bytes of a memory in which only links change.
 
-        The file keeps its times if the memory is dated by them. With an equal size it is a
-        millisecond newer, since many programs find changed files by size and time.
+        A file that is dated by its times keeps them. If its size is the same, its times are
+        advanced by a millisecond, since many programs detect changes by size and time. Raises the
+        same errors as ``change``.
         """
         times = None
         if memory.modified_from == "file":
@@ -365,7 +374,7 @@ class MemoryStore:
         if_match: str | None = None,
         times: tuple[int, int] | None = None,
     ) -> WriteResult:
-        """Write new bytes of a memory, at the first free path of ``names`` if there are any."""
+        """Write new bytes of a memory, at the first free path of ``names`` if it is not empty."""
         with self.lock():
             self.changes.complete_move()
             data, state = self.read_bytes(memory.path)
@@ -383,7 +392,7 @@ class MemoryStore:
         return WriteResult(self._written_memory(path, after), revision)
 
     def _written_memory(self, path: str, data: bytes) -> Memory:
-        """Return the memory just written, even if its file has been deleted since."""
+        """Return the memory just written, even if its file has since been deleted."""
         return self.parse(data, file_state(self.root, path) or FileState.of(path, data))
 
     def complete_interrupted_move(self) -> None:
@@ -434,11 +443,11 @@ class MemoryStore:
         if len(pure.parts) == 1:
             return f"{memory_type}/{memory.path}"
         if pure.parts[0] not in (memory.memory_type, *self.known_types):
-            return memory.path  # a folder of the user's own
+            return memory.path  # a folder that the user created
         return str(PurePosixPath(memory_type, *pure.parts[1:]))
 
     def _numbered_names(self, path: str) -> Iterator[str]:
-        """Yield a path and then numbered variants of it that are likely to be free."""
+        """Yield a path, then numbered variants of it that are likely to be free."""
         for name in paths.numbered_names(path, self.has_file):
             self._check_path(name)
             yield name
@@ -471,9 +480,9 @@ class MemoryStore:
         except FileNotFoundError as error:
             raise NotFound(
                 f"{item.path} is no longer in the trash",
-                "`memvault trash list` shows what is in the trash",
+                "run `memvault trash list` to see its contents",
             ) from error
 
     def lock(self, seconds: float = 30.0) -> FileLock:
-        """Return the vault lock, which is held to change a memory or a tool's file."""
+        """Return the vault lock, which must be held while a memory or a tool's file is changed."""
         return FileLock(private_folder(self.root) / "lock", seconds)

@@ -1,4 +1,4 @@
-"""Moves of a memory's file, which a later call completes if the process is killed.
+"""Move a memory's file so that a later call can complete an interrupted move.
 
 The new file is written first. ``MOVE_INTENT`` records both paths until the old file is deleted.
 """
@@ -26,7 +26,7 @@ from memvault.vault.private_folder import MOVE_INTENT
 
 
 class MoveIntent(NamedTuple):
-    """A move of one file as recorded in ``MOVE_INTENT``: its old and new path and etag."""
+    """The old and new path and etag of a moved file, as recorded in ``MOVE_INTENT``."""
 
     source: str
     before: str
@@ -35,9 +35,9 @@ class MoveIntent(NamedTuple):
 
 
 class FileMove(NamedTuple):
-    """A move of a file that gets new bytes; paths are relative to ``root``.
+    """A move of a file that also changes its bytes; paths are relative to ``root``.
 
-    ``check_unchanged`` raises ``Conflict`` if the old file is no longer ``before``.
+    ``check_unchanged`` raises ``Conflict`` if the old file's bytes are no longer ``before``.
     """
 
     root: Path
@@ -90,7 +90,7 @@ class FileMove(NamedTuple):
 
 
 def is_respelled(root: Path, path: str, other: str) -> bool:
-    """Return whether two paths are one name in a folder that ignores case or composition."""
+    """Return whether two paths are the same file because the folder ignores case or composition."""
     first, second = PurePosixPath(path), PurePosixPath(other)
     keys = {normalize_title(name.name) for name in (first, second)}
     if first == second or first.parent != second.parent or len(keys) > 1:
@@ -103,7 +103,7 @@ def is_respelled(root: Path, path: str, other: str) -> bool:
 
 
 def complete_move(root: Path, history: Revisions, encoding: str) -> None:
-    """Delete the old file of a move that wrote the new one, under the vault lock.
+    """Complete an interrupted move by deleting the old file, under the vault lock.
 
     Raises:
         StorageError: the old file cannot be deleted.
@@ -131,7 +131,7 @@ def _find_unfinished_move(root: Path, history: Revisions, encoding: str) -> str 
 
 
 def _memory_with_etag(root: Path, path: str, expected_etag: str, encoding: str) -> Memory | None:
-    """Return the memory at a path of the vault, or None if its bytes have another etag."""
+    """Return the memory at a path of the vault, or None if its etag differs."""
     if PurePosixPath(path).is_absolute() or not is_memory_path(path):
         return None
     require_plain_folders(root, PurePosixPath(path).parent.as_posix())

@@ -1,6 +1,6 @@
-"""Revisions: the old versions of changed files, named by time and etag.
+"""Old versions of changed files, named by time and etag.
 
-They are in ``.memvault/history`` and never synced by git.
+Revisions are in ``.memvault/history`` and never synced by git.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from memvault.vault.private_folder import list_private, private_folder
 
 _REVISION_NAME = lazy_pattern(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
 _ALWAYS_KEPT = 5
-"""Newest revisions of a memory kept whatever their age, as clocks are sometimes ahead."""
+"""Newest revisions of a memory to keep regardless of age, since clocks can be wrong."""
 
 
 class Revisions:
@@ -45,13 +45,13 @@ class Revisions:
         file: Path | None = None,
         like: Attributes | None = None,
     ) -> Iterator[str]:
-        """Keep a file's bytes from before a change, which is made in the ``with`` statement.
+        """Save a file's bytes as a revision before the ``with`` statement changes the file.
 
         Yields the revision's name. If the change fails and the file still exists, the revision is
-        deleted; otherwise the oldest revisions over the limit are.
+        deleted; otherwise the oldest revisions over the limit are deleted.
 
-        With ``file``, the file itself is kept by a hard link, or else a copy with its attributes;
-        without it, the bytes with the attributes ``like``.
+        With ``file``, the revision is a hard link to the file, or else a copy with its attributes;
+        otherwise it is written from ``data`` with the attributes ``like``.
 
         Raises:
             StorageError: the revision cannot be written.
@@ -76,13 +76,13 @@ class Revisions:
                 (folder / f"{name}.md").unlink()
 
     def attributes(self, mem_id: str, revision: str) -> Attributes | None:
-        """Return the attributes of the file that a revision keeps; None if they are unknown."""
+        """Return the attributes of the file at the time of a revision; None if unknown."""
         with contextlib.suppress(OSError):
             return Attributes.of(self._path(mem_id, revision))
         return None
 
     def times(self, mem_id: str, revision: str) -> tuple[int, int] | None:
-        """Return the times of the file that a revision keeps; None if they are unknown.
+        """Return the times of the file at the time of a revision; None if unknown.
 
         A prefix of the revision's name is enough.
         """
@@ -91,7 +91,7 @@ class Revisions:
         return None if attributes is None else attributes.times
 
     def _separate(self, folder: Path, revisions: Iterable[str], file: Path) -> None:
-        """Separate a file from the revision to which a killed change has linked it."""
+        """Separate a file from a revision that a killed change left hard-linked to it."""
         with atomic.best_effort():
             status = file.lstat()
             if status.st_nlink > 1:
@@ -103,8 +103,8 @@ class Revisions:
     def linked(self, files: Iterable[Path]) -> Iterator[Path]:
         """Yield the revisions that are hard links to one of the vault's files.
 
-        A change that was killed leaves one. An editor that writes to the file in place then changes
-        both.
+        A killed change leaves such a link. An editor that then writes to the file in place changes
+        the revision as well.
         """
         yield from files_linked_to(
             files, lambda: (self._folder / folder / name for folder, name in self._all_revisions())
@@ -112,14 +112,14 @@ class Revisions:
 
     @staticmethod
     def separate(path: Path) -> None:
-        """Replace a revision that is linked to a file by a copy; the vault lock has to be held.
+        """Replace a revision that is linked to a file by a copy; the vault lock must be held.
 
-        A revision with other bytes than its name says is deleted: the change that it was made for
-        was not completed, so these bytes are in the file.
+        A revision whose bytes do not match its name is deleted: its change was not completed, so
+        the file still has these bytes.
 
         Raises:
-            OSError: it cannot be changed.
-            StorageError: it cannot be written.
+            OSError: the revision cannot be changed.
+            StorageError: the copy cannot be written.
         """
         data = plain_files.read(path)
         match = _REVISION_NAME.fullmatch(path.name)
@@ -151,7 +151,7 @@ class Revisions:
         matches = [name for name in self.revisions(mem_id) if name.startswith(revision)]
         if len(matches) > 1 and revision not in matches:
             raise Ambiguous(
-                f"{revision!r} names {len(matches)} revisions",
+                f"{revision!r} matches {len(matches)} revisions",
                 "use more characters of the revision's name",
                 {"revisions": matches},
             )
@@ -170,17 +170,17 @@ class Revisions:
         )
 
     def verify(self) -> Iterator[tuple[Path, str]]:
-        """Yield the files among the revisions that cannot be used, each with its problem."""
+        """Yield the path of each unusable file in the revisions folder, and its problem."""
         for folder, name in self._all_revisions():
             path = self._folder / folder / name
             if problem := _find_problem(path):
                 yield path, problem
 
     def read_verified(self, mem_id: str, revision: str) -> bytes:
-        """Return the bytes of a revision that is to be restored; raises as ``read`` does.
+        """Return the bytes of a revision to restore; raises the same errors as ``read``.
 
         Raises:
-            Conflict: the bytes do not have the etag in the revision's name.
+            Conflict: the bytes do not match the etag in the revision's name.
         """
         data = self.read(mem_id, revision)
         revisions = self.revisions(mem_id)
@@ -194,9 +194,9 @@ class Revisions:
     def versions_at(
         self, mem_ids: Iterable[str], moment: datetime
     ) -> Iterator[tuple[str, bytes, str]]:
-        """Yield the bytes that memories had at a moment, for those that were changed after it.
+        """Yield the bytes that memories had at a moment, if they were changed after it.
 
-        Each comes with its memId and the time of the change before, empty if unknown.
+        Each item is a memId, the bytes, and the time of the preceding change (empty if unknown).
         """
         folders = set(list_private(self._root, "history"))
         for mem_id in mem_ids if folders else ():
@@ -216,7 +216,7 @@ class Revisions:
                 path.unlink()
 
     def expired(self) -> list[Path]:
-        """Return the revisions beyond the age or size limit of the settings, newest first."""
+        """Return the revisions that exceed the age or size limit of the settings, newest first."""
         oldest = format_stamp(clock.now() - timedelta(days=self.limits.days))
         saved = []
         for folder in list_private(self._root, "history"):
@@ -261,10 +261,10 @@ def _folder_name(mem_id: str) -> str:
 
 
 def _find_problem(path: Path) -> str:
-    """Return what is wrong with a revision's file, as a phrase that follows its name."""
+    """Return a phrase that says what is wrong with a revision's file; empty if nothing is."""
     match = _REVISION_NAME.fullmatch(path.name)
     if match is None:
-        return "does not have the name of a revision"
+        return "has a name that is not a revision's"
     try:
         data = plain_files.read(path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Check the bytes of a vault's files before they are written: secrets, lost masks and size."""
+"""Check new bytes of a vault's files for secrets, lost secrets and size before writing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from memvault.vault import decoding, document
 _MAX_PLACES = 5
 _REFUSED_MESSAGE = "memvault.toml refuses secrets: "
 _PLAIN_KEY = lazy_pattern(r"\w{1,19}")
-"""A key that may be shown in a message: too short to be a secret itself."""
+"""Matches keys that are too short to be a secret, so messages may show them."""
 
 
 class CheckedBytes(NamedTuple):
-    """Bytes that ``SecretPolicy`` allows to be written, and the secrets that they add."""
+    """Bytes that ``SecretPolicy`` accepted, and the secrets that they add."""
 
     data: bytes
     secrets: Sequence[Secret] = ()
@@ -29,7 +29,7 @@ class CheckedBytes(NamedTuple):
 class SecretPolicy:
     """The rules for new bytes of a vault's files.
 
-    With ``restores``, a file gets bytes that it had before, which may contain secrets and masks.
+    With ``restores``, earlier bytes of a file are restored, which may contain secrets and masks.
     """
 
     def __init__(self, settings: Settings, restores: bool = False) -> None:
@@ -55,7 +55,7 @@ class SecretPolicy:
         return checked
 
     def inspect(self, before: bytes, after: bytes) -> CheckedBytes:
-        """Find the secrets that bytes add which are written already, and refuse nothing."""
+        """Return the secrets added by bytes that are already written; nothing is refused."""
         if self._settings.secrets.on_write == "off":
             return CheckedBytes(after)
         return CheckedBytes(after, added_secrets(before, after, self._settings))
@@ -75,7 +75,7 @@ class SecretRejected(Refused):
         self._detector = detector
 
     def add_context(self, failed: FailedCall) -> None:
-        """Name in the message the arguments that hold a secret, if any does by itself."""
+        """Add the arguments that contain a secret to the message."""
         places = [
             f"{secret.kind} in {f'line {secret.line} of ' if chr(10) in text.strip() else ''}{name}"
             for name, text in _strings_in("", failed.arguments)
@@ -115,10 +115,10 @@ def _allows_secrets(data: bytes, encoding: str) -> bool:
 
 
 def check_masks(before: bytes, after: bytes, settings: Settings) -> Refused | None:
-    """Return the error for a write that replaces a secret in the file by its mask.
+    """Return the error if a write would replace a secret in the file by its mask.
 
-    A caller who read a text with masks and writes all of it back would destroy the secret.
-    ``before`` is empty for a new file.
+    A caller who reads a masked text and writes it back would destroy the secret. ``before`` is
+    empty for a new file.
     """
     detector = settings.detector
     text = decoding.decode(after, settings.encoding).text
@@ -131,13 +131,13 @@ def check_masks(before: bytes, after: bytes, settings: Settings) -> Refused | No
         if text.count(masked) > old.count(masked):
             return Refused(
                 f"The text has {masked} where the file has the secret, which would be lost",
-                "append with `memvault compound`, or let the owner edit the file",
+                "add text with `memvault compound`, or ask the owner to edit the file",
             )
     return None
 
 
 def _strings_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield each string in a value, including keys, with the name of the argument it is in."""
+    """Yield each string in a value, including keys, with the name of its argument."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):
@@ -151,7 +151,7 @@ def _strings_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def secret_warning(path: str, secrets: Sequence[Secret]) -> str:
-    """Return the warning about secrets that were written."""
+    """Return a warning about secrets that were written."""
     return (
         f"{path} now contains a secret: {_describe_secrets(secrets)}; store it elsewhere and "
         "revoke it if others can read the vault or its history; to allow it, "

@@ -1,4 +1,4 @@
-"""Names of revisions and trash folders, which begin with a time and sort by it."""
+"""Create and parse the names of revisions and trash folders, which begin with a time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from memvault.lazy_pattern import lazy_pattern
 STAMPED_NAME = lazy_pattern(r"\d{8}T\d{6}\.\d{3}Z-\w+")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _LAST_YEAR = 9_000
-"""A name of this year or later is not from a clock, and no new name has to sort after it."""
+"""Names with this year or later did not come from a clock; new names need not sort after them."""
 
 
 def new_stamp(earlier: list[str]) -> str:
-    """Return the current time as a name that sorts after all earlier ones, which are sorted.
+    """Return the current time as a name that sorts after the names in ``earlier``, which is sorted.
 
-    If the clock was set back, that is one millisecond after the last name.
+    If the clock was set back, the name is one millisecond after the last one.
     """
     moment = clock.now()
     names = (
@@ -40,6 +40,6 @@ def _parse_stamp(name: str) -> datetime:
 
 
 def trusted_stamp(name: str) -> datetime:
-    """Return the time in a name; one more than a day in the future counts as long ago."""
+    """Return the time in a name; a time over a day in the future is treated as very old."""
     moment = _parse_stamp(name)
     return moment if moment < clock.now() + timedelta(days=1) else _LONG_AGO

@@ -1,6 +1,6 @@
-"""The trash: files that were forgotten, each at its own path below a folder named by the time.
+"""Store forgotten files, each at its own path in a folder named by the time.
 
-It is in ``.memvault`` and never synced by git.
+The trash is in ``.memvault`` and never synced by git.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memvault.vault.private_folder import existing_private, list_private
 
 
 class TrashedFile(NamedTuple):
-    """A file in the trash: its location, path in the vault, time of discarding and folder."""
+    """A file in the trash: its location, its path in the vault, its time of deletion and folder."""
 
     file: Path
     path: str
@@ -47,7 +47,8 @@ class Trash:
             FileNotFoundError: the file is missing.
             StorageError: the file cannot be moved.
         """
-        # A call may discard thousands of files; listing the trash for each would take minutes.
+        # One call may discard thousands of files, and listing the trash for each would take
+        # minutes.
         last = self._last_folder
         when = new_stamp([last] if last else list_private(self._root, "trash"))
         folder = self._last_folder = f"{when}-{clock.random_id()}"
@@ -63,7 +64,7 @@ class Trash:
         return items
 
     def files_in(self, folder: str) -> list[TrashedFile]:
-        """Return the files in one folder of the trash: those discarded at one moment."""
+        """Return the files that were trashed at the same moment, which share a folder."""
         base = existing_private(self._root, f"trash/{folder}")
         if base is None or not STAMPED_NAME.fullmatch(folder):
             return []
@@ -114,14 +115,14 @@ class Trash:
             self.delete(self.expired())
 
     def linked(self, files: Iterable[Path]) -> Iterator[Path]:
-        """Yield the trashed files that are hard links to one of the vault's.
+        """Yield the trashed files that are hard links to one of the vault's files.
 
-        A change that was killed leaves one: the file was not moved, or is already back.
+        A killed change leaves such a link: the file was not yet moved, or was already restored.
         """
         yield from files_linked_to(files, lambda: (item.file for item in self.files()))
 
     def separate(self, path: Path) -> None:
-        """Delete a file that ``linked`` has found; the vault lock has to be held.
+        """Delete a file that ``linked`` has found; the vault lock must be held.
 
         Raises:
             OSError: it cannot be deleted.
@@ -130,7 +131,7 @@ class Trash:
         self._remove_empty_folders(path)
 
     def _remove_empty_folders(self, file: Path) -> None:
-        """Delete the folders that a file in the trash was in, unless they contain other files."""
+        """Delete the empty folders above a file that has left the trash."""
         with contextlib.suppress(OSError):
             for folder in file.relative_to(self._folder).parents[:-1]:
                 (self._folder / folder).rmdir()

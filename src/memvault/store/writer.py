@@ -1,8 +1,8 @@
 """Write a vault's files, keeping their previous bytes and journaling each change.
 
-Tools change files only through this module. Each change keeps the previous bytes, as a revision or
-in the trash, and is then recorded in the journal. The file matters more: if the journal cannot be
-written, the change is kept and a warning reports it.
+Tools change files only through this module. Each change stores the previous bytes as a revision or
+in the trash, and is then recorded in the journal. If the journal cannot be written, the change
+stands and a warning reports it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAX_JOURNAL_BYTES = 16 * 1024 * 1024
 
 
 class VaultWriter:
-    """A writer of one vault's files for one change set; paths are relative to the vault."""
+    """Writes the vault's files for one change set; paths are relative to the vault."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class VaultWriter:
     ) -> None:
         """Create a writer.
 
-        ``reverts`` is the id of the change that it undoes, if any: the files then get bytes that
-        they had before, which are not checked for secrets.
+        ``reverts`` is the id of the change to undo, if any: its files get their earlier bytes,
+        which are not checked for secrets.
         """
         self.root = root
         self.detector = settings.detector
@@ -76,11 +76,11 @@ class VaultWriter:
     ) -> str:
         """Write a new file under the first free name, and return its path.
 
-        ``like`` are the attributes of the file that it continues.
+        ``like`` is the attributes for the new file.
 
         Raises:
             FileExistsError: all names are taken.
-            Refused: the bytes are too many or contain secrets, as for ``SecretPolicy.check``.
+            Refused: the bytes are too many or contain secrets (see ``SecretPolicy.check``).
             StorageError: the file cannot be written.
         """
         checked = self.policy.check(b"", data)
@@ -98,17 +98,18 @@ class VaultWriter:
         subject: FileRef,
         times: tuple[int, int] | None = None,
     ) -> str:
-        """Replace a file's bytes, and return the name of the revision that keeps the old ones.
+        """Replace a file's bytes, and return the name of the revision with the old ones.
 
-        The file gets ``times``, as for ``atomic.replace``.
+        The file's times are set to ``times`` (see ``atomic.replace``).
 
-        Editors take no lock. The file is therefore read again after everything else is done, and is
-        kept as a hard link: text that an editor writes into it later ends up in the revision.
+        Editors take no lock. The file is therefore read again just before it is replaced, and kept
+        as a hard link, so text that an editor writes into the old file later ends up in the
+        revision.
 
         Raises:
             Conflict: the file's bytes differ from ``before``.
             NotFound: the file is missing.
-            Refused: the new bytes are too many or contain secrets, as for ``SecretPolicy.check``.
+            Refused: the new bytes are too many or contain secrets (see ``SecretPolicy.check``).
             StorageError: the file cannot be written; the old file is unchanged.
         """
         checked = self.policy.check(before, after)
@@ -124,7 +125,7 @@ class VaultWriter:
         mem_id: str,
         times: tuple[int, int] | None = None,
     ) -> str:
-        """Replace a file's bytes as ``replace`` does, without recording the change for undo."""
+        """Replace a file's bytes like ``replace``, without recording the change for undo."""
         file = self.root / path
         with contextlib.ExitStack() as saving:
             saved: list[str] = []
@@ -143,7 +144,7 @@ class VaultWriter:
             raise changed_meanwhile(path, now, etag(before))
 
     def remove(self, path: str, subject: FileRef) -> bool:
-        """Delete a file, keeping its bytes as a revision, and return whether it existed.
+        """Delete a file, storing its bytes as a revision, and return whether it existed.
 
         Raises:
             Conflict: the file was changed at that moment.
@@ -167,10 +168,10 @@ class VaultWriter:
         subject: FileRef,
         like: Attributes,
     ) -> None:
-        """Record what a person's editor did to a file, and keep its bytes from before it.
+        """Record a change made in the user's editor, and store the file's previous bytes.
 
-        ``after`` is None if the file is gone, and ``like`` are the attributes that it had. The
-        vault lock has to be held.
+        ``after`` is None if the file was deleted; ``like`` is its previous attributes. The vault
+        lock must be held.
 
         Raises:
             StorageError: the revision cannot be written.
@@ -220,14 +221,14 @@ class VaultWriter:
     ) -> tuple[str, str]:
         """Write new bytes at the first free path and delete the old file, under the vault lock.
 
-        The new file gets ``times``, as for ``atomic.replace``. Returns the new path, and the
-        revision that keeps the old bytes. If the process is killed in between, ``complete_move``
+        Returns the new path, and the revision with the old bytes. The new file's times are set to
+        ``times`` (see ``atomic.replace``). If the process is killed in between, ``complete_move``
         deletes the old file.
 
         Raises:
             Conflict: no path is free, or the old file has changed.
             NotFound: the old file is missing.
-            Refused: the new bytes are too many or contain secrets, as for ``SecretPolicy.check``.
+            Refused: the new bytes are too many or contain secrets (see ``SecretPolicy.check``).
             StorageError: a file cannot be written; the old file is unchanged.
         """
         from memvault.store.moves import FileMove
@@ -238,7 +239,8 @@ class VaultWriter:
         with contextlib.ExitStack() as cleanup:
             with missing_as_not_found(source), atomic.map_os_errors(source):
                 saved = self._history.saved(subject.mem_id, before, self.root / source)
-                cleanup.callback(self.complete_move)  # after a failed move's revision is deleted
+                # Runs after the revision of a failed move is deleted.
+                cleanup.callback(self.complete_move)
                 revision = cleanup.enter_context(saved)
             target = move.run(targets, times)
         self._record_bytes("created", target, subject, "", checked)
@@ -246,7 +248,7 @@ class VaultWriter:
         return target, revision
 
     def complete_move(self) -> None:
-        """Delete the old file of a move that wrote the new one, under the vault lock.
+        """Complete an interrupted move by deleting the old file, under the vault lock.
 
         Raises:
             StorageError: the old file cannot be deleted.
@@ -260,7 +262,7 @@ class VaultWriter:
     def _record_bytes(
         self, kind: Kind, path: str, subject: FileRef, backup: str, checked: CheckedBytes
     ) -> None:
-        """Record a change that wrote bytes, and warn of the secrets in them."""
+        """Record a change to a file's bytes, and warn of secrets in them."""
         self._record(kind, path, subject, backup, etag(checked.data))
         if checked.secrets:
             self._change_set.warnings.append(secret_warning(path, checked.secrets))
@@ -293,7 +295,7 @@ class VaultWriter:
             self._prune()
 
     def _prune(self) -> None:
-        """Delete what the settings no longer keep, at most once a day."""
+        """Delete expired revisions, trash and journal segments, at most once a day."""
         marker = self.root / ".memvault" / "journal" / "pruned"
         with contextlib.suppress(OSError, MemvaultError):
             if not marker.exists() or not 0 <= time.time() - marker.stat().st_mtime <= _DAY:

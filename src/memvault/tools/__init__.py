@@ -1,1 +1,1 @@
-"""The tools: typed functions, their registry, and the code that runs them."""
+"""Define the tools as typed functions, register them, and run them."""

@@ -1,4 +1,4 @@
-"""Tools for active memory, the memories in an agent's context, and for the prompt block."""
+"""Tools for active memory (the memories in an agent's context) and for the prompt block."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.core.filter_arguments import filters, tags_in, warn_unknown_filters
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.result_parts import (
@@ -35,6 +34,9 @@ from memvault.tools.core.shared_args import (
     NewTags,
     Offset,
     TypeName,
+    filters,
+    tags_in,
+    warn_unknown_filters,
 )
 from memvault.tools.core.type_choice import choose_type
 from memvault.tools.core.vault_choice import count_retrievals
@@ -63,7 +65,7 @@ _MIN_SEARCHED = 100
 _DEFAULT_LIMIT = 10
 _DEFAULT_LOADED = 5
 _LOAD_ROOM = 200
-"""Tokens of the other values of a loaded memory."""
+"""Number of tokens of a loaded memory's other values."""
 
 
 @group.tool(
@@ -105,14 +107,14 @@ def memory_create(
     result: CreatedMemory = {"memId": memory.mem_id, "filePath": memory.path}
     try:
         active_set = _active_memory(call).load(memory)[2]
-    except MemvaultError as error:  # the file is written; a failure would cause a duplicate
+    except MemvaultError as error:  # The file is written, so an error would cause a duplicate.
         call.notes.append(f"the memory is not in active memory: {error.message}")
         return result
     return {**result, "evicted": _evicted_ids(call, active_set)}
 
 
 def _with_limit(result: Result) -> Result:
-    """Add where a loaded part ends and why it was cut, and the metadata of texts."""
+    """Add the end of a loaded part, why it was truncated, and the metadata of texts."""
     if "memories" in result:
         entries = [{**entry, "about": _about(entry["metadata"])} for entry in result["memories"]]
         return {**result, "memories": entries}
@@ -158,7 +160,7 @@ def memory_load(
     call: Call,
     mem_id: Annotated[
         str | None,
-        MEMORY_ARG._replace(help=f"Load this memory: {MEMORY_NAMES}"),
+        MEMORY_ARG._replace(help=f"The memory to load: {MEMORY_NAMES}"),
     ] = None,
     offset: Annotated[
         int | None,
@@ -170,7 +172,7 @@ def memory_load(
     query: Annotated[
         str | None,
         Arg(
-            "Return memories that match this query instead; active memory is not changed",
+            "Instead return memories that match this query; active memory is not changed",
             completes="search",
             json_aliases=QUERY_ALIASES,
         ),
@@ -187,13 +189,12 @@ def memory_load(
 ) -> LoadedMemory:
     """Load a memory into active memory by memory id, or load long-term memories by query.
 
-    By memory id: replaces the part of the memory that was loaded before; if the budget is
-    exceeded, the least recently used other memories are evicted. A part has at most 20,000
-    characters and never exceeds the budget; the result says where it was cut, and offset
-    loads the rest.
-    By query: returns full texts, the most probable first. similarity is the probability that
-    the memory answers the query; threshold applies to it. strength is the same as a word. Both
-    are comparable across vaults.
+    By memory id: replaces any part of the memory already loaded; if the budget is exceeded, the
+    least recently used other memories are evicted. A part has at most 20,000 characters and never
+    exceeds the budget; the result says where it was cut, and offset loads the rest. By query:
+    returns full texts, the most probable first. similarity is the probability that the memory
+    answers the query; threshold applies to it. strength is the same as a word. Both are comparable
+    across vaults.
     """
     if query is not None:
         _refuse_mix("--query", {"MEMORY": mem_id, "--length": length})
@@ -203,7 +204,7 @@ def memory_load(
     if not (mem_id or "").strip():
         raise UsageError(
             "`memvault load` needs `MEMORY` or `--query`",
-            "`memvault search QUERY` finds memory ids",
+            "find memory ids with `memvault search QUERY`",
         )
     return _load(call, mem_id or "", offset or 0, length or 0)
 
@@ -227,13 +228,13 @@ def _search_texts(
 ) -> LoadedMemory:
     """Return the memories that match a query well enough, the most probable first.
 
-    ``window`` is how many, and how many of them to skip.
+    ``window`` is the maximum number of memories, and the number to skip.
     """
     from memvault.index.protocol import BEST_EFFORT
     from memvault.recall.answer import RecallRequest, by_probability
 
     if not query.strip():
-        raise UsageError("The query is empty", "give search words")
+        raise UsageError("The query is empty", "pass search words")
     limit, offset = window
     search_filters = filters(None, None, None, None, expression)
     request = RecallRequest(
@@ -260,10 +261,10 @@ def _search_texts(
         for entry in page
     ]
     if remaining := ranked[offset + limit :]:
-        call.notes.append(f"{len(remaining)} more match; increase the limit to get them")
+        call.notes.append(f"{len(remaining)} more match; increase the limit to see them")
     passing = " that passes the filter" if expression else ""
     condition = "well enough" if threshold is None else f"with {threshold:g} or more"
-    nothing = f"No memory{passing} matches {condition}; `memvault recall` shows the closest"
+    nothing = f"No memory{passing} matches {condition}; run `memvault recall` to see the closest"
     return cast("LoadedMemory", list_result("memories", memories, nothing))
 
 
@@ -367,7 +368,7 @@ def memory_mutate(
         CONTENT_ARG._replace(help="The new text, which replaces the whole old text"),
     ],
     if_match: Annotated[
-        str | None, Arg("Only if the memory still has this etag, as returned by `memvault load`")
+        str | None, Arg("Change it only if it still has this etag, as returned by `memvault load`")
     ] = None,
 ) -> MutatedMemory:
     """Replace the text of a memory in active memory, and in its file.
@@ -392,7 +393,7 @@ def memory_mutate(
     except MemvaultError as error:
         if not result:
             raise
-        # The file already has its new text; a failure would make the caller change it again.
+        # The file already has its new text, so an error would make the caller change it again.
         call.notes.append(f"active memory was not updated: {error.message}")
         return cast("MutatedMemory", result)
     return cast("MutatedMemory", {**result, "evicted": _evicted_ids(call, active_set)})
@@ -430,7 +431,7 @@ def memory_search(
     from memvault.recall.answer import RecallRequest
 
     if not query.strip():
-        raise UsageError("The query is empty", "give search words")
+        raise UsageError("The query is empty", "pass search words")
     answer = call.engine.search(RecallRequest(query, mode.lower(), limit))
     results: list[FoundMemory] = [
         {
@@ -487,8 +488,8 @@ def memory_active(
 ) -> ActiveMemories:
     """List active memory, last used first, with sizes in tokens and the remaining budget.
 
-    Sizes are those of the current files. A memory whose file is missing is removed from
-    the set, with a warning; if one has grown past the budget, others are evicted.
+    Sizes refer to the current files. A memory whose file is missing is removed from the set, with a
+    warning; if one has grown past the budget, others are evicted.
     """
     active = _active_memory(call)
     active_set = active.refresh()
@@ -537,11 +538,11 @@ def _active_memory(call: Call) -> ActiveMemory:
 
 _DEFAULT_BUDGET = 2_000
 _CUT_ROOM = 100
-"""Tokens reserved for the list of omitted entries of a block over MCP, in five sections."""
+"""Tokens reserved for a block's list of omitted entries over MCP, in five sections."""
 _EMPTY_ROOM = 250
-"""The minimum token budget of a block over MCP, enough for one without entries."""
+"""The minimum token budget of a block over MCP, which is enough for a block without entries."""
 _MAX_NOTES, _MAX_NOTE = 20, 300
-"""Maximum number and length of the warnings that are counted with a block over MCP."""
+"""Maximum number and length of the warnings that count toward a block's budget over MCP."""
 
 
 @group.tool(
@@ -560,7 +561,7 @@ def context(
     task: Annotated[
         str,
         Arg(
-            "The task; memories that match it, or one of its lines, are recalled",
+            "The task; memories that match it or one of its lines are recalled",
             positional=True,
             join_words=True,
             completes="search",
@@ -580,8 +581,8 @@ def context(
 
     Entries that exceed the budget are omitted from the end and counted under cut.
 
-    Sections are in this order, dated and marked as data. Due plans become events in the inbox;
-    no event is removed from it. If there is nothing to include, the block is empty.
+    The sections have this order, and their entries are dated and marked as data. Due plans become
+    events in the inbox; no event is removed. If there is nothing to include, the block is empty.
     """
     from memvault.agents import prompt_block
     from memvault.agents.context import RECALLED, gather
@@ -593,7 +594,7 @@ def context(
     limit = limit if budget is None else budget
 
     block = prompt_block.build(gathered.sections, limit, tokenizer.count_tokens)
-    if call.caller.has_token_budget:  # the budget is that of the whole result, as JSON
+    if call.caller.has_token_budget:  # The budget applies to the whole result, as JSON.
         from memvault.tools.core.budget import count
 
         notes = [note[:_MAX_NOTE] for note in call.all_notes()[:_MAX_NOTES]]
@@ -603,13 +604,13 @@ def context(
         block = block._replace(tokens=tokenizer.count_tokens(block.text))
     result = _context_result(block, limit)
     if call.caller.has_token_budget:
-        del result["parts"]  # they repeat the block
+        del result["parts"]  # They repeat the block.
     shown = sum(len(section.entries) for section in block.sections if section.title == RECALLED)
     count_retrievals(call, (recalled.memory for recalled in gathered.recalled[:shown]))
     if block.omitted and not block.text:
         tokens = f"{limit} token{'s' * (limit != 1)}"
         call.notes.insert(0, f"the first entry is longer than {tokens}")
-        call.budget = max(call.budget, _EMPTY_ROOM)  # a smaller one would leave out this note
+        call.budget = max(call.budget, _EMPTY_ROOM)  # A smaller one would leave out this note.
     return result
 
 

@@ -104,11 +104,11 @@ def consolidate_memories(
     """Consolidate episodes: propose facts and procedures for repeated statements and actions.
 
     A statement in several episodes becomes a fact; a sequence of actions that mostly succeeded
-    becomes a procedure. If the wording differs, it takes three episodes. Proposals quote their
+    becomes a procedure. If the wording differs, three episodes are required. Proposals quote their
     episodes. A later episode supersedes the facts that it contradicts; other contradictions are
-    only reported, once per subject. Facts with the same meaning are merged. Memories that are
-    unimportant, old and were never returned on this machine by a tool are
-    archived: they stay files, and recall still finds them. With `--apply`, the result lists the
+    only reported, once per subject. Facts with the same meaning are merged. Unimportant old
+    memories that no tool on this machine has ever returned are archived: their files stay, and
+    recall still finds them. With `--apply`, the result lists the
     memories written.
     """
     if not apply:
@@ -119,10 +119,11 @@ def consolidate_memories(
     if extracted and extracted.refused:
         refused_count = len(extracted.refused)
         raise Refused(
-            f"Nothing was written: {refused_count} lines of the extractor are not proposals"
+            f"Nothing was written: {refused_count} lines of the extractor's output are not "
+            "proposals"
             if refused_count > 1
-            else "Nothing was written: a line of the extractor is not a proposal",
-            "omit `--apply` to see the valid and the invalid lines",
+            else "Nothing was written: a line of the extractor's output is not a proposal",
+            "omit `--apply` to see the valid and invalid lines",
             {"refused": _refused_lines(extracted)},
         )
     from memvault.consolidation.apply import apply_proposals, locked, prune_counts
@@ -152,7 +153,7 @@ def _run_extractor(
 
     if not call.caller.may_run_programs:
         raise Refused(
-            "An extractor is a program, and this caller may not choose programs to run",
+            "An extractor is a program, and this caller may not run programs",
             "use `memvault consolidate` in a shell, or omit extractor",
         )
     return extract(extractor, inputs.episodes, pause=call.sleep)
@@ -173,7 +174,7 @@ def _proposals(
 def _result(
     proposals: Proposals, extracted: ExtractorOutput | None, written: Mapping[str, Memory] | None
 ) -> ConsolidatedMemories:
-    """Return proposals as the tool's result; after applying, only those that were written."""
+    """Return proposals as the tool's result; after applying, only the written ones."""
     from memvault.consolidation.proposals import origin
     from memvault.recall.answer import memory_reference
 
@@ -248,7 +249,7 @@ def _procedures(proposals: Proposals, written: Mapping[str, Memory]) -> list[Pro
 
 
 def _quotes(quotes: Sequence[Quote]) -> list[QuotedSentence] | None:
-    """Return the sentences that a proposal quotes, or None if there are none."""
+    """Return the sentences quoted by a proposal, or None if there are none."""
     return [{"text": quote.text, "episodeId": quote.episode} for quote in quotes] or None
 
 

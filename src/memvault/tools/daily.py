@@ -1,4 +1,4 @@
-"""Tools for every day: daily notes, tasks in notes, random memories and saved searches."""
+"""Tools for everyday use: daily notes, tasks in notes, random memories and saved searches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError
-from memvault.tools.core.filter_arguments import filters, parse_date_argument, warn_unknown_filters
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.result_parts import item, paginate, without_none
 from memvault.tools.core.shared_args import (
@@ -25,6 +24,9 @@ from memvault.tools.core.shared_args import (
     TagFilter,
     TypeName,
     Until,
+    filters,
+    parse_date_argument,
+    warn_unknown_filters,
 )
 
 if TYPE_CHECKING:
@@ -65,11 +67,11 @@ def memory_today(
         str | None, Arg("Another day, such as yesterday or 2026-11-05", key="date", flag="--date")
     ] = None,
 ) -> DailyNote:
-    """Add a thought to today's daily note, or show the note.
+    """Add an entry to today's daily note, or show the note.
 
-    The text becomes a list item with the time; text that begins with [ ] becomes a task. A new
-    note is created from the vault's template. Path, template and the heading to add below come
-    from settings; path and template may also be those of Obsidian's daily notes.
+    The text becomes a list item with the time; text that begins with [ ] becomes a task. A new note
+    is created from the vault's template. The path, template and heading to add below come from
+    settings; the path and template can also come from Obsidian's daily notes.
     """
     from memvault import clock
     from memvault.memories import daily_notes
@@ -87,7 +89,7 @@ def memory_today(
                 "date": chosen.isoformat(),
                 "filePath": path,
                 "isNew": False,
-                "message": f"There is no note of {chosen.isoformat()} yet",
+                "message": f"There is no note for {chosen.isoformat()} yet",
             }
         memory, details, is_new = daily_note, without_none(content=daily_note.body), False
     return {
@@ -117,7 +119,7 @@ def memory_today(
 def list_tasks(
     call: Call,
     query: QueryLine = "",
-    done: Annotated[bool, Arg("List only done and cancelled tasks")] = False,
+    done: Annotated[bool, Arg("List only done and canceled tasks")] = False,
     include_done: Annotated[bool, Arg("List all tasks", flag="--all", key="all")] = False,
     due: Annotated[
         Literal["overdue", "today", "week"] | None,
@@ -133,9 +135,9 @@ def list_tasks(
 ) -> NoteTasks:
     """List the tasks in notes: items such as - [ ] Call Ann, those with a due date first.
 
-    A task marked [-] is cancelled. The due date follows 📅 or due: in its text. Tasks without
-    one are sorted by the last change of their note. Tasks in code are ignored. The filters
-    apply to the notes.
+    A task marked [-] is canceled. The due date follows 📅 or due: in its text. Tasks without one
+    are sorted by the last change of their note. Tasks in code are ignored. The filters apply to the
+    notes.
     """
     from memvault import clock
     from memvault.memories import tasks
@@ -197,7 +199,7 @@ def complete_task(
     if line is None:
         if not (name and number.isdigit()):
             raise UsageError(
-                "The task's line is missing", "give PATH:LINE, as listed by `memvault tasks`"
+                "The task's line is missing", "pass PATH:LINE, as listed by `memvault tasks`"
             )
         line = int(number)
     else:
@@ -233,15 +235,15 @@ def memory_random(
     ]
     if not records:
         if chosen == Filters():
-            raise NotFound("The vault has no memories yet", "`memvault remember` adds one")
+            raise NotFound("The vault has no memories yet", "add one with `memvault remember`")
         warn_unknown_filters(call, chosen)
-        raise NotFound("No memory matches the filters", "`memvault list` shows all")
+        raise NotFound("No memory matches the filters", "run `memvault list` to see all memories")
     memory = call.reader.read(records[clock.random_number(len(records))].path)
     return {**item(memory), "content": memory.body}
 
 
 _SEARCH_VIEW = """@{name}  {query}  {memoryType}  {tags}  {since}  {until}  {filter}"""
-_NAME = Annotated[str, Arg("Its name, a word", positional=True, completes="saved")]
+_NAME = Annotated[str, Arg("The name of the search, one word", positional=True, completes="saved")]
 
 
 @group.tool(
@@ -264,13 +266,14 @@ def save_search(
 ) -> SavedSearchResult:
     """Save a search under a name; use @NAME wherever a query is accepted.
 
-    An existing search of that name is replaced. It is stored in memvault.toml under [searches].
+    An existing search with that name is replaced. Searches are stored in memvault.toml under
+    [searches].
     """
     from memvault.memories import saved_searches
 
     filters(memory_type, tags, since, until, expression).predicate()
     if not (query.strip() or memory_type or tags or since or until or expression):
-        raise UsageError("The search is empty", "give a query, a filter or both")
+        raise UsageError("The search is empty", "pass a query, a filter or both")
     entry = without_none(
         memoryType=memory_type,
         tags=tags,

@@ -22,7 +22,7 @@ group = ToolGroup("vault", place=102)
 def _with_summary(result: Result) -> Result:
     """Add a summary with the number of findings of each severity."""
     counted = [f"{count} {kind}{'s' * (count != 1)}" for kind, count in result["counts"].items()]
-    nothing = "No such problems" if "only" in result else "No problems"
+    nothing = "No problems found" if "only" in result else "No problems"
     counts_text = ", ".join(counted) if any(result["counts"].values()) else nothing
     memories = result["memories"]
     return {
@@ -57,7 +57,7 @@ def _with_summary(result: Result) -> Result:
 def vault_doctor(
     call: Call,
     fix: Annotated[bool, Arg("Apply the fix of each finding")] = False,
-    only: Annotated[list[str] | None, Arg("Only findings of these codes")] = None,
+    only: Annotated[list[str] | None, Arg("Only findings with these codes")] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> CheckedVault:
@@ -111,7 +111,7 @@ def vault_review(
 
 
 _BAR = 16
-"""Characters of the longest bar, so that a line fits a terminal of 40 columns."""
+"""Length in characters of the longest bar, so that lines fit a terminal of 40 columns."""
 
 
 def _with_bars(result: Result) -> Result:

@@ -30,10 +30,10 @@ _MAX_DAYS = 100_000
 
 
 _FAILURES = ("failed", "failure", "fail", "fails", "error")
-"""Usual types of outcomes that failed, besides action_error."""
+"""Common types of failed outcomes other than action_error."""
 _SUCCESSES = ("success", "succeeded", "successful", "successfully", "worked", "passed")
 _NEGATIONS = {"not", "no", "never", "without", "t", "cannot"}
-_FORM = "write TYPE or TYPE:TEXT, such as success or action_error:no disk"
+_FORM = "use TYPE or TYPE:TEXT, such as success or action_error:no disk"
 
 
 class EpisodeOutcome(TypedDict):
@@ -52,7 +52,7 @@ class EpisodeOutcome(TypedDict):
 def _outcome(text: str) -> dict[str, Any]:
     """Parse an outcome: ``TYPE``, ``TYPE:TEXT``, a JSON object, or words for success or failure."""
     if text.lstrip().startswith("{"):
-        return read_object(text, "The outcome is", 'write {"type": "success"} or TYPE:TEXT')
+        return read_object(text, "The outcome is", 'use {"type": "success"} or TYPE:TEXT')
     kind, colon, rest = text.partition(":")
     if not kind.strip():
         raise UsageError(f"The outcome {text[:40]!r} has no type", _FORM)
@@ -124,7 +124,7 @@ def store_episode(
 ) -> StoredEpisode:
     """Store an episode: the situation, the actions and the outcomes.
 
-    The episode succeeded if it has outcomes, of which fewer than 30 % have the type
+    The episode counts as successful if it has outcomes and fewer than 30% have the type
     action_error.
     """
     from memvault.experience import episodes
@@ -193,7 +193,7 @@ def recall_similar_experience(
         }
         for entry in results
     ]
-    nothing = "No similar episode; try a lower importance or `memvault recall`"
+    nothing = "No similar episode; try a lower importance, or run `memvault recall`"
     return cast("RecalledEpisodes", list_result("episodes", items, nothing))
 
 
@@ -216,7 +216,7 @@ def get_recent_episodes(
     from memvault import clock
 
     since = clock.iso(clock.now() - timedelta(days=days))
-    nothing = f"There is no episode of the last {days} days"
+    nothing = f"There are no episodes from the last {days} days"
     return _latest(call, lambda record: record.created >= since, limit, offset, nothing)
 
 
@@ -247,7 +247,9 @@ def get_episodes_with_skill(
 
     skill_key = skill_tree.key(skill_id)
     if not skill_key:
-        raise UsageError("The skill id is empty", "`memvault skills categories` lists them")
+        raise UsageError(
+            "The skill id is empty", "run `memvault skills categories` to list the skills"
+        )
 
     def used(record: MemoryRecord) -> bool:
         return skill_key in map(skill_tree.key, texts(record.metadata.get("skills_used")))

@@ -59,11 +59,11 @@ def store_fact(
         str,
         CONTENT_ARG._replace(help="The fact, as a sentence"),
     ],
-    category: Annotated[str, Arg("The kind of knowledge")] = CATEGORY,
+    category: Annotated[str, Arg("The category of the fact")] = CATEGORY,
     confidence: Annotated[float, Arg("Confidence, from 0 to 1", minimum=0, maximum=1)] = 1.0,
     source: Annotated[str, Arg("The source of the knowledge")] = SOURCE,
 ) -> StoredFact:
-    """Store a fact: a statement without the story behind it.
+    """Store a fact: a statement without its context.
 
     similar lists the closest earlier facts, so that you can update one instead.
     """
@@ -136,7 +136,7 @@ def recall_fact(
         }
         for entry, fact in zip(results, facts_found, strict=True)
     ]
-    nothing = "No fact matches; `memvault recall --type fact` shows the closest"
+    nothing = "No fact matches; run `memvault recall --type fact` to see the closest"
     return cast("RecalledFacts", list_result("facts", items, nothing))
 
 
@@ -173,7 +173,7 @@ def update_fact(
 
     if new_text is None and new_confidence is None:
         raise UsageError(
-            "There is nothing to change", "give `--new-text`, `--new-confidence` or both"
+            "There is nothing to change", "pass `--new-text`, `--new-confidence` or both"
         )
     memory = call.resolve(fact_id)
     change = facts.change(call.store, memory, new_text, new_confidence)

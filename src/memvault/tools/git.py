@@ -29,11 +29,11 @@ group = ToolGroup("git", "Sharing a vault with git", place=105)
            {changed:each}""",
 )
 def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
-    """Set up git for the vault: a repository, unless there is one, and a merge driver.
+    """Set up git for the vault: create a repository if needed, and a merge driver.
 
-    Missing lines are added to .gitignore and .gitattributes. Running it again changes
-    nothing. Nothing is committed. Programs that an existing repository would make git run,
-    or changes in them, are shown first and must be confirmed.
+    Missing lines are added to .gitignore and .gitattributes. Running it again changes nothing.
+    Nothing is committed. Programs that an existing repository would make git run, or changes in
+    them, are shown first and must be confirmed.
     """
     from memvault.git import setup
 
@@ -127,12 +127,12 @@ def _require_confirmation(
     """
     from memvault import grants
 
-    items = [*asked.covered, grants.machine_secret()]  # the token is not to be known beforehand
+    items = [*asked.covered, grants.machine_secret()]  # The token must not be known beforehand.
     if token := token_to_confirm(confirm, items, "the programs that git would run now"):
         risk = "This repository's settings can make git run programs or contact other machines"
         message = f"{risk}: {asked.summary}"
         raise Refused(
             asked.message if asked.was_allowed else message,
-            f"check it, then run `memvault {command} --confirm {token}`",
+            f"review them, then run `memvault {command} --confirm {token}`",
             {**({"runs": asked.runs} if call.caller.may_see_paths else {}), "confirmToken": token},
         )

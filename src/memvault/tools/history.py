@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 group = ToolGroup("vault", place=101)
 
-_WITHOUT_ID = "`memvault undo --list` lists changes; omit the id to undo the last one"
+_WITHOUT_ID = "run `memvault undo --list` to list changes; omit the id to undo the last one"
 _NO_TRASH = "The trash is empty"
-_NOTHING_OLD = "Nothing in the trash is that old"
+_NOTHING_OLD = "The trash has no memories that old"
 
 
 def _with_file_lines(result: Result) -> Result:
-    """Add the lines that list the changed files, to each change or to the one that was undone."""
+    """Add lines with the changed files to each change, or to the undone one."""
     if "changes" not in result:
         return {**result, "lines": _file_lines(result["files"])}
     changes = [{**entry, "lines": _file_lines(entry["files"])} for entry in result["changes"]]
@@ -46,7 +46,7 @@ def _with_file_lines(result: Result) -> Result:
 
 
 def _file_lines(files: list[Result]) -> str:
-    """Format what was done to each file, one line per file."""
+    """Format the changes to files, one line per file."""
     keys = ("change", "filePath", "title", "revision")
     return "\n".join(shortened("  ".join(filter(None, map(entry.get, keys))) for entry in files))
 
@@ -176,16 +176,19 @@ def memory_undo(
         int | None, Arg("Entries to skip in the listing", minimum=0, default=0)
     ] = None,
 ) -> UndoneChange:
-    """Undo the last change by a tool: restore every file to its state before.
+    """Undo the last change by a tool: restore every file to its previous state.
 
-    Called again, it undoes the change before that. An undo is itself a change that can be undone
-    by its change id. If a file has changed since, nothing is undone.
+    Called again, it undoes the change before that. An undo is itself a change that can be undone by
+    its change id. If a file has changed since, nothing is undone.
     """
     from memvault.history import log, undo
 
     if listing:
         if change is not None:
-            raise UsageError("`--list` cannot be combined with a change", "`memvault undo --list`")
+            raise UsageError(
+                "`--list` cannot be combined with a change",
+                "run `memvault undo --list`, or pass only the change",
+            )
         changes = list(call.store.changes.journal.changes())
         shown, paging = paginate(changes, limit or LISTED, offset or 0)
         return {
@@ -197,7 +200,9 @@ def memory_undo(
             **paging,
         }
     if limit is not None or offset is not None:
-        raise UsageError("`--limit` and `--offset` are for `--list`", "`memvault undo --list`")
+        raise UsageError(
+            "`--limit` and `--offset` are for `--list`", "use them with `memvault undo --list`"
+        )
     chosen = undo.select_change(call, require_text(change, "The change's id", _WITHOUT_ID))
     undone = undo.undo(call, chosen, keep_changed)
     return {

@@ -91,7 +91,7 @@ def memory_rename(
 
     if not (title or "").strip() and not (to or "").strip():
         raise UsageError(
-            "Neither a title nor a folder is given", "give a new title, or `--to FOLDER`"
+            "Neither a title nor a folder is given", "pass a new title, or `--to FOLDER`"
         )
     memory = call.resolve(name)
 
@@ -147,11 +147,11 @@ def memory_links(
 ) -> MemoryLinks:
     """List the links of a memory: wikilinks, embeds, markdown links, and links in its header.
 
-    A link whose target does not exist has no memory id.
+    A link without a memory id has no existing target.
     """
     memory = call.resolve(name)
     outgoing = call.engine.on_view(lambda view: call.link_graph(view).outgoing(memory))
-    shown, paging = paginate(outgoing, limit, offset, "It links to nothing")
+    shown, paging = paginate(outgoing, limit, offset, "It has no links")
     return {"links": [_link_item(link) for link in shown], **paging}
 
 
@@ -174,7 +174,7 @@ def memory_backlinks(
         graph = call.link_graph(view)
         linking = graph.backlinks(memory.path)
         lines = {(link.source, link.stored.key, link.stored.line): link for link in linking}
-        shown, paging = paginate([*lines.values()], limit, offset, "Nothing links to it")
+        shown, paging = paginate([*lines.values()], limit, offset, "No memory links to it")
         backlinks: list[BacklinkEntry] = [
             _backlink_item(view, graph.record(link.source), link.stored) for link in shown
         ]
@@ -219,12 +219,12 @@ def _kind(resolved: ResolvedLink) -> dict[Any, Any]:
 
 
 def _backlink_item(view: View, source: MemoryRecord, link: StoredLink) -> BacklinkEntry:
-    """Return the memory that contains a link, and the link's line with its number in the file.
+    """Return the memory that contains a link, with the link's line and line number in the file.
 
-    For a link in a header, return its key in place of the line.
+    For a link in a header, its key is returned instead of the line.
 
     Raises:
-        StaleView: the memory has changed since the view was made.
+        StaleView: the memory has changed since the view was created.
     """
     from memvault.memories.link_graph import line_of
     from memvault.recall.answer import memory_reference
@@ -374,7 +374,7 @@ def tag_rename(
 
     before, after = tagging.parse_tag(old), tagging.validate_tag(new)
     if before == after:
-        raise UsageError("Both tags are the same", "give a different new tag")
+        raise UsageError("Both tags are the same", "pass a different new tag")
     records = [
         record
         for record in call.engine.list_records(Filters())
@@ -385,7 +385,7 @@ def tag_rename(
         return {"changed": 0, "memories": [], "message": f"No memory has the tag {before}"}
     memories = [call.store.read(entry.path) for entry in records]
     tagging.check_in_texts(memories, before, after)
-    for memory in memories:  # all before the first write
+    for memory in memories:  # Everything is read before the first write.
         tagging.rename(call.store, memory, before, after, only_check=True)
     items = [f"{before}\0{after}", *(f"{entry.path}\0{entry.etag}" for entry in records)]
     if token := token_to_confirm(confirm, items, "the memories found now"):

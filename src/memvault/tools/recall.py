@@ -10,12 +10,6 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import FALLBACK_TYPE, MAX_RESULTS
-from memvault.tools.core.filter_arguments import (
-    filters,
-    parse_date_argument,
-    tags_in,
-    warn_unknown_filters,
-)
 from memvault.tools.core.recall_budget import RenderedMemory, ResultBudget
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Template
@@ -48,7 +42,11 @@ from memvault.tools.core.shared_args import (
     TagFilter,
     TypeName,
     Until,
+    filters,
+    parse_date_argument,
+    tags_in,
     token_to_confirm,
+    warn_unknown_filters,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +72,7 @@ _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
 
 
 def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result whose memories have a ``place``, ``PATH:LINE`` as editors open it."""
+    """Return a result whose memories have a ``place``, ``PATH:LINE`` in editors' syntax."""
     memories = [
         {**entry, "place": f"{entry['filePath']}:{entry['line']}"} if "line" in entry else entry
         for entry in result["memories"]
@@ -231,7 +229,7 @@ def memory_recall(
     if include and not query.strip():
         raise UsageError("`--include` needs a query", "pass a query")
     if is_all and query.strip():
-        raise UsageError("A query and `--all` cannot be combined", "leave out one of them")
+        raise UsageError("A query and `--all` cannot be combined", "omit one of them")
     result_budget = ResultBudget.of(call, brief, budget)
     selection = VaultSelection.of(call, vaults or ())
     if is_all or (as_of_time is None and not query.strip() and search_filters != Filters()):
@@ -240,7 +238,7 @@ def memory_recall(
         )
     if not query.strip():
         raise UsageError(
-            "The query is empty", "give search words or a filter, or list all memories with `--all`"
+            "The query is empty", "pass search words or a filter, or list all memories with `--all`"
         )
     request = RecallRequest(
         query,
@@ -271,9 +269,7 @@ def memory_recall(
     warn_unknown_filters(
         call, tags_in(query) if mode == "tag" else search_filters, selection.engine
     )
-    advice = (
-        "a lower threshold" if threshold else "leaving out strict" if strict else "fewer filters"
-    )
+    advice = "a lower threshold" if threshold else "omit strict" if strict else "fewer filters"
     return {**result, "message": f"No memory found; try other words or {advice}"}
 
 
@@ -334,7 +330,7 @@ def _list_all(
 def _own_data(
     call: Call, query: str, include: list[str] | None, limit: int, full: bool
 ) -> list[RecalledEntry] | None:
-    """Return what is found of an agent's own state, or None if none was requested."""
+    """Return matching entries of the agent's own state, or None if none were requested."""
     if not include:
         return None
     from memvault.tools.core import agent_state
@@ -460,11 +456,11 @@ def memory_remember(
 
 
 def _plan_retyping(call: Call, memory: Memory, kind: str) -> Retyping | None:
-    """Plan the changes of other memories if a type moves a memory; None if it stays.
+    """Plan changes to other memories if a type moves a memory; None if it stays.
 
     Raises:
         Refused: the folder of the type is ignored or leads through a link, or a memory with a link
-            to this one cannot be changed.
+        to this one cannot be changed.
     """
     from memvault.memories import rename
 
@@ -477,7 +473,7 @@ def _plan_retyping(call: Call, memory: Memory, kind: str) -> Retyping | None:
 
 
 _DEFAULT_THRESHOLD = 0.25
-"""Default threshold, that of fair results, so that loosely related memories stay."""
+"""Default threshold: that of a fair match, so that loosely related memories are not forgotten."""
 
 
 @group.tool(
@@ -594,20 +590,19 @@ def memory_forget(
 ) -> ForgottenMemories:
     """Forget memories: preview them, and move them to the trash once confirmed.
 
-    A token is valid only for the files shown, in their current state.
-    `memvault restore` brings forgotten files back.
+    A token is valid only for the files shown, in their current state. `memvault restore` brings
+    forgotten files back.
 
-    A title that several memories share means all of them, or those of the given type. Quotes
-    around the query and words such as "everything about" are dropped, unless they are part of a
-    title.
-    An empty query with a filter selects all memories that pass it.
+    A title that several memories share selects all of them, or only those with the given type.
+    Quotes around the query and words such as "everything about" are dropped, unless they are part
+    of a title. An empty query with a filter selects all memories that pass it.
     """
     from memvault.memories import delete
     from memvault.recall.answer import memory_candidate
 
     search_filters = filters(memory_type, None, None, None, expression)
     if not query.strip() and not (expression or "").strip():
-        raise UsageError("The query is empty", "give a query or a filter")
+        raise UsageError("The query is empty", "pass a query or a filter")
     selected = delete.candidates(
         call.engine, call.store, query, search_filters, threshold, MAX_RESULTS, call.notes
     )

@@ -25,10 +25,10 @@ _IDS_HELP = "Memory ids or their beginnings, paths, or exact titles, separated b
 
 def _pairs(entry: str) -> dict[str, Any]:
     if entry.lstrip().startswith("{"):
-        return read_object(entry, "metadata is", 'write {"key": "value"}')
+        return read_object(entry, "metadata is", 'pass an object such as {"key": "value"}')
     key, equals, text = entry.partition("=")
     if not equals:
-        raise UsageError(f"`--metadata {entry!r}` has no =", "write `--metadata KEY=VALUE`")
+        raise UsageError(f"`--metadata {entry!r}` has no =", "pass `--metadata KEY=VALUE`")
     value: Any = None
     with suppress(ValueError, RecursionError):
         value = json.loads(text)
@@ -103,6 +103,6 @@ def memory_delete(
         call.engine, partial(call.resolve, whole=True, suggests=False), names
     )
     if not chosen and not missing:
-        raise UsageError("No ids are given", "`memvault search QUERY` finds memory ids")
+        raise UsageError("No ids are given", "find memory ids with `memvault search QUERY`")
     delete.delete(call.store, chosen)
     return {"deleted": [memory.mem_id for memory in chosen], "missing": missing}

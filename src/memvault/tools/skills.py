@@ -80,7 +80,9 @@ def list_subcategories(
         for branch, count in skill_tree.branches(within, 2).items()
     ]
     hint = (
-        f"`memvault skills list {category_id}` lists its skills" if within else "it has no skills"
+        f"run `memvault skills list {category_id}` to list its skills"
+        if within
+        else "it has no skills"
     )
     nothing = f"The category {category_id!r} has no subcategories; {hint}"
     shown, paging = paginate(subcategories, limit, offset, nothing)
@@ -147,7 +149,7 @@ def use_skill(
     action_description: Annotated[
         str,
         Arg(
-            "What is to be done with it",
+            "The action to perform with the skill",
             positional=True,
             text=True,
             json_aliases=("action", "description"),
@@ -156,7 +158,7 @@ def use_skill(
     difficulty_modifier: Annotated[
         float,
         Arg(
-            "How much harder than usual this is; below 0: easier",
+            "Difficulty relative to the usual one; below 0: easier",
             minimum=-1,
             maximum=1,
             json_aliases=("difficulty",),
@@ -173,7 +175,7 @@ def use_skill(
 
     normalized_id = skill_tree.checked_id(skill_id)
     if not action_description.strip():
-        raise UsageError("The action is empty", "say what is to be done with the skill")
+        raise UsageError("The action is empty", "describe the action to perform with the skill")
     matches = [
         entry
         for entry in _skilled_procedures(call)
@@ -195,13 +197,13 @@ def use_skill(
 
 
 def _request_skill(call: Call, skill_id: str, action: str) -> NotFound:
-    """File a request for a skill that does not exist; return the error that reports it."""
+    """File a request for a missing skill; return the error that reports it."""
     from memvault.agents import skill_requests
 
     request_id, path = skill_requests.request_skill(call.store, call.address, skill_id, action)
     return NotFound(
         f"There is no skill {skill_id!r}; a request for it is in {path}",
-        f"`memvault procedure store NAME PROMPT --skill-id {skill_id}` answers it",
+        f"answer it with `memvault procedure store NAME PROMPT --skill-id {skill_id}`",
         {"skillRequestSubmitted": True, "requestId": request_id},
     )
 
@@ -214,7 +216,9 @@ def _skilled_procedures(call: Call) -> list[Procedure]:
 
 def _branch(text: str, name: str) -> str:
     if not text.strip():
-        raise UsageError(f"The {name} is empty", "`memvault skills categories` lists them")
+        raise UsageError(
+            f"The {name} is empty", "run `memvault skills categories` to list the categories"
+        )
     return text.strip().strip(".")
 
 

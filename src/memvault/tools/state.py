@@ -108,7 +108,7 @@ def _pair(word: str) -> dict[str, str]:
     key, separator, value = word.partition("=")
     if not separator:
         raise UsageError(
-            f"{word[:40]!r} has no value", "write KEY=VALUE, or KEY=- for standard input"
+            f"{word[:40]!r} has no value", "pass KEY=VALUE, or KEY=- to read standard input"
         )
     return {"key": key, "value": value}
 
@@ -144,7 +144,7 @@ def set_memories(
         ),
     ],
 ) -> SetEntries:
-    """Set values by key; an existing key gets the new value.
+    """Set values by key, replacing existing ones.
 
     Each agent has its own keys. Each value is a file that you may edit; old values stay in the
     history.

@@ -56,17 +56,17 @@ _SEVERITIES = {
     "err": "error",
     **dict.fromkeys(("fatal", "crit", "alert", "panic", "emerg", "emergency"), "critical"),
 }
-"""Names of other logs for severities; not numbers, since syslog and Python count differently."""
+"""Severity names of other logs; no numbers, since syslog and Python number them differently."""
 _MIN_EVENT_BUDGET = 300
-"""Minimum tokens of a result that an event, if need be shortened, surely fits into."""
+"""Minimum budget in tokens of a result with one event, which is shortened if necessary."""
 _EVENTS_ROOM = 100
-"""Tokens of a result of events besides the events."""
+"""Number of tokens in a result of events other than the events."""
 _MAX_TALK_ID_DIGITS = 16
-"""Maximum number of digits of a talkId, which is always below 2**53."""
+"""Maximum number of digits in a talkId, which is always below 2**53."""
 
 
 class EventSpec(TypedDict):
-    """One event to wait for."""
+    """An event to wait for."""
 
     event_type: Annotated[
         Literal["User", "Agent", "Time", "Hook"],
@@ -98,7 +98,7 @@ class EventSpec(TypedDict):
 def _with_heads(result: Result) -> Result:
     """Add a heading and a text to each event.
 
-    Only talks and space messages have a sender; the field is ignored in other events.
+    Only talks and space messages have a sender; it is ignored in other events.
     """
     from memvault.agents.messages.service_names import SERVICE, SPACE_MESSAGE, TALK, sender_label
 
@@ -266,7 +266,7 @@ def _parse_event(word: str) -> dict[str, Any]:
     if kind.lower() not in ("user", "agent", "time", "hook"):
         seconds = kind.replace(".", "", 1).isdecimal()
         suggestion = f"time:{kind}" if seconds else f"agent:{word}"
-        formats = "events are agent:NAME, user, time:SECONDS and hook:NAME"
+        formats = "use agent:NAME, user, time:SECONDS or hook:NAME"
         raise UsageError(
             f"{word!r} is not an event",
             formats if ":" in word else f"did you mean {suggestion}? {formats}",
@@ -312,7 +312,7 @@ def wait_for(
     from memvault.agents.messages import service_names, waiting
 
     if not events:
-        raise UsageError("There is nothing to wait for", "give an event, such as agent:NAME")
+        raise UsageError("No events to wait for are given", "pass an event such as agent:NAME")
     patterns = [
         waiting.EventPattern(
             entry["event_type"], _parameter(entry), entry.get("talk_id") or 0
@@ -320,7 +320,7 @@ def wait_for(
         for entry in events
     ]
     for entry in patterns:
-        if entry.kind == "Hook":  # a hook with an invalid name could never be pushed
+        if entry.kind == "Hook":  # A hook with an invalid name could never be pushed.
             service_names.check_service_name(call.root, entry.parameter)
     _check_room(call.budget)
     talks = _talks(call)
@@ -380,23 +380,23 @@ def peek_inbox(
 
 
 def _check_room(limit: int) -> None:
-    """Check that a budget is large enough before an event is taken out of the inbox.
+    """Check that a budget is large enough before an event is removed from the inbox.
 
     Raises:
-        UsageError: If an event might not fit into it.
+        UsageError: an event might not fit into it.
     """
     if 0 < limit < _MIN_EVENT_BUDGET:
         raise UsageError(
             f"A budget of {limit} tokens is too small for an event",
-            f"give at least {_MIN_EVENT_BUDGET}, or 0 for no limit",
+            f"use at least {_MIN_EVENT_BUDGET}, or 0 for no limit",
         )
 
 
 def _fitting(limit: int) -> Callable[[Event], bool]:
-    """Return a function that is true for the first event, and for those that fit after it.
+    """Return a function that accepts the first event, and further events while they fit.
 
-    The first of a result is shortened if it does not fit; no event after one that does not is
-    taken out of the inbox.
+    The first event of a result is shortened if it does not fit; after an event that does not fit,
+    no more events are removed from the inbox.
     """
     used = 0
 

@@ -30,7 +30,7 @@ group = ToolGroup("catalog", "Tools, including the vault's own", place=80)
 
 @group.tool(
     "tools list",
-    takes_long=True,  # it looks up their programs in PATH
+    takes_long=True,  # It looks up their programs in PATH.
     paged_keys=("tools",),
     read_only=True,
     works_without_files=True,
@@ -105,7 +105,7 @@ def _entry(
 
 @group.tool(
     "tools register",
-    takes_long=True,  # it looks up the program in PATH
+    takes_long=True,  # It looks up the program in PATH.
     destructive=True,
     own_scope="all",
     examples=(
@@ -127,7 +127,7 @@ def register_tool(
 ) -> RegisteredTool:
     """Register a tool in the vault: a program, defined in tools/NAME.md.
 
-    It replaces a registered tool of the same name, which is kept as a revision. The program
+    It replaces a registered tool with the same name, whose file is saved as a revision. The program
     reads its arguments from standard input as one JSON object and prints its result as another. It
     only runs after a person on this machine has run `memvault tools trust NAME`.
     """
@@ -147,12 +147,16 @@ def register_tool(
 @command_line_form("register_tool")
 def _register_file(
     file: Annotated[
-        str, Arg("A markdown file as in tools/, or JSON; - reads standard input", positional=True)
+        str,
+        Arg(
+            "A markdown file in the format of tools/, or JSON; - reads standard input",
+            positional=True,
+        ),
     ],
 ) -> dict[str, Any]:
     from memvault.vault_tools import tool_files
 
-    return tool_files.arguments(read_input(file, "name a file, or - for standard input"))
+    return tool_files.arguments(read_input(file, "pass a file, or - to read standard input"))
 
 
 @group.tool(
@@ -184,14 +188,14 @@ def call_tool(
 ) -> CalledTool:
     """Call any tool by its exact name; result is what that tool returns.
 
-    If it fails or the arguments are invalid, the result has error, which is the message, and code
-    and hint next to it.
+    If it fails or the arguments are invalid, the result has a message in error, and also code
+    and hint.
     """
     from memvault.tools.core import invoke
 
     definition = registry.find("call_tool")
     arguments = parameters or {}
-    while normal_name(tool_name) in ("call_tool", "call"):  # unwrap nested calls of call_tool
+    while normal_name(tool_name) in ("call_tool", "call"):  # Unwrap nested calls of call_tool.
         ignored: list[str] | None = [] if call.caller.adds_arguments else None
         bound = definition.check(definition.by_name(arguments, ignored))
         tool_name, arguments = bound["tool_name"], bound.get("parameters") or {}
@@ -199,5 +203,5 @@ def call_tool(
         return {"result": dict(invoke.call_nested(call, tool_name, arguments))}
     except MemvaultError:
         raise
-    except Exception as error:  # the caller gets a failed result of the same form
+    except Exception as error:  # The caller gets a failed result of the same form.
         raise to_memvault_error(error) from error

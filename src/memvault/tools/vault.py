@@ -9,7 +9,6 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import Refused, UsageError
 from memvault.model import is_example
-from memvault.tools.core.filter_arguments import filters, warn_unknown_filters
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.result_parts import (
@@ -32,7 +31,9 @@ from memvault.tools.core.shared_args import (
     TagFilter,
     TypeName,
     Until,
+    filters,
     require_text,
+    warn_unknown_filters,
 )
 from memvault.tools.core.vault_choice import count_retrievals
 
@@ -104,7 +105,7 @@ def memory_show(
     name: MemoryRef,
     revision: Annotated[
         str | None,
-        Arg("Show this revision, given by its name or the start of it"),
+        Arg("Show this revision, given by its name or a prefix of it"),
     ] = None,
     section: Annotated[
         str | None,
@@ -117,11 +118,11 @@ def memory_show(
 ) -> ShownMemory:
     """Show one memory in full, with its etag and revisions; or a part of it.
 
-    parts gives the position of each part in the memory, in characters as in `memvault load`.
-    The etag is that of the memory; total length and next refer to the part.
+    parts has the position of each part in the memory, in characters as in `memvault load`. The etag
+    belongs to the memory; total length and next refer to the part.
     """
     if section is not None and around is not None:
-        raise UsageError("`--section` and `--around` cannot be combined", "leave out one of them")
+        raise UsageError("`--section` and `--around` cannot be combined", "omit one of them")
     memory = call.resolve(name)
     history = call.store.history
     if revision:
@@ -129,7 +130,7 @@ def memory_show(
         from memvault.model import FileState
 
         data = history.read(memory.mem_id, revision)
-        mask = log.masking(call, memory)  # a part may contain only a part of a secret
+        mask = log.masking(call, memory)  # A part may contain only part of a secret.
         memory = call.store.parse(data, FileState.of(memory.path, data))
         memory = memory._replace(body=mask(memory.body))
     result: dict[Any, Any] = {
@@ -291,11 +292,13 @@ def memory_restore(
     if not name.strip():
         entries, paging = paginate(trash.list_trash(call.store), LISTED, 0)
         next_offset = paging.pop("next", None)
-        call.notes += [f"`memvault trash list --offset {next_offset}` shows the others"] * bool(
-            next_offset
-        )
+        call.notes += [
+            f"run `memvault trash list --offset {next_offset}` to see the others"
+        ] * bool(next_offset)
         return cast("RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging})
-    earlier = require_text(revision, "The revision", "`memvault log` lists a memory's revisions")
+    earlier = require_text(
+        revision, "The revision", "run `memvault log MEMORY` to list a memory's revisions"
+    )
     if earlier:
         restored = trash.restore_revision(call.store, call.resolve(name), earlier)
     else:
@@ -304,7 +307,7 @@ def memory_restore(
 
 
 def _for_people(result: Result) -> Result:
-    """Put the parts of a status into words: sizes, vectors to make, events, own settings."""
+    """Put the parts of a status into words: sizes, pending vectors, events, the user's settings."""
     sizes = {
         key: f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{-(-size // 1000)} kB"
         for key, size in result["sizes"].items()
@@ -338,15 +341,15 @@ def _for_people(result: Result) -> Result:
 
 
 def _minute(moment: str) -> str:
-    """Return the minute of a moment in the user's time zone."""
+    """Return a time in the user's time zone, to the minute."""
     return clock.local(moment, len("2026-01-31T00:00:00"))[:-3]
 
 
 def _vectors(embedder: Result, waiting: int, total: int, worker: str) -> str:
-    """Return how many memories wait for an embedder's vectors, and when those are made."""
+    """Return how many memories lack an embedder's vectors, and when they are created."""
     if "problem" in embedder:
         return f"{embedder['name']}, {embedder['problem']}"
-    state = f"{waiting} of {total} to make, {worker}" if waiting else "complete"
+    state = f"{waiting} of {total} to create, {worker}" if waiting else "complete"
     if embedder.get("working") and "secondsLeft" in embedder:
         state += f", about {_duration(embedder['secondsLeft'])} left"
     return f"{embedder['name']}, {state}"
@@ -402,15 +405,16 @@ def vault_status(call: Call) -> VaultStatus:
 def vault_reindex(call: Call) -> RebuiltIndex:
     """Rebuild the index, and embed the memories without vectors with both embedders.
 
-    Edits are indexed without it. It does the background work immediately, and resumes if it was
-    interrupted. Other processes read the old index until the new one is complete.
+    Edits are indexed automatically; this command also does pending background work immediately. An
+    interrupted run can be resumed. Other processes read the old index until the new one is
+    complete.
     """
     from memvault.doctor.file_problems import remove_temporary_files, unlisted
     from memvault.recall.filters import Filters
 
     remove_temporary_files(call)
     call.notes += [
-        f"{entry['filePath']} is omitted: {entry['problem']}"
+        f"{entry['filePath']} is left out: {entry['problem']}"
         for entry in unlisted(call, call.store.scan().unreadable)
     ]
     call.index.rebuild()
@@ -422,7 +426,7 @@ def vault_reindex(call: Call) -> RebuiltIndex:
 
 
 def _model_in_use(call: Call) -> str:
-    """Return the name of the transformer that the vault uses, as in the settings."""
+    """Return the name of the transformer in use, as in the settings."""
     from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
     from memvault.index.embedding.model_settings import choose_embedder
     from memvault.index.embedding.transformer import card_of
@@ -511,7 +515,8 @@ def model_use(
         chosen = model_check.check(call.store.root, name)
     else:
         chosen = model_check.select_model(call.store, name, purpose)
-        call.workspace.reload()  # the settings may name a model that was only the default before
+        # The settings may contain a model that was previously only the default.
+        call.workspace.reload()
     result: ChosenModel = {
         "name": call.hide_paths(chosen.name),
         "version": chosen.version,
@@ -536,7 +541,7 @@ def model_use(
 def model_verify(
     call: Call,
     name: Annotated[
-        str | None, Arg("A model or folder; the one in use by default", positional=True)
+        str | None, Arg("A model or folder (default: the one in use)", positional=True)
     ] = None,
     purpose: Purpose = "embed",
 ) -> VerifiedModel:
@@ -560,12 +565,12 @@ def model_verify(
 
 
 def _check_may_name_model(call: Call, name: str) -> None:
-    """Check that the caller may name a model, which is a program and may be named by a path."""
+    """Check that the caller may choose a model, which can run code and may be given as a path."""
     from memvault.index.embedding import model_settings
 
     if not call.caller.may_run_programs:
         raise Refused(
-            "A model is a program, and this caller may not choose programs to run",
+            "Models can run code, and this caller may not run programs",
             "run `memvault model use` in a shell, or start `memvault mcp --programs`",
         )
     if not call.caller.may_see_paths and model_settings.is_path(name.strip(), call.root):

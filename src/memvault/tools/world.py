@@ -37,9 +37,8 @@ def observe_location(
 ) -> ObservedLocation:
     """Observe the surroundings of the agent: terrain, climate, resources, other agents.
 
-    Terrain and climate are those of the nearest place. Resources of all places within the
-    radius are listed, nearest first; only those of a place that the agent is in can be
-    gathered.
+    Terrain and climate come from the nearest place. Resources of all places within the radius are
+    listed, nearest first; the agent can gather only resources of a place it is in.
     """
     view = _world(call).observe(radius)
     return {
@@ -78,8 +77,8 @@ def move_to(
 ) -> MovedAgent:
     """Move the agent to a cell; each cell of the straight path costs 0.01 stamina.
 
-    Without enough stamina it does not move. Position and stamina are stored in
-    agents/NAME.md, which anyone may edit.
+    Without enough stamina the agent does not move. Its position and stamina are stored in
+    agents/NAME.md, which anyone can edit.
     """
     me, used = _world(call).move(x, y)
     position: WorldPosition = {"x": me.x, "y": me.y}
@@ -98,7 +97,7 @@ def gather_resource(
         int, Arg("The amount; if less is available, nothing is gathered", minimum=1, maximum=10**9)
     ] = 1,
 ) -> GatheredResource:
-    """Gather a resource of a place that the agent is in, into its inventory.
+    """Gather a resource at the agent's position into its inventory.
 
     If two agents gather the last one, only one of them gets it.
     """

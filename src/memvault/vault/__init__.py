@@ -1,13 +1,13 @@
-"""The formats of a vault's files: headers, markdown, file names, memIds, and the scan of folders.
+"""Read and write the formats of a vault's files: headers, markdown, file names and memIds.
 
 ``decoding`` decodes bytes, with ``encodings`` if they are not UTF-8. ``memory_file`` parses a
 memory, ``document`` edits a file without loss. ``front_matter`` splits off headers, ``header_yaml``
-and ``header_lines`` read them, ``header_patch`` changes them; ``header_dates`` reads their times,
-``header_links`` the names of other memories. ``markdown`` finds headings, links, tags, tasks and
-code with ``markdown_blocks`` and ``markdown_inline``, ``sections`` the text below a heading.
-``names`` compares names, ``aliases`` derives aliases, ``naming`` makes file names and ids,
-``date_ranges`` reads days in names. ``paths`` checks paths, ``private_folder`` is ``.memvault``.
-``scan`` lists memories, ``folder_watch`` their changes, ``header_files`` reads folders of files.
-``program_files`` has the files that programs read as instructions or settings, ``init`` creates a
-vault.
+and ``header_lines`` parse them, ``header_patch`` changes them; ``header_dates`` reads their times,
+``header_links`` their links to other memories. ``markdown`` finds headings, links, tags, tasks and
+code with ``markdown_blocks`` and ``markdown_inline``, ``sections`` finds the text below a heading.
+``names`` compares names, ``aliases`` derives aliases, ``naming`` creates file names and ids,
+``date_ranges`` parses dates in names. ``paths`` checks paths, ``private_folder`` manages
+``.memvault``. ``scan`` lists memories, ``folder_watch`` detects their changes, ``header_files``
+reads folders of files. ``program_files`` lists the files that programs read as instructions or
+settings, and ``init`` creates a vault.
 """

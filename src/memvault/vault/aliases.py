@@ -1,4 +1,4 @@
-"""Aliases that follow from a memory's title and file name."""
+"""Derive a memory's aliases from its title and file name."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def aliases_for_new(title: str, stem: str, aliases: Any) -> dict[str, list[Any]]
 def aliases_after_rename(
     memory: Memory, title: str, keep_old: bool = False
 ) -> dict[str, list[Any]]:
-    """Return the changes to a memory's header that follow from a new title.
+    """Return the changes to a memory's header required by a new title.
 
     An alias equal to the old title is replaced by the new title; other aliases are kept. With
-    ``keep_old``, the old title becomes the last alias, unless it holds a secret.
+    ``keep_old``, the old title becomes the last alias, unless it contains a secret.
     """
     aliases = memory.metadata.get("aliases")
     old: list[Any] = aliases if isinstance(aliases, list) else [aliases] if aliases else []
@@ -41,7 +41,7 @@ def aliases_after_rename(
 
 
 def _needs_alias(title: str, stem: str) -> bool:
-    """Return whether a title needs an alias: it differs from the file name and holds no secret."""
+    """Return whether a title needs an alias: it differs from the file name and has no secret."""
     from memvault.secrets.detector import masked
 
     return not _is_same_title(title, stem) and masked(title) == title

@@ -1,4 +1,4 @@
-"""Ranges of days, and the dates in file names and headers."""
+"""Ranges of days, and dates in file names and headers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEADING_DATE = lazy_pattern(
     r"(?:(\d{4}([-_.])\d\d\2\d\d)|((?:19|20)\d{6})(?:(?:[01]\d|2[0-3])(?:[0-5]\d){1,2})?)(?!\d)",
     re.ASCII,
 )
-"""A day, and the time that may follow its digits, as in a Zettelkasten's 202603051230."""
+"""Matches a day and an optional time, as in a Zettelkasten id such as 202603051230."""
 
 
 class DateRange(NamedTuple):
@@ -33,7 +33,7 @@ class DateRange(NamedTuple):
 
     @classmethod
     def containing(cls, day: date, unit: Literal["day", "week", "month", "year"]) -> DateRange:
-        """Return the day, calendar week, month or year that contains a day.
+        """Return the range of the day, calendar week, month or year that contains a day.
 
         Raises:
             OverflowError: the week begins before the year 1 or ends after 9999.
@@ -50,7 +50,7 @@ class DateRange(NamedTuple):
         return cls(day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1]))
 
     def widened(self, days: int) -> DateRange:
-        """Return the range with some more days at both ends, within the calendar."""
+        """Return the range extended by some days at both ends, within the supported years."""
         before, after = (self.first - date.min).days, (date.max - self.last).days
         return DateRange(
             self.first - timedelta(days=min(days, before)),
@@ -58,7 +58,7 @@ class DateRange(NamedTuple):
         )
 
     def edge(self, end: bool) -> datetime:
-        """Return the first moment of these days in the user's time zone, or the last, in UTC."""
+        """Return the start or the end of the range in the user's time zone, as a UTC time."""
         try:
             if end:
                 return clock.day_start(self.last + timedelta(days=1)) - timedelta(microseconds=1)
@@ -69,7 +69,7 @@ class DateRange(NamedTuple):
 
 
 def declared_dates(path: str, metadata: Mapping[str, Any]) -> list[DateRange]:
-    """Return the days in a memory's file name and in the ``date`` of its header."""
+    """Return the dates in a memory's file name and in the ``date`` of its header."""
     value = metadata.get("date")
     days = parse_date_range(str(value).strip()[:10]) if isinstance(value, str | int) else None
     moment = header_dates.parse(value) if value and days is None else None
@@ -79,7 +79,7 @@ def declared_dates(path: str, metadata: Mapping[str, Any]) -> list[DateRange]:
 
 
 def dates_in_path(path: str) -> DateRange | None:
-    """Return the days that a file name consists of or begins with, or None.
+    """Return the dates at the beginning of a file name, or None.
 
     A name may begin with ``2026-11-05``, ``20261105``, or ``202611051230`` with a time.
     """
@@ -91,7 +91,7 @@ def dates_in_path(path: str) -> DateRange | None:
 
 
 def note_days(path: str) -> DateRange | None:
-    """Return the days of a daily, weekly or monthly note, whose name is only a date, or None.
+    """Return the dates of a daily, weekly or monthly note, whose name is only a date, or None.
 
     Such names are ``2026-11-05.md``, ``2026/11-05.md``, ``2026/11/05.md``, ``2026-W45.md``,
     ``2026-11.md`` and ``2026/11.md``.
@@ -111,9 +111,9 @@ def note_days(path: str) -> DateRange | None:
 
 
 def parse_date_range(text: str) -> DateRange | None:
-    """Parse a day, week or month such as 2026-11-05, 2026-W45 or 2026-11; None if it is neither.
+    """Parse a day, week or month such as 2026-11-05, 2026-W45 or 2026-11; None if invalid.
 
-    The day of a week such as 2026-W45-4 is a day too.
+    A day can also be written as 2026-W45-4.
     """
     try:
         if match := _DAY.fullmatch(text):
@@ -123,13 +123,13 @@ def parse_date_range(text: str) -> DateRange | None:
             return DateRange.containing(day, "day" if match[3] else "week")
         if match := _MONTH.fullmatch(text):
             return DateRange.containing(date(int(match[1]), int(match[2]), 1), "month")
-    except (ValueError, OverflowError):  # no such date
+    except (ValueError, OverflowError):  # There is no such date.
         return None
     return None
 
 
 def parse_period(text: str) -> DateRange | None:
-    """Parse a day, week, month or year such as 2026; None if it is none of them."""
+    """Parse a day, week, month or year such as 2026; None if invalid."""
     if _YEAR.fullmatch(text):
         year = int(text)
         return DateRange(date(year, 1, 1), date(year, 12, 31)) if year else None

@@ -12,7 +12,7 @@ from memvault.errors import Refused
 from memvault.lazy_pattern import lazy_pattern
 
 AUTO = "auto"
-"""The setting that detects the encoding of a file that is not UTF-8."""
+"""The value of the setting ``encoding`` that detects the encoding of files that are not UTF-8."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -24,7 +24,7 @@ _REPLACEMENT = "\ufffd"
 _DAMAGED = lazy_pattern("[\udc80-\udcff]+|\ufffd")
 """Matches bytes that are not UTF-8, decoded with surrogates, and replacement characters."""
 _MAX_CONTROLS = 8
-"""Number of control characters that any text may hold, such as a NUL left by a crash."""
+"""Number of control characters that a text may contain, such as a NUL left by a crash."""
 
 
 class DecodedText(NamedTuple):
@@ -35,7 +35,7 @@ class DecodedText(NamedTuple):
     bom: bytes
     problem: str = ""
     damaged: tuple[bytes, ...] = ()
-    """The bytes behind each replacement character of a text that is UTF-8 only in most parts."""
+    """The original bytes of each replacement character in damaged UTF-8."""
 
     def encode(self, text: str) -> bytes:
         """Encode another text in this file's encoding.
@@ -44,11 +44,12 @@ class DecodedText(NamedTuple):
             Refused: the encoding has no such character.
         """
         parts = text.split(_REPLACEMENT) if self.damaged else []
-        if len(parts) == len(self.damaged) + 1:  # else it cannot be known which is which
+        # Otherwise the replacement characters cannot be told apart.
+        if len(parts) == len(self.damaged) + 1:
             others = (part.encode("utf-8", "replace") for part in parts[1:])
             pairs = zip(self.damaged, others, strict=True)
             return b"".join([parts[0].encode("utf-8", "replace"), *chain.from_iterable(pairs)])
-        if self.encoding.startswith("utf"):  # a lone surrogate can only be replaced
+        if self.encoding.startswith("utf"):  # A lone surrogate can only be replaced.
             return self.bom + text.encode(self.encoding, "replace")
         try:
             return self.bom + text.encode(self.encoding)
@@ -60,9 +61,9 @@ class DecodedText(NamedTuple):
 
 
 def decode(data: bytes, encoding: str = AUTO) -> DecodedText:
-    """Decode bytes by their byte order mark, else as UTF-8, else in an encoding.
+    """Decode bytes by their byte order mark, else as UTF-8, else in the given encoding.
 
-    ``auto``, or an encoding in which they are not a text, means the one that they probably have.
+    If the encoding is ``auto`` or does not fit the bytes, the most probable one is used.
     """
     for bom, name in _BOMS:
         if data.startswith(bom):
@@ -93,7 +94,7 @@ def decode(data: bytes, encoding: str = AUTO) -> DecodedText:
 
 
 def _damaged_utf8(data: bytes) -> DecodedText:
-    """Decode bytes of which most are UTF-8, with a replacement character for each damaged part."""
+    """Decode mostly valid UTF-8, with a replacement character for each damaged part."""
     damaged: list[bytes] = []
 
     def replaced(match: re.Match[str]) -> str:
@@ -107,7 +108,7 @@ def _damaged_utf8(data: bytes) -> DecodedText:
 
 
 def _is_binary(data: bytes) -> bool:
-    """Return whether bytes are binary; a text may hold a few control characters."""
+    """Return whether bytes are binary; a text may contain a few control characters."""
     head = data[:65536]
     if b"\0" not in head:
         return False

@@ -38,8 +38,8 @@ _UNCLOSED = lazy_pattern(r"---[ \t]*\r?\n\w[\w-]*:")
 class Document(NamedTuple):
     """A file's text, split into its header and body.
 
-    ``header`` is None if there is none, or if it cannot be used for the reason in ``problem``; the
-    body is the whole text then. ``unread`` are the lines of the header that are not YAML.
+    ``header`` is None if there is none, or if it is unusable for the reason in ``problem``; the
+    body is then the whole text. ``unread`` are the header lines that are not valid YAML.
     """
 
     decoded: DecodedText
@@ -50,7 +50,7 @@ class Document(NamedTuple):
 
     @classmethod
     def parse(cls, data: bytes, ours: bool = False, encoding: str = AUTO) -> Document:
-        """Parse a file's bytes, whatever they are; ``encoding`` is that of ``decode``.
+        """Parse the bytes of any file; ``encoding`` is passed to ``decode``.
 
         With ``ours``, our side of a git conflict in the header is used; otherwise such a header is
         broken.
@@ -72,14 +72,14 @@ class Document(NamedTuple):
 
     @property
     def strict_problem(self) -> str:
-        """The header's problem; if it has none, that of its first line that is not YAML."""
+        """The problem of the header, or else of its first line that is not YAML; empty if none."""
         if self.problem or not self.unread:
             return self.problem
         return f"{_BROKEN}: line {self.unread[0].line}: {self.unread[0].reason}"
 
     @property
     def text(self) -> str:
-        """The body with LF line ends, without control characters and surrounding blank lines."""
+        """The body with LF line endings, without control characters and surrounding blank lines."""
         return plain_text(self.parts.body).strip("\n")
 
     @property
@@ -92,15 +92,15 @@ class Document(NamedTuple):
 _ID_LINE = lazy_pattern(
     r"^[\"']?id[\"']?[ \t]*:(?:[ \t]+([a-z][a-z0-9]*+-[a-z0-9-]*+)[ \t]*$)?", re.MULTILINE
 )
-"""Matches the line of an id in a header, with the id if it is in the plain form."""
+"""Matches the line with the id in a header, and the id itself if it is in the plain form."""
 
 
 def given_id(text: str) -> str:
-    """Return the id that a text has in its header; empty if it has none that is valid."""
+    """Return the id in the header of a text; empty if there is none or it is invalid."""
     end = text.find("\n---", 3) if text.startswith("---") else -1
-    if end < 0 or (line := _ID_LINE.search(text, 3, end)) is None:  # as most have none
+    if end < 0 or (line := _ID_LINE.search(text, 3, end)) is None:  # Most texts have none.
         return ""
-    if (mem_id := line[1]) is None:  # not in the plain form
+    if (mem_id := line[1]) is None:  # The id is not in the plain form.
         try:
             mem_id = read_header(split_front_matter(text).header).values.get("id")
         except ValueError:
@@ -109,20 +109,20 @@ def given_id(text: str) -> str:
 
 
 def body_of(data: bytes, encoding: str = AUTO) -> str:
-    """Return the body in a file's bytes, without parsing its header."""
+    """Return the body of a file, without parsing its header."""
     return split_front_matter(decode(data, encoding).text).body
 
 
 def encode_new(header: Mapping[str, Any], body: str) -> bytes:
-    """Encode a new memory: header, blank line, body, one line end.
+    """Encode a new memory: header, blank line, body and a final newline.
 
-    Raises as ``dump_header`` does.
+    Raises the same errors as ``dump_header``.
     """
     return f"---\n{dump_header(header)}---\n\n{plain_text(body).strip(chr(10))}\n".encode()
 
 
 def _decode_argument(text: str) -> str:
-    """Return a text with bytes from the command line that are not UTF-8 read as Windows-1252."""
+    """Return a command-line argument with bytes that are not UTF-8 decoded as Windows-1252."""
     if text.isascii():
         return text
     try:
@@ -134,7 +134,7 @@ def _decode_argument(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Return a text with LF line ends and without control characters and lone surrogates."""
+    """Return a text with LF line endings and without control characters and lone surrogates."""
     unified = _decode_argument(text).replace("\r\n", "\n").replace("\r", "\n")
     if unified.isascii() and unified.isprintable():
         return unified
@@ -144,14 +144,14 @@ def plain_text(text: str) -> str:
 
 
 def edit(data: bytes, changes: Mapping[str, Any], body: str | None, encoding: str = AUTO) -> bytes:
-    """Return a file's bytes with header keys set and, unless it is None, the body replaced.
+    """Return a file's bytes with header keys set and, if ``body`` is not None, the body replaced.
 
-    A file without a header gets one only if ``changes`` has values to set. It keeps its encoding,
-    which ``decode`` finds with ``encoding``.
+    A file without a header gets one only if ``changes`` has values to set. The file's encoding is
+    kept; ``encoding`` is passed to ``decode``.
 
     Raises:
-        Refused: the file is binary, its header is broken or cannot be patched, conflict markers of
-            git would remain in it, or its encoding cannot represent the new text.
+        Refused: the file is binary, its header is broken or cannot be patched, git conflict markers
+        would remain in it, or its encoding cannot represent the new text.
     """
     from memvault.vault.header_patch import patch_header
 
@@ -162,7 +162,7 @@ def edit(data: bytes, changes: Mapping[str, Any], body: str | None, encoding: st
 
 
 def with_closing_line(data: bytes) -> bytes:
-    """Return a file's bytes with a closing line below the last key of a header that lacks one."""
+    """Return a file's bytes, adding the missing closing line of its header below the last key."""
     text = decode(data)
     parts = close_front_matter(text.text) if _UNCLOSED.match(text.text) else None
     if parts is None or split_front_matter(text.text).before:
@@ -174,7 +174,7 @@ def with_closing_line(data: bytes) -> bytes:
 
 
 def with_lines(data: bytes, header: Mapping[str, Any]) -> bytes | None:
-    """Add keys to a header that ``edit`` refuses to change; return the file's bytes.
+    """Return a file's bytes with keys added to a header that ``edit`` refuses to change.
 
     The keys become the header's first lines, or the whole header is rewritten from its values.
     Returns None if the file has no header.
@@ -198,7 +198,7 @@ def with_lines(data: bytes, header: Mapping[str, Any]) -> bytes | None:
 def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
     """Return a file's bytes with one entry set in the mapping at a header key.
 
-    Raises as ``edit`` does.
+    Raises the same errors as ``edit``.
     """
     from memvault.vault.header_patch import patch_mapping
 
@@ -237,7 +237,7 @@ def _edit(
             parts = parts._replace(header=patched(parts))
         except ValueError as error:
             raise Refused(
-                f"The front matter is broken ({error})", "fix it in an editor first"
+                f"The front matter is broken ({error})", "first fix it in an editor"
             ) from error
     elif values := {key: value for key, value in changes.items() if value is not None}:
         line = parts.newline

@@ -1,7 +1,8 @@
-"""Find the encoding of a text that is neither UTF-8 nor begins with a byte order mark.
+"""Detect the encoding of a text that is neither UTF-8 nor begins with a byte order mark.
 
-chardet compares bytes with models of languages. Notes are often too short for it, so the choice is
-limited first: accents within words of ASCII letters are Latin, whole words of other bytes are not.
+chardet compares bytes with models of languages. Notes are often too short for that, so the
+candidates are narrowed first: accented letters within ASCII words indicate a Latin encoding, whole
+words of non-ASCII bytes do not.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _OTHERS = (
     *("cp1251", "koi8-r", "koi8-u", "cp866", "cp1253", "cp1255", "cp1256", "cp874"),
 )
 _SUPERSETS = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
-"""Encodings that programs name and the larger ones that they write."""
+"""Encodings and their supersets, which programs write under the smaller one's name."""
 _ACCENTED = lazy_pattern(
     "(?<![\x80-\xff])[\xc0-\xff](?![\x80-\xff])|(?<=[A-Za-z])[\xc0-\xff]{2}(?=[A-Za-z])"
 )
@@ -30,19 +31,19 @@ _KANA = {
     "euc_jp": lazy_pattern("[\xa4\xa5][\xa1-\xf6]"),
     "cp932": lazy_pattern("\x82[\x9f-\xf1]|\x83[\x40-\x96]"),
 }
-"""The letters that most Japanese texts have, in each encoding."""
+"""The letters that most Japanese texts contain, in each encoding."""
 _TURKISH = lazy_pattern("[\xd0\xdd\xde\xf0\xfd\xfe]")
-"""Matches bytes that are Turkish letters in cp1254 and Icelandic letters in cp1252.
+"""Matches bytes that are Turkish letters in cp1254 but Icelandic letters in cp1252.
 
 Like the next pattern, it is for bytes decoded as Latin-1.
 """
 _WESTERN = lazy_pattern("(?:a\xef[vs]|co\xefn|o\xefd|o\xfb|\xe3[eo]|\xf5e)", re.IGNORECASE)
-"""Matches bytes within words of Western European languages, as in naïve or goût, but of no others.
+"""Matches bytes that occur only in words of Western European languages, such as naïve or goût.
 
 The models of chardet prefer cp1250 or cp1257 for many such words if a note has only a few.
 """
 _UTF8_WESTERN = lazy_pattern("[\xc2\xc3][\x80-\xbf]|\xe2[\x80-\x82][\x80-\xbf]")
-"""Matches UTF-8 that is improbable in another encoding: Western letters and punctuation."""
+"""Matches UTF-8 that is unlikely in other encodings: Western letters and punctuation."""
 _NO_TEXT = lazy_pattern("[\x80-\x9f\ue000-\uf8ff\ufffd]")
 _SHIFTED = (b"\x1b$B", b"\x1b$@", b"\x1b$(")
 _SAMPLE = 65_536
@@ -50,13 +51,13 @@ _LATIN_SHARE = 0.6
 _UTF8_SHARE, _UTF8_WESTERN_SHARE = 0.8, 0.6
 _KANA_SHARE = 0.3
 _CLEARLY = 1.4
-"""The factor by which another Latin encoding has to score better than the most common one."""
+"""The factor by which a Latin encoding must score better than the most common one."""
 
 
 def detect(data: bytes) -> str:
-    """Return the name of an encoding in which bytes that are not UTF-8 are a text."""
+    """Return the name of the most probable encoding of bytes that are not UTF-8."""
     lines = (line for line in data.splitlines() if not line.isascii())
-    sample = b"\n".join(dict.fromkeys(lines))[:_SAMPLE]  # repeated ones would mislead the models
+    sample = b"\n".join(dict.fromkeys(lines))[:_SAMPLE]  # Repeated words would mislead the models.
     text = sample.decode("latin-1")
     high, letters = len(_HIGH.findall(text)), len(_LETTER.findall(text))
     accented = sum(map(len, _ACCENTED.findall(text)))
@@ -75,7 +76,7 @@ def detect(data: bytes) -> str:
 
 
 def _is_damaged_utf8(text: str, high: int) -> bool:
-    """Return whether most of the high bytes are UTF-8, and the rest damaged or cut characters."""
+    """Return whether most high bytes are UTF-8, and the rest damaged or truncated characters."""
     shares = ((_UTF8, _UTF8_SHARE), (_UTF8_WESTERN, _UTF8_WESTERN_SHARE))
     return any(
         sum(map(len, pattern.findall(text))) >= max(1, share * high) for pattern, share in shares
@@ -83,21 +84,21 @@ def _is_damaged_utf8(text: str, high: int) -> bool:
 
 
 def is_shifted(data: bytes) -> bool:
-    """Return whether ASCII bytes are a Japanese text in ISO-2022-JP, as in e-mail."""
+    """Return whether ASCII bytes are Japanese text in ISO-2022-JP, as in e-mail."""
     return any(sign in data for sign in _SHIFTED) and _is_text(data, "iso2022_jp_2")
 
 
 def full_name(name: str) -> str:
-    """Return the name of an encoding, or of the larger one that programs write under its name."""
+    """Return the superset that programs write under an encoding's name, or the name itself."""
     plain = codecs.lookup(name).name
     return _SUPERSETS.get(plain, plain)
 
 
 def _latin(data: bytes, sample: bytes, text: str) -> str:
-    """Return a Latin encoding: the most common one unless another clearly fits better."""
+    """Return a Latin encoding: the most common one unless another fits clearly better."""
     first = "cp1252"
     if len({sample.decode(name, "replace") for name in _LATIN}) == 1 and _is_text(data, first):
-        return first  # as most German words, and many French and Spanish ones
+        return first  # True of most German words, and many French and Spanish ones.
     if _WESTERN.search(text) and _is_text(data, first):
         return first
     ranked = dict(_ranked(sample, _LATIN))
@@ -111,7 +112,7 @@ def _latin(data: bytes, sample: bytes, text: str) -> str:
 
 
 def _ranked(sample: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, float]]:
-    """Yield some encodings, the most probable first, with their probability."""
+    """Yield the given encodings with their probability, most probable first."""
     import chardet
 
     candidates = chardet.detect_all(
@@ -127,7 +128,7 @@ def _ranked(sample: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, float]
 
 
 def _is_text(data: bytes, name: str) -> bool:
-    """Return whether bytes are characters in an encoding, none of them of private use."""
+    """Return whether bytes decode to characters that are not for private use."""
     try:
         return not _NO_TEXT.search(data.decode(name))
     except (UnicodeDecodeError, LookupError):

@@ -1,10 +1,10 @@
-"""Note which memories' files change, so that a process that stays need not scan the folder.
+"""Track changed memory files, so a resident process need not scan the folder again.
 
-A watch begins with a scan: each folder is watched before it is listed, so that a change is seen by
-one of the two. Whenever it cannot be certain of having noticed every change, such as after a lost
-event, a changed folder, or on a network file system, the folder must be scanned again. A write
-through a hard link outside of the vault or through a memory mapping makes no event, so a scan
-counts for ``TRUSTED_SECONDS`` only.
+A watch begins with a scan: each folder is watched before it is listed, so every change is either
+listed or reported. If changes may have been missed, such as after a lost event, after a changed
+folder, or on a network file system, the folder must be scanned again. A write through a hard link
+outside of the vault or through a memory mapping causes no event, so a scan is trusted for
+``TRUSTED_SECONDS`` only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GONE = inotify.DELETE_SELF | inotify.MOVE_SELF | inotify.UNMOUNT | inotify.IGNO
 
 
 class FolderWatch:
-    """The files that have changed in a vault's folder since it was scanned.
+    """Tracks the files that have changed in a vault's folder since it was scanned.
 
     Raises:
         OSError: changes cannot be watched here.
@@ -34,7 +34,7 @@ class FolderWatch:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._folders: dict[int, str] = {}
-        """The watched folders by their watches, relative to the root."""
+        """The watched folders, relative to the root, by watch."""
         self._device = 0
         self._identity = (0, 0)
         self._changed: set[str] = set()
@@ -43,7 +43,7 @@ class FolderWatch:
         self._open()
 
     def _open(self) -> None:
-        """Watch nothing yet; again after a fork, where both processes would read the same events.
+        """Start without watches; also after a fork, when both processes would read the same events.
 
         Raises:
             OSError: changes cannot be watched here.
@@ -52,13 +52,13 @@ class FolderWatch:
         self._process = os.getpid()
 
     def fileno(self) -> int:
-        """Return the descriptor that can be read when something has changed."""
+        """Return the file descriptor that becomes readable when something has changed."""
         return self._inotify.descriptor
 
     def scan(self, exclusions: Exclusions) -> Scan:
-        """Scan the vault, and watch the folders that the scan enters from now on.
+        """Scan the vault, and watch all scanned folders.
 
-        Raises as ``reader.scan``.
+        Raises the same errors as ``reader.scan``.
         """
         if self._process != os.getpid():
             try:
@@ -86,15 +86,15 @@ class FolderWatch:
                 self._is_complete &= inotify.reports_all_changes(path)
                 self._device = status.st_dev
             watch = self._inotify.add(path)
-            self._is_complete &= watch not in self._folders  # a folder may be mounted twice
+            self._is_complete &= watch not in self._folders  # A folder may be mounted twice.
             self._folders[watch] = folder
         except OSError:
             self._is_complete = False
 
     def changes(self) -> frozenset[str] | None:
-        """Return the paths of the files that may have changed and were not ``settled``.
+        """Return the paths of the files that may have changed and were not passed to ``settle``.
 
-        None if the folder must be scanned.
+        Returns None if the folder must be scanned.
         """
         if self._process != os.getpid():
             return None
@@ -111,7 +111,7 @@ class FolderWatch:
         return frozenset(self._changed) if is_same else None
 
     def settle(self, paths: frozenset[str]) -> None:
-        """Forget changes that ``changes`` has returned, since they have been indexed."""
+        """Mark changed files as indexed, so ``changes`` does not return them again."""
         self._changed -= paths
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class FolderWatch:
         self._is_complete = False
 
     def _drain(self) -> None:
-        # Incomplete until the end: an interrupt may lose events that are read and not noted.
+        # Incomplete until the end: an interrupt may lose events that were read but not noted.
         was_complete, self._is_complete = self._is_complete, False
         try:
             for event in self._inotify.read():
@@ -131,9 +131,9 @@ class FolderWatch:
         self._is_complete = was_complete
 
     def _note(self, event: FolderEvent) -> bool:
-        """Note a changed file; return False if a scan must find out what has changed."""
+        """Note a changed file; return False if only a scan can determine what has changed."""
         folder = self._folders.get(event.watch)
-        if folder is None:  # the end of a watch that a scan has removed
+        if folder is None:  # A scan has removed this watch.
             return bool(event.mask & inotify.IGNORED)
         if event.mask & inotify.OVERFLOW:
             return False
@@ -145,4 +145,5 @@ class FolderWatch:
             return False
         if event.name[-3:].lower() == ".md":
             self._changed.add(f"{folder}/{event.name}" if folder else event.name)
-        return folder != "" or event.name != SETTINGS_FILE  # which may ignore other files
+        # Ignore files change which files are memories.
+        return folder != "" or event.name != SETTINGS_FILE

@@ -1,4 +1,4 @@
-"""Split files into header and body, read headers and write new ones."""
+"""Split files into header and body, and read and write headers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from memvault.vault.header_yaml import (
 )
 
 
-@lru_cache(maxsize=8)  # an edit parses the same header several times
+@lru_cache(maxsize=8)  # An edit parses the same header several times.
 def read_header(header: str) -> ReadHeader:
     """Parse a header in which some lines may not be YAML.
 
-    A line such as ``title: Coffee: brewing`` has the rest of it as its value. The values are shared
-    and not to be changed.
+    In a line such as ``title: Coffee: brewing``, the rest of the line is the value. The returned
+    values are shared and must not be changed.
 
     Raises:
-        ValueError: as ``parse_header``, if too little of it is YAML to be a header.
+        ValueError: too little of it is YAML to be a header (see ``parse_header``).
     """
     try:
         return ReadHeader(parse_header(header), (), header)
@@ -47,10 +47,10 @@ def read_header(header: str) -> ReadHeader:
 
 
 _OPENING = lazy_pattern(r"\A---[ \t]*(\r\n|\n|\r)\ufeff*")
-"""Byte order marks after the line belong to it, since YAML's positions skip one."""
+"""Byte order marks after the line are part of it, since YAML's positions skip one."""
 _CLOSING = lazy_pattern(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
 MAX_DUMPED = MAX_HEADER - len("---\r\n")
-"""Maximum number of characters of a header that is written."""
+"""Maximum number of characters in a header to write."""
 LINE_ENDS = ("\n", "\r")
 
 
@@ -61,7 +61,7 @@ _UNCLOSED_LINES = lazy_pattern(
 
 
 class FrontMatter(NamedTuple):
-    """A file's text, split so that ``before + header + after + body`` is the text.
+    """A file's text, split so that ``before + header + after + body`` is the whole text.
 
     ``before`` is the opening line, ``after`` the closing one; without a header all three are empty.
     """
@@ -73,7 +73,7 @@ class FrontMatter(NamedTuple):
 
     @property
     def newline(self) -> str:
-        """The line ending that the file uses."""
+        """The line ending of the file."""
         endings = ("\r\n", "\n", "\r")
         texts = (self.before, self.body)
         return next((end for text in texts for end in endings if end in text), "\n")
@@ -102,7 +102,7 @@ def split_front_matter(text: str) -> FrontMatter:
 
 
 def close_front_matter(text: str) -> FrontMatter | None:
-    """Split a text that begins with a header without a closing line below the header's last line.
+    """Split a text whose header lacks its closing line, ending the header at its last line.
 
     Returns None if there is no such header.
     """
@@ -116,9 +116,9 @@ def close_front_matter(text: str) -> FrontMatter | None:
 
 
 def repeated_keys(header: str) -> list[str]:
-    """Return the keys that a header, or a mapping in it, has more than once, as ``a.b``.
+    """Return the keys that occur more than once in a header or a mapping in it, as ``a.b``.
 
-    A header that does not parse has none.
+    The list is empty for a header that does not parse.
     """
     import yaml
 
@@ -143,14 +143,16 @@ def _key_path(above: str, key: Any) -> str:
 
 
 def dump_header(values: Mapping[str, Any], newline: str = "\n") -> str:
-    """Return a header's lines for values in their order.
+    """Return header lines for values, in order.
 
     Raises:
-        Refused: it would not read back: it is longer, or has more values, than a header may.
+        Refused: the header could not be read back, because it would be too long or have too many
+        values.
     """
     values = {key: textual(key, value) for key, value in values.items()}
     with contextlib.suppress(ValueError):
-        expected = to_json_values(values)  # first, as deeply nested values cannot even be written
+        # First, because deeply nested values cannot even be written.
+        expected = to_json_values(values)
         lines = (f"{dump_key(key)}: {dump_value(value)}{newline}" for key, value in values.items())
         written = "".join(lines)
         if len(written) <= MAX_DUMPED and parse_header(written) == expected:

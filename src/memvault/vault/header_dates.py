@@ -1,8 +1,8 @@
-"""Read the times in headers, under the keys and in the forms that programs write.
+"""Parse times in headers, under the keys and in the formats that other programs write.
 
-Obsidian's plugins, Hugo, Jekyll, Hexo, Notion, Joplin, Dendron and Zettlr name them differently and
-write ISO 8601, counts of seconds or milliseconds since 1970, timestamps in digits, words, or a link
-to a daily note. A time without an offset is in UTC.
+Obsidian's plugins, Hugo, Jekyll, Hexo, Notion, Joplin, Dendron and Zettlr use different keys, and
+write ISO 8601, seconds or milliseconds since 1970, timestamps in digits, words, or a link to a
+daily note. A time without an offset is in UTC.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _KEYS: Mapping[Role, tuple[str, ...]] = {
         "lastedited lasteditedtime modificationdate modificationtime".split()
     ),
 }
-"""The keys without case, spaces, hyphens and underscores; the first with a valid time is used."""
+"""Keys in lower case without spaces, hyphens and underscores; the first valid time is used."""
 _OPTIONAL = "publishdate"
 _SEPARATORS = lazy_pattern(r"[-_ ]+")
 _MAX_LENGTH = 100
 
 
 class HeaderTime(NamedTuple):
-    """A key of a header for a time, its value as read, and the time, None if it is not valid."""
+    """A header key for a time, its value, and the parsed time, which is None if invalid."""
 
     key: str
     value: Any
@@ -44,7 +44,7 @@ class HeaderTime(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _rank(key: str) -> tuple[Role, int] | None:
-    """Return a key's role and its rank among the keys of that role; None if it is not a time."""
+    """Return a key's role and its rank among the keys of that role; None if not a time key."""
     plain = _SEPARATORS.sub("", key.casefold())
     for role, names in _KEYS.items():
         if plain in names:
@@ -53,18 +53,18 @@ def _rank(key: str) -> tuple[Role, int] | None:
 
 
 def is_time_key(key: str) -> bool:
-    """Return whether a header key is for a time that memvault reads."""
+    """Return whether memvault reads a header key as a time."""
     return _rank(key) is not None
 
 
 def is_modified_key(key: str) -> bool:
-    """Return whether a header key holds the time of the last change."""
+    """Return whether a header key is for the time of the last change."""
     rank = _rank(key)
     return rank is not None and rank[0] == "modified"
 
 
 def times(metadata: Mapping[str, Any], role: Role) -> Iterator[HeaderTime]:
-    """Yield the times in a header for a role, those of the preferred key first."""
+    """Yield the times in a header for a role, in order of preference."""
     ranked_keys = [
         (rank[1], key)
         for key in metadata
@@ -75,13 +75,13 @@ def times(metadata: Mapping[str, Any], role: Role) -> Iterator[HeaderTime]:
 
 
 def time_in(metadata: Mapping[str, Any], role: Role) -> str:
-    """Return the time in a header for a role as ``clock.iso`` writes it; empty if there is none."""
+    """Return the time in a header for a role, formatted by ``clock.iso``; empty if none."""
     moments = (time.moment for time in times(metadata, role))
     return next((clock.iso(moment) for moment in moments if moment is not None), "")
 
 
 def unread(metadata: Mapping[str, Any]) -> Iterator[HeaderTime]:
-    """Yield the times in a header that are in no known form, except template placeholders."""
+    """Yield the times in a header that cannot be parsed, except template placeholders."""
     for role in _KEYS:
         for time in times(metadata, role):
             is_given = isinstance(time.value, str | int | list) and not isinstance(time.value, bool)
@@ -94,9 +94,9 @@ def unread(metadata: Mapping[str, Any]) -> Iterator[HeaderTime]:
 
 
 def modified_at(metadata: Mapping[str, Any], moment: datetime) -> dict[str, Any]:
-    """Return the change of a header that sets the time of the last change, if it has one.
+    """Return the header change that updates the time of the last change, if the header has one.
 
-    A number and a day stay such; any other form becomes ISO 8601.
+    A number stays a number and a day stays a day; any other format becomes ISO 8601.
     """
     for time in times(metadata, "modified"):
         if time.moment is not None:
@@ -146,7 +146,7 @@ _FORMS = (
     ),
     lazy_pattern(rf"{_WEEKDAY}{_MONTH} {_ORDINAL}{_TIME} {_YEAR}", re.IGNORECASE),
 )
-"""The forms of a text in which words are separated by single spaces."""
+"""Date formats, for text whose words are separated by single spaces."""
 _PARTIAL = lazy_pattern(r"(\d{4})(?:[-/.](\d{1,2}))?", re.ASCII)
 _MONTHS = (
     "january jan januar jänner janvier janv enero ene gennaio gen janeiro januari",
@@ -165,9 +165,9 @@ _MONTHS = (
 _MONTH_NUMBERS = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
 _OFFSETS = {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}
 _STAMPS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-"""The form of a timestamp in digits, by their number."""
+"""The format of a timestamp in digits, by its length."""
 _DECIMALS = {9: 0, 10: 0, 12: 3, 13: 3, 16: 6, 19: 9}
-"""The decimal places of a count of seconds since 1970, by its number of digits."""
+"""The decimal places of a number of seconds since 1970, by its length."""
 _LINK = lazy_pattern(
     r"\[\[(?:[^\[\]|#]*/)?([^\[\]|#/]+)(?:[|#][^\[\]]*)?\]\]|\[([^\[\]]+)\]\([^()]*\)"
     r"|[<\[]([^<>\[\]]+)[>\]]"
@@ -177,17 +177,20 @@ _ZONE_NAME = lazy_pattern(r"\[[\w/+-]{2,50}\]\Z", re.ASCII)
 
 def parse(value: Any) -> datetime | None:
     """Return the time in a header value; None if it is not a time or is ambiguous."""
-    while isinstance(value, list) and len(value) == 1:  # YAML reads [[2022-01-03]] as lists
+    # YAML parses [[2022-01-03]] as nested lists.
+    while isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     text = str(value).strip()
     if not text or len(text) > _MAX_LENGTH:
         return None
-    link = _LINK.fullmatch(text)
+    link = _LINK.fullmatch(text) if text[0] in "[<" else None
     if link:
         text = (link[1] or link[2] or link[3]).strip()
-    text = " ".join(_ZONE_NAME.sub("", text).split())
+    if text.endswith("]"):
+        text = _ZONE_NAME.sub("", text)
+    text = " ".join(text.split())
     if text.replace(".", "", 1).isdigit() and text.isascii():
         return _number(text)
     try:
@@ -223,7 +226,7 @@ def _partial(match: re.Match[str]) -> datetime | None:
 
 
 def _worded(text: str) -> datetime | None:
-    """Return the time in a text in another form than ISO 8601; raises ``ValueError``."""
+    """Return the time in a text that is not in ISO 8601; raises ``ValueError``."""
     for pattern in _FORMS:
         match = pattern.fullmatch(text)
         moment = _moment(match.groupdict()) if match else None
@@ -234,7 +237,7 @@ def _worded(text: str) -> datetime | None:
 
 
 def _moment(parts: Mapping[str, str | None]) -> datetime | None:
-    """Return the time of the named parts of a text; raises ``ValueError`` out of the calendar."""
+    """Return the time from the parsed parts of a text; raises ``ValueError`` if out of range."""
     month, day = _month_and_day(parts)
     if not month:
         return None
@@ -253,10 +256,10 @@ def _moment(parts: Mapping[str, str | None]) -> datetime | None:
 
 
 def _month_and_day(parts: Mapping[str, str | None]) -> tuple[int, int]:
-    """Return the month, or 0 if it is unknown, and the day.
+    """Return the month, or 0 if it is ambiguous, and the day.
 
-    Two numbers with a slash may be in either order, so they are ambiguous unless one is above 12
-    or both are equal.
+    Two numbers separated by a slash may be in either order, so they are ambiguous unless one is
+    above 12 or both are equal.
     """
     if name := parts.get("month"):
         return _MONTH_NUMBERS.get(name.casefold(), 0), int(parts["day"] or 0)

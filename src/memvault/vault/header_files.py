@@ -1,4 +1,4 @@
-"""Read files with headers, and folders of them."""
+"""Read markdown files with headers, and folders of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memvault.vault.document import Document
 
 
 class HeaderFile(NamedTuple):
-    """A markdown file as read once: its path in the vault, bytes, and mtime in nanoseconds."""
+    """A markdown file's path in the vault, bytes, and mtime in nanoseconds when it was read."""
 
     path: str
     data: bytes
@@ -25,7 +25,7 @@ class HeaderFile(NamedTuple):
 def read_header_file(
     root: Path, path: str, max_bytes: int = plain_files.MAX_MEMORY_BYTES, ours: bool = False
 ) -> HeaderFile:
-    """Read a markdown file; a link is not followed. ``ours`` is that of ``Document.parse``.
+    """Read a markdown file without following links; ``ours`` is passed to ``document.parse``.
 
     Raises:
         OSError: it cannot be read; ``FileNotFoundError`` if it is not a regular file.
@@ -46,9 +46,10 @@ def read_header_files(
     max_bytes: int = plain_files.MAX_MEMORY_BYTES,
     ours: bool = False,
 ) -> Iterator[HeaderFile]:
-    """Yield the markdown files in a folder of the vault, sorted by name; none if it is missing.
+    """Yield the markdown files in a folder of the vault, sorted by name.
 
-    ``skipped`` is called with the printable path of each file that cannot be read, and the reason.
+    Yields nothing if the folder is missing. ``skipped`` is called with the printable path of each
+    unreadable file, and the reason.
 
     Raises:
         Refused: the folder is a link or a file.

@@ -1,4 +1,4 @@
-"""Read a header in which some lines are not YAML; the other lines are read as usual."""
+"""Parse a header in which some lines are not YAML, reading all other lines as usual."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_REPAIRED = 64 * 1024
 
 
 def read_by_entry(header: str) -> ReadHeader | None:
-    """Read each entry of a header that is not YAML by itself; None if it seems to be no header."""
+    """Parse each entry of an invalid header separately; None if it does not look like a header."""
     if len(header) > _MAX_REPAIRED:
         return None
     starts = sorted({0, *(match.start() for match in _ENTRY.finditer(header))})
@@ -45,7 +45,7 @@ def read_by_entry(header: str) -> ReadHeader | None:
         try:
             parse_header(entry)
         except ValueError as error:
-            is_alias = "undefined alias" in str(error)  # its anchor may be in another entry
+            is_alias = "undefined alias" in str(error)  # Its anchor may be in another entry.
             part = _unread_part(header, start, start + len(entry), str(error))
             (with_alias if is_alias else unread).append(part)
     for parts in (unread, sorted([*unread, *with_alias])):
@@ -75,7 +75,7 @@ def _without_comments(entry: str) -> str:
 
 
 def _unread_part(header: str, start: int, end: int, reason: str) -> UnreadLines:
-    """Return an entry's lines that are not YAML: one line if the rest is YAML, otherwise all."""
+    """Return an entry's lines that are not YAML: one if the rest is valid, otherwise all."""
     entry = header[start:end]
     number = header.count("\n", 0, start) + 2
     match = match_key(entry)
@@ -104,7 +104,7 @@ def _unread_part(header: str, start: int, end: int, reason: str) -> UnreadLines:
 
 
 def _with_spaces(entry: str, key: str) -> Any:
-    """Return the value of an entry that is YAML with spaces in place of tabs, else None."""
+    """Return the value of an entry that is YAML once tabs are replaced by spaces, else None."""
     spaced = _LEADING_TABS.sub(lambda tabs: tabs[0].replace("\t", "  "), entry)
     with contextlib.suppress(ValueError):
         return parse_header(spaced).get(canonical_key(key)) if spaced != entry else None
@@ -112,10 +112,10 @@ def _with_spaces(entry: str, key: str) -> Any:
 
 
 def _unquoted(text: str) -> str:
-    """Return a text without the quotes around it; one of them may be missing."""
+    """Return a text without its surrounding quotes, one of which may be missing."""
     return text.strip(text[0]).strip() if text[:1] in ("'", '"') else text
 
 
 def _commented(text: str, start: int, end: int) -> str:
-    """Return a text in which ``#`` replaces the first character of each line between two places."""
+    """Return a text with ``#`` as the first character of each line between two positions."""
     return text[:start] + _LINE_START.sub("#", text[start:end]) + text[end:]

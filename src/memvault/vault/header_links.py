@@ -1,4 +1,4 @@
-"""Names of and links to other memories in a header."""
+"""Read names of and links to other memories from a header."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 SUPERSEDES = "supersedes"
 SUPERSEDED_BY = "superseded_by"
 LINK_KEYS = (SUPERSEDES, SUPERSEDED_BY, "conflict_with")
-"""The header keys that name other memories."""
+"""The header keys whose values refer to other memories."""
 _MAX_NAMES = 100
 """Maximum number of names read from one header key."""
 
@@ -21,7 +21,7 @@ def referenced_names(metadata: Mapping[str, Any], key: str) -> list[str]:
 
 
 def header_links(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the key and name of each link in a header: of ``LINK_KEYS`` also names alone."""
+    """Yield the key and target of each link in a header; ``LINK_KEYS`` may have plain names."""
     for key in dict.fromkeys([*LINK_KEYS, *metadata]):
         if key in LINK_KEYS:
             yield from ((key, name) for name in referenced_names(metadata, key))
@@ -31,13 +31,13 @@ def header_links(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def is_wikilink(text: str) -> bool:
-    """Return whether a text is one wikilink and nothing else."""
+    """Return whether a text consists of one wikilink."""
     name = text.strip()
     return name.startswith("[[") and name.endswith("]]") and not set("[]") & set(name[2:-2])
 
 
 def _strings_in(value: Any, depth: int = 0) -> list[str]:
-    """Return the strings in a value; YAML reads an unquoted ``[[link]]`` as a list in a list."""
+    """Return the strings in a value; YAML parses an unquoted ``[[link]]`` as nested lists."""
     if isinstance(value, str):
         return [f"[[{value}]]" if depth > 1 else value]
     if not isinstance(value, list):
@@ -48,7 +48,7 @@ def _strings_in(value: Any, depth: int = 0) -> list[str]:
 
 
 def link_target(text: str) -> str:
-    """Return the target of a wikilink without heading and shown text; other text unchanged."""
+    """Return the target of a wikilink without its heading and label; other text unchanged."""
     name = text.strip()
     if name.startswith("[[") and name.endswith("]]"):
         name = name[2:-2].partition("|")[0].partition("#")[0].strip()

@@ -1,6 +1,6 @@
 """Change values in a header and leave every other character as it is.
 
-Dumping the YAML again would lose comments, order and quoting (python-frontmatter issues 26, 114,
+Dumping the YAML again would lose comments, order and quoting (python-frontmatter issues 26, 114 and
 117). A patched header is parsed again; if its values are not as intended, the edit is refused.
 """
 
@@ -48,7 +48,7 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
 
 
 def patch_mapping(header: str, key: str, name: str, value: Any, newline: str = "\n") -> str:
-    """Set one entry of the mapping at a key; raises as ``patch_header`` does."""
+    """Set one entry of the mapping at a key; raises the same errors as ``patch_header``."""
     expected = {**read_header(header).values}
     current = expected.get(key)
     if not isinstance(current, Mapping) or not current:
@@ -65,9 +65,9 @@ def patch_mapping(header: str, key: str, name: str, value: Any, newline: str = "
 def _patch_safely(
     header: str, make: Callable[[], str], values: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> str:
-    """Return a patched header if it reads back as intended, otherwise raise ``Refused``.
+    """Return a patched header if it parses to the intended values, otherwise raise ``Refused``.
 
-    Lines that are not YAML stay as they are, except those of the keys that change.
+    Lines that are not YAML stay as they are, except those of changed keys.
     """
     import yaml
 
@@ -105,7 +105,7 @@ def _set_mapping_entry(header: str, key: str, name: str, value: Any, newline: st
     for label, entry in node.value:
         if str(label.value) == name:
             start, end = int(entry.start_mark.index), int(entry.end_mark.index)
-            if start == end:  # the entry has no value yet
+            if start == end:  # The entry has no value yet.
                 start = end = header.index(":", label.end_mark.index) + 1
                 return f"{header[:start]} {dump_item(value)}{header[end:]}"
             return header[:start] + dump_item(value) + header[end:]
@@ -125,7 +125,7 @@ def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
     root = yaml.compose(read_header(header).readable, Loader=loader())
     entry = None
     if isinstance(root, yaml.MappingNode):
-        pairs = reversed(root.value)  # the last of duplicate keys is used
+        pairs = reversed(root.value)  # The last of duplicate keys is used.
         entry = next((pair for pair in pairs if canonical_key(str(pair[0].value)) == key), None)
     unread = (lines for lines in read_header(header).unread if canonical_key(lines.key) == key)
     lines = next(unread, None)
@@ -148,13 +148,13 @@ def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
     if value is None:
         begin = max(header.rfind(mark, 0, name.start_mark.index) for mark in "\r\n") + 1
         line_end = _LINE_END.search(header, end)
-        assert line_end is not None, "the end of the header is the end of a line too"
+        assert line_end is not None, "the end of the header also ends a line"
         return header[:begin] + header[line_end.end() :]
     block = not isinstance(node, yaml.ScalarNode) and not node.flow_style
     if isinstance(node, yaml.SequenceNode) and isinstance(value, list) and value:
         return _patch_list(header, node, read_header(header).values[key], value, newline)
     if block or start <= name.end_mark.index + 1 or not header[start:end]:
-        # Put the value directly after the key, and keep a comment there after it.
+        # Put the value directly after the key, before any comment.
         colon = header.index(":", name.end_mark.index) + 1
         line = _LINE_END.search(header, colon)
         assert line is not None
@@ -165,10 +165,10 @@ def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
 
 
 def _patch_list(header: str, node: Any, old: list[Any], value: list[Any], newline: str) -> str:
-    """Return a header with other items in a list.
+    """Return a header with changed items in a list.
 
-    Old items keep their source text, in order; new ones are written. A list in brackets with
-    comments between its items is refused.
+    Unchanged items keep their source text and order. A list in brackets with comments between its
+    items is refused.
     """
     import yaml
 
@@ -176,7 +176,7 @@ def _patch_list(header: str, node: Any, old: list[Any], value: list[Any], newlin
     glue, mark = ", ", ""
     spans = [(int(item.start_mark.index), _value_end(item, header)) for item in node.value]
     if node.flow_style:
-        if spans and value[: len(old)] == old:  # keeps comments and line ends between the items
+        if spans and value[: len(old)] == old:  # Keep comments and line endings between the items.
             added = "".join(f", {dump_item(item)}" for item in value[len(old) :])
             return f"{header[: spans[-1][1]]}{added}{header[spans[-1][1] :]}"
         edges = [start, *(edge for span in spans for edge in span), end]
@@ -225,6 +225,6 @@ def _value_end(node: Any, header: str) -> int:
     name, value = last
     if value.start_mark.index < value.end_mark.index:
         return _value_end(value, header)
-    end = _value_end(name, header)  # the end mark of an empty value may be after comments
+    end = _value_end(name, header)  # The end mark of an empty value may be after comments.
     colon = _COLON.match(header, end)
     return colon.end() if colon else end

@@ -1,6 +1,6 @@
 """Parse the YAML of headers as JSON values, and write values as YAML.
 
-``loader`` defines how values are typed. The keys that memvault reads count in any case.
+``loader`` defines the types of values. Keys that memvault reads are case-insensitive.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REPEATED = lazy_pattern(r"(?:[-?:][ \t]+){100}")
 
 
 TEXT_KEYS = frozenset(("title", "aliases", "alias", "tags", "tag", "memory_type"))
-"""Keys whose values are always text, even where YAML would read a number, boolean or null."""
+"""Keys whose values are always text, even if YAML would parse a number, boolean or null."""
 KNOWN_KEYS = TEXT_KEYS | {
     *("created", "date", "modified", "updated", "supersedes", "superseded_by", "conflict_with"),
     *("importance", "confidence", "valid_from", "valid_to"),
@@ -37,7 +37,7 @@ def canonical_key(key: str) -> str:
 
 
 class _ImplicitTag(str):
-    """The tag of an untagged scalar, chosen by its form; no file can contain such a tag."""
+    """The tag of an untagged scalar, chosen by its format; no file can contain this tag."""
 
     __slots__ = ()
 
@@ -62,10 +62,10 @@ _CONVERTERS: Mapping[str, Callable[[str], Any]] = {
 
 @cache
 def loader() -> Any:
-    """Return a YAML loader that reads everything but booleans, null and decimal numbers as text.
+    """Return a YAML loader that parses all but booleans, null and decimal numbers as text.
 
-    The values of ``TEXT_KEYS`` are text as written, unless they are null. A value with an explicit
-    tag is never a number, date or object, whatever the tag.
+    Values of ``TEXT_KEYS`` are text as written, unless they are null. A value with an explicit tag
+    is never parsed as a number, date or object.
     """
     import yaml
 
@@ -80,7 +80,7 @@ def loader() -> Any:
             """Leave merge keys unexpanded: nested ones would grow exponentially."""
 
         def construct_document(self, node: Any) -> Any:
-            """Convert a document to Python values, those of some keys to text."""
+            """Convert a document to Python values; the values of ``TEXT_KEYS`` become text."""
             if isinstance(node, yaml.MappingNode):
                 for key, value in node.value:
                     if canonical_key(str(key.value)) in TEXT_KEYS:
@@ -112,7 +112,7 @@ def loader() -> Any:
 
 
 def _keep_text(node: Any) -> None:
-    """Change a YAML node, or each item of a list node, so that it is read as text."""
+    """Change a YAML node, or each item of a list node, so it is parsed as text."""
     is_list = isinstance(node.value, list)
     for scalar in node.value if is_list else [node]:
         tag = getattr(scalar, "tag", None)
@@ -122,7 +122,7 @@ def _keep_text(node: Any) -> None:
 
 
 def parse_header(header: str) -> dict[str, Any]:
-    """Parse a header as JSON values; ``read_header`` also reads one with lines that are not YAML.
+    """Parse a header as JSON values; use ``read_header`` if some lines may not be YAML.
 
     Raises:
         ValueError: it is not YAML, not a mapping, or built to exhaust the parser.
@@ -147,11 +147,11 @@ def parse_header(header: str) -> dict[str, Any]:
 
 
 def _check_depth(header: str) -> None:
-    """Refuse a header nested so deeply that PyYAML's composer, which recurses, would crash.
+    """Refuse a header nested so deeply that PyYAML's recursive composer would crash.
 
-    Brackets and dashes inside strings only look like nesting, and closing brackets there hide some.
-    If there are many, the depth is therefore counted from the parser's events; the event parser
-    does not recurse.
+    Brackets and dashes inside strings look like nesting but are not, and closing brackets there can
+    hide real nesting. If there are many, the depth is counted from parser events instead, which the
+    parser produces without recursion.
     """
     import yaml
 
@@ -169,12 +169,13 @@ def _check_depth(header: str) -> None:
 
 
 def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return a mapping's values as a header can hold them: JSON, with too large numbers as strings.
+    """Return a mapping's values as JSON, with integers that are too large as strings.
 
     Raises:
         ValueError: there are too many values, or they are too long or too deeply nested.
     """
-    values_left, characters_left = _MAX_VALUES, MAX_HEADER  # aliases repeat what is written once
+    # Aliases repeat a value that is written once.
+    values_left, characters_left = _MAX_VALUES, MAX_HEADER
 
     def converted(value: Any, depth: int) -> Any:
         nonlocal values_left, characters_left
@@ -208,7 +209,7 @@ def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def textual(key: str, value: Any) -> Any:
-    """Return a value as it would be read from a header under a key."""
+    """Return a value as it would be parsed from a header under a key."""
     if canonical_key(key) not in TEXT_KEYS:
         return value
     if isinstance(value, list | tuple):
@@ -239,20 +240,20 @@ def dump_value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(dump_item(entry) for entry in value)}]"
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON's name for it is not a number in YAML
+        return str(value)  # YAML does not parse JSON's name for it as a number.
     text = json.dumps(value)
     if isinstance(value, float) and "e" in text and "." not in text:
-        return text.replace("e", ".0e")  # without a point YAML would read a string
+        return text.replace("e", ".0e")  # Without a decimal point YAML would parse a string.
     return text
 
 
 def dump_item(value: Any) -> str:
-    """Return a value as YAML inside brackets, where an unquoted comma would end it."""
+    """Return a value as YAML for use inside brackets, where an unquoted comma would end it."""
     return _quote(value) if isinstance(value, str) and "," in value else dump_value(value)
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text reads back as itself without quotes."""
+    """Return whether a text is parsed back as itself without quotes."""
     import yaml
 
     if not _PLAIN_SCALAR.fullmatch(text) or text != text.strip() or not text.isprintable():
@@ -264,7 +265,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _quote(text: str) -> str:
-    """Return a text in double quotes, with escapes for what YAML does not allow unescaped."""
+    """Return a text in double quotes, escaping the characters that YAML requires."""
 
     def escaped(match: re.Match[str]) -> str:
         number = ord(match[0])
@@ -280,7 +281,7 @@ _KEY_LINE = lazy_pattern(
 
 
 def match_key(text: str, position: int = 0) -> re.Match[str] | None:
-    """Match a key (group 1) at a position in a header, with its colon and the blanks after it."""
+    """Match a key (group 1) in a header at a position, with its colon and the blanks after it."""
     return _KEY_LINE.match(text, position)
 
 
@@ -288,8 +289,8 @@ class UnreadLines(NamedTuple):
     """Lines of a header that are not YAML.
 
     ``start`` and ``end`` are their position, ``line`` is the number of the first one in the file,
-    and ``reason`` explains why they are invalid. ``key`` is the key that they begin with, or empty.
-    ``value`` is the text or the list that its value is read as, or None.
+    and ``reason`` explains why they are invalid. ``key`` is the key at their beginning, or empty.
+    ``value`` is the text or list that is used as their value, or None.
     """
 
     start: int
@@ -301,9 +302,9 @@ class UnreadLines(NamedTuple):
 
 
 class ReadHeader(NamedTuple):
-    """The values of a header, and the lines that are not read as YAML.
+    """The values of a header, and its lines that are not YAML.
 
-    ``readable`` is the header with these as comments, in which all else has its position.
+    ``readable`` is the header with these lines commented out, so positions are unchanged.
     """
 
     values: dict[str, Any]

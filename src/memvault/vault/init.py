@@ -19,7 +19,7 @@ _PACKAGED = Path(__file__).resolve().parents[1] / "data" / "template"
 _CHECKOUT = Path(__file__).resolve().parents[3] / "vault-template"
 TEMPLATE = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
 _MINIMAL = """\
-# Settings of this vault; memvault's README names all of them.
+# Settings of this vault; docs/guide/settings.md of memvault lists all of them.
 version = 1
 """
 
@@ -27,17 +27,19 @@ version = 1
 def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
     """Create a vault: the whole template in an empty folder, only a settings file in others.
 
-    The template's example memories are left out unless ``examples`` is true.
+    The template's example memories are added only if ``examples`` is true.
 
     Raises:
         Conflict: the folder is already a vault.
-        UsageError: the name is not that of a folder, or examples cannot be added to it.
+        UsageError: the path is not a folder, or examples cannot be added to it.
     """
     root = expand_home(folder)
     if "\0" in folder or (root.exists() and not root.is_dir()):
-        raise UsageError(f"{folder!r} is not a folder", "name a folder, new or existing")
+        raise UsageError(f"{folder!r} is not a folder", "pass a new or existing folder")
     if os.path.lexists(root / SETTINGS_FILE):
-        raise Conflict(f"{root} is already a vault", f"`memvault --vault {root} status`")
+        raise Conflict(
+            f"{root} is already a vault", f"run `memvault --vault {root} status` to see its state"
+        )
     with atomic.map_os_errors(root):
         atomic.make_folders(root)
         entries = set(os.listdir(root)) - {".git"}
@@ -51,7 +53,7 @@ def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
         atomic.create(root / SETTINGS_FILE, _MINIMAL.encode())
         created.append(SETTINGS_FILE)
     else:
-        # The settings file is written last: until it exists, the folder is not a vault.
+        # Write the settings file last: until it exists, the folder is not a vault.
         paths = sorted(
             path
             for path in TEMPLATE.rglob("*")

@@ -1,9 +1,9 @@
 """Find headings, links, tags, tasks, code and git conflict markers in a markdown text.
 
-What is code, a link, an embed, a tag or a task is decided here alone, by CommonMark, GFM and
-Obsidian's extensions: wikilinks, tags, comments between ``%%`` and math between ``$``.
-``markdown_blocks`` finds the blocks and ``markdown_inline`` what is in them; both are loaded when a
-text is parsed.
+This package alone defines what counts as code, a link, an embed, a tag or a task, following
+CommonMark, GFM and Obsidian's extensions: wikilinks, tags, comments between ``%%`` and math between
+``$``. ``markdown_blocks`` parses blocks and ``markdown_inline`` their content; both are imported
+when a text is first parsed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def _parsed(text: str) -> ParsedMarkdown:
 
 
 def links(text: str) -> Iterator[Link]:
-    """Yield the links of a text to other files, in order; links within the text are left out."""
+    """Yield a text's links to other files, in order; links within the text are left out."""
     if "[" in text or "<" in text:
         yield from _parsed(text).inline.links
 
 
 def is_link_line(line: str) -> bool:
-    """Return whether a line consists of links, one of them to another file, and of no words."""
+    """Return whether a line consists only of links, at least one of them to another file."""
     line = line.lstrip(" \t>")
     if "[" not in line:
         return False
@@ -63,11 +63,11 @@ _TITLE = lazy_pattern(r"(?:[ \t]*+(?:\r\n|\n|\r))*+( {0,3}#[ \t]++[^\s#][^\r\n]*
 
 
 _MAYBE_CODE = lazy_pattern(r"```|~~~|\t| {4}")
-"""Matches in each text with a code block: its fence, or the indentation of its lines."""
+"""Matches in every text that has a code block: a fence or an indented line."""
 
 
 def lines(text: str) -> Iterator[re.Match[str]]:
-    """Yield a text's lines with their line ends."""
+    """Yield a text's lines with their line endings."""
     return _LINES.finditer(text)
 
 
@@ -94,7 +94,7 @@ def parse_heading(line: str) -> tuple[int, str]:
         return 0, ""
     title = title.strip()
     unmarked = title.rstrip("#")
-    if not unmarked or unmarked[-1] in " \t":  # closing marks follow a space; C# keeps its #
+    if not unmarked or unmarked[-1] in " \t":  # Closing marks follow a space, so "C#" keeps its #.
         title = unmarked.strip()
     return level, title
 
@@ -102,7 +102,7 @@ def parse_heading(line: str) -> tuple[int, str]:
 def first_heading(body: str) -> str:
     """Return the text of the first heading of level 1, or an empty string."""
     first = _TITLE.match(body)
-    if first:  # most texts begin with it, so that they need not be parsed
+    if first:  # Most texts begin with it, so they need not be parsed.
         return " ".join(parse_heading(first[1])[1].split())
     titles = (text for _, _, level, text in headings(body) if level == 1 and text)
     return " ".join(next(titles, "").split())
@@ -111,7 +111,7 @@ def first_heading(body: str) -> str:
 def mask_code(text: str) -> str:
     """Return a text of the same length with spaces in place of code and math.
 
-    Positions found in it are valid in the text itself.
+    Positions in the result are also valid in the text.
     """
     from memvault.vault.markdown_blocks import masked
 
@@ -122,13 +122,13 @@ def mask_code(text: str) -> str:
 def replace_outside_code(
     pattern: re.Pattern[str], written: Callable[[re.Match[str]], str], text: str
 ) -> str:
-    """Return a text with other text in place of each match of a pattern that is not in code."""
+    """Return a text with each match of a pattern outside code replaced."""
     if pattern.search(text) is None:
         return text
     pieces: list[str] = []
     done = 0
     for masked_match in pattern.finditer(mask_code(text)):
-        match = pattern.match(text, masked_match.start())  # which may have code in it
+        match = pattern.match(text, masked_match.start())  # The replacement may contain code.
         if match is not None and match.start() >= done:
             pieces += (text[done : match.start()], written(match))
             done = match.end()
@@ -152,15 +152,15 @@ def mask_comments(text: str) -> str:
 
 
 def lines_with_code(text: str) -> Iterator[tuple[re.Match[str], bool]]:
-    """Yield a text's lines, each with whether it belongs to a fenced or indented code block."""
-    if _MAYBE_CODE.search(text) is None:  # as most texts, which need not be parsed
+    """Yield a text's lines, each with whether it is in a fenced or indented code block."""
+    if _MAYBE_CODE.search(text) is None:  # True of most texts, which need not be parsed.
         return ((line, False) for line in lines(text))
     code = _parsed(text).blocks.code_lines
     return ((line, bool(is_code)) for line, is_code in zip(lines(text), code, strict=True))
 
 
 def tasks(text: str) -> Iterator[int]:
-    """Yield the position of the mark of each task, the character between its brackets."""
+    """Yield the position of each task's mark, the character between its brackets."""
     if "[" not in text:
         return
     from memvault.vault.markdown_blocks import masked
@@ -181,7 +181,8 @@ def tags(text: str) -> list[re.Match[str]]:
 
     parsed = _parsed(text)
     shown = masked(parsed.blocks.flat, parsed.inline.comments)
-    return list(_TAG.finditer(masked(shown, parsed.inline.hidden, "`")))  # which ends a tag
+    # A character that ends a tag.
+    return list(_TAG.finditer(masked(shown, parsed.inline.hidden, "`")))
 
 
 def has_conflict_markers(text: str) -> bool:
@@ -191,7 +192,7 @@ def has_conflict_markers(text: str) -> bool:
     remaining = iter((_BEGIN, _MIDDLE, _END))
     marker = next(remaining)
     for match, is_code in lines_with_code(text):
-        line = match[0].rstrip("\r\n") + " "  # so that a marker without a label is matched too
+        line = match[0].rstrip("\r\n") + " "  # so a marker without a label matches too
         if line.startswith(marker) and not (is_code and marker == _BEGIN):
             following = next(remaining, None)
             if following is None:
@@ -201,7 +202,7 @@ def has_conflict_markers(text: str) -> bool:
 
 
 def keep_ours(text: str) -> str:
-    """Return a text with our side of each conflict, without the other side and the markers."""
+    """Return a text with our side of each conflict, without their side and the markers."""
     if _BEGIN not in text:
         return text
     ours, left_out, inside = [], False, False
@@ -219,7 +220,7 @@ def keep_ours(text: str) -> str:
 
 
 def unwrapped(text: str) -> str:
-    """Return a text without the marker it starts with, if the whole file is in conflict."""
+    """Return a text without the marker at its start, if the whole file is in conflict."""
     return (
         text.partition("\n")[2] if text.startswith(_BEGIN) and has_conflict_markers(text) else text
     )

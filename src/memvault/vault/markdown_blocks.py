@@ -1,9 +1,9 @@
-"""Divide a markdown text into its blocks, as CommonMark and GFM define them.
+"""Parse a markdown text into blocks, as CommonMark and GFM define them.
 
-A line-by-line parser with one pass and positions in the source: quotes, list items, fenced and
-indented code, HTML, headings, tables, paragraphs and link reference definitions. It keeps no tree:
-``Blocks`` has what the features of a vault ask for. ``tests/test_markdown.py`` compares it with
-markdown-it-py, which takes three times as long and has no positions within a block.
+A line-by-line parser with one pass and source positions: quotes, list items, fenced and indented
+code, HTML, headings, tables, paragraphs and link reference definitions. It builds no tree;
+``Blocks`` has only what memvault uses. ``tests/test_markdown.py`` compares it with markdown-it-py,
+which takes three times as long and has no positions within a block.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from memvault.lazy_pattern import lazy_pattern
 
 Span = tuple[int, int]
-"""The start and end of a part of a text."""
+"""The start and end of part of a text."""
 
 
 class Definition(NamedTuple):
@@ -35,13 +35,12 @@ class Definition(NamedTuple):
 class Blocks:
     """The blocks of a text.
 
-    ``flat`` is the text with spaces in place of code blocks, HTML blocks, definitions and the marks
-    of quotes; its positions are those of the text. ``segments`` are the parts of it with inline
-    content, ``definitions`` those of each label, ``tasks`` the positions of the marks of tasks.
-    ``line_starts`` are the starts of the lines, ``code_lines`` has a 1 for each line in a code
-    block. ``headings`` are the numbers of the lines that are headings with ``#``, outside of
-    quotes and lists. ``html`` are the HTML blocks that have tags, ``comments`` those
-    that are comments.
+    ``flat`` is the text with spaces in place of code blocks, HTML blocks, definitions and quote
+    markers; positions are the same as in the text. ``segments`` are the parts of it with inline
+    content, ``definitions`` maps labels to definitions, and ``tasks`` are the positions of task
+    marks. ``line_starts`` are the starts of the lines, and ``code_lines`` has a 1 for each line in
+    a code block. ``headings`` are the numbers of lines that are ``#`` headings outside of quotes
+    and lists. ``html`` are the HTML blocks that have tags, ``comments`` those that are comments.
     """
 
     def __init__(self, text: str, scanned: _Scanner) -> None:
@@ -126,14 +125,14 @@ _MAX_NESTING = 100
 
 
 def scan_blocks(text: str) -> Blocks:
-    """Return the blocks of a text."""
+    """Parse a text into blocks."""
     return _Scanner(text).blocks()
 
 
 class _Scanner:
     """The state of the parser between two lines.
 
-    ``containers`` has a ``_QUOTE`` for each open quote and the width of each open list item, whose
+    ``containers`` has ``_QUOTE`` for each open quote and the width of each open list item, whose
     entry in ``filled`` is whether it has any content. ``leaf`` is the kind of the open block.
     """
 
@@ -143,14 +142,14 @@ class _Scanner:
         self.filled: list[bool] = []
         self.leaf = _NONE
         self.fresh_item = False
-        """Whether the next block is the first of a list item."""
+        """Whether the next block is the first in its list item."""
         self.paragraph: list[Span] = []
         self.fence = ""
         self.html_end: re.Pattern[str] | str | None = None
         self.html_kind = ""
         self.html_start = 0
         self.waiting: list[int] = []
-        """The numbers of blank lines that become code if more indented code follows."""
+        """The numbers of blank lines that are code if more indented code follows."""
         self.columns = 0
         self.blanks: list[Span] = []
         self.segments: list[Span] = []
@@ -172,7 +171,7 @@ class _Scanner:
             if self.containers:
                 self._line(number, start, stop)
             elif self.leaf <= _PARAGRAPH and text[start : start + 1].isalpha():
-                self.paragraph.append((start, stop))  # most lines of most texts
+                self.paragraph.append((start, stop))  # This is true of most lines.
                 self.leaf = _PARAGRAPH
             elif self.leaf == _FENCED and text.find(self.fence, start, stop) < 0:
                 self._code(number, start, stop)
@@ -252,13 +251,13 @@ class _Scanner:
         if position >= stop or self.text[position] not in " \t":
             return position, column
         blank = _INDENT.match(self.text, position, stop)
-        assert blank is not None, "it matches anything"
+        assert blank is not None, "the pattern matches the empty string"
         for char in blank[0] if "\t" in blank[0] else ():
             column += 4 - column % 4 if char == "\t" else 1
         return blank.end(), column if "\t" in blank[0] else column + len(blank[0])
 
     def _skip_columns(self, position: int, column: int, width: int) -> tuple[int, int]:
-        """Return a place and column after some columns; a tab may be skipped in part."""
+        """Return the position and column after skipping columns; a tab may be skipped in part."""
         target = column + width
         while column < target:
             after = column + 1 if self.text[position] == " " else column + 4 - column % 4
@@ -277,7 +276,7 @@ class _Scanner:
         return position, column
 
     def _continues(self, number: int, start: int, stop: int, position: int, column: int) -> bool:
-        """Add a line to the open code, HTML or table; return False if that ends before it."""
+        """Add a line to the open code, HTML or table block; return False if the block has ended."""
         text_at, text_column = self._indent(position, column, stop)
         indent, is_blank = text_column - column, text_at == stop
         if self.leaf == _FENCED:
@@ -306,7 +305,7 @@ class _Scanner:
             return True
         if is_blank or indent >= 4:
             self.leaf = _NONE
-        return False  # a row of a table, unless another block begins
+        return False  # A row of a table, unless another block begins.
 
     def _code(self, number: int, start: int, stop: int) -> None:
         self.code_lines[number] = 1
@@ -315,7 +314,7 @@ class _Scanner:
     def _opens_leaf(
         self, number: int, start: int, stop: int, text_at: int, matched: int, is_inside: bool
     ) -> bool:
-        """Open the heading, code, HTML or table that begins at a place; False if none does."""
+        """Open a heading, code, HTML or table block at a position; return False if none begins."""
         text, char = self.text, self.text[text_at]
         if is_inside and self.leaf == _PARAGRAPH and self._ends_paragraph(start, stop, text_at):
             return True
@@ -340,7 +339,7 @@ class _Scanner:
         return False
 
     def _ends_paragraph(self, start: int, stop: int, text_at: int) -> bool:
-        """Return whether a line underlines the open paragraph, or begins a table; close it then.
+        """Close the open paragraph at its underline or a table; return whether it was closed.
 
         The underlined paragraph becomes a heading; a table takes the paragraph's last line as its
         first one.
@@ -369,7 +368,7 @@ class _Scanner:
         elif _DECLARATION.match(text, text_at, stop):
             end, kind = ">", "raw"
         elif not _NAMED.match(text, text_at, stop):
-            in_paragraph = self.leaf == _PARAGRAPH  # also one that would continue lazily
+            in_paragraph = self.leaf == _PARAGRAPH  # Also a line that would continue it lazily.
             if in_paragraph or not _ANY_TAG.match(text, text_at, stop):
                 return False
         self._open(matched, start)
@@ -378,9 +377,9 @@ class _Scanner:
         return True
 
     def _html_line(self, position: int, stop: int) -> None:
-        """Add a line to the open HTML block, and close that if the line has its end.
+        """Add a line to the open HTML block, and close the block if the line ends it.
 
-        The rest of the line on which a comment ends is text, which Obsidian shows as such.
+        Text after a comment on the same line is shown, as in Obsidian.
         """
         end = self.html_end
         if end is None:
@@ -400,7 +399,7 @@ class _Scanner:
                 self.segments.append((behind, stop))
 
     def _opens_table(self, text_at: int, stop: int) -> bool:
-        """Begin a table if this line is its second and the one before its first."""
+        """Open a table if this line is its second and the previous line its first."""
         start, end = self.paragraph[-1]
         header = self.text[start:end]
         if "|" not in header or not _DELIMITER_ROW.match(self.text, text_at, stop):
@@ -421,7 +420,7 @@ class _Scanner:
     def _item(
         self, text_at: int, text_column: int, stop: int, is_inside: bool, indent: int
     ) -> tuple[int, int, int] | None:
-        """Return where the content of the list item at a place begins, and the item's width."""
+        """Return where the content of the list item at a position begins, and the item's width."""
         marker = _MARKER.match(self.text, text_at, stop)
         if marker is None or len(self.containers) >= _MAX_NESTING:
             return None
@@ -442,7 +441,7 @@ class _Scanner:
     def _text(
         self, start: int, text_at: int, stop: int, matched: int, is_inside: bool, is_lazy: bool
     ) -> None:
-        """Add what no other block begins with: text, or a blank line."""
+        """Add a line that begins no other block: text, or a blank line."""
         is_blank = text_at == stop
         if is_lazy and not is_blank and self.leaf == _PARAGRAPH:
             self.paragraph.append((text_at, stop))
@@ -461,7 +460,7 @@ class _Scanner:
             self.leaf, self.paragraph = _PARAGRAPH, [(text_at, stop)]
 
     def _open(self, matched: int, start: int) -> None:
-        """Close what a new block ends: the containers that its line does not continue."""
+        """Close the containers that the line of a new block does not continue."""
         if matched < len(self.containers):
             self._close_containers(matched, start)
         else:
@@ -497,7 +496,7 @@ class _Scanner:
         self.paragraph = []
 
     def _is_underline(self, text_at: int, stop: int) -> bool:
-        """Return whether a line makes the open paragraph, if that has any text, a heading."""
+        """Return whether a line turns the open paragraph into a heading."""
         if not _UNDERLINE.match(self.text, text_at, stop):
             return False
         if self.text[self.paragraph[0][0]] != "[":
@@ -507,7 +506,7 @@ class _Scanner:
 
 
 def _line_spans(text: str) -> Iterator[Span]:
-    """Yield the start and end of each line, without its line end."""
+    """Yield the start and end of each line, without its line ending."""
     start = 0
     if "\r" not in text:
         find, end = text.find, text.find("\n")
@@ -524,7 +523,7 @@ def _line_spans(text: str) -> Iterator[Span]:
 
 
 def _cells(row: str, start: int) -> list[Span]:
-    """Return the cells of a table's row, as positions counted from ``start``."""
+    """Return the cells of a table's row, as positions relative to ``start``."""
     first = len(row) - len(row.lstrip(" \t"))
     last = len(row.rstrip(" \t"))
     edges = [match.start() for match in _PIPE.finditer(row, first, last)]
@@ -537,7 +536,7 @@ def _cells(row: str, start: int) -> list[Span]:
 
 
 def masked(text: str, spans: list[Span], sign: str = " ") -> str:
-    """Return a text with a sign in place of each character of some of its parts; line ends stay.
+    """Return a text with each character in some spans replaced by a sign, except line endings.
 
     ``spans`` may overlap and have any order.
     """
@@ -556,7 +555,7 @@ def masked(text: str, spans: list[Span], sign: str = " ") -> str:
 def _behind_definitions(
     flat: str, start: int, end: int, definitions: list[Definition] | None = None
 ) -> int:
-    """Return the place after the definitions that a paragraph begins with; list them."""
+    """Collect the definitions at the beginning of a paragraph; return the position after them."""
     while start < end:
         match = _DEFINITION.match(flat, start, end)
         label = match["label"] if match else ""

@@ -1,7 +1,6 @@
-"""Find links, code, comments and math within the blocks of a markdown text, with their positions.
+"""Find links, code, comments and math in the blocks of a markdown text, with positions.
 
-One pass over the inline content, linear in the text. ``markdown`` has the functions that other
-packages call.
+One linear pass over the inline content. Other packages call the functions of ``markdown``.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from memvault.vault.markdown_blocks import (
 )
 
 LinkForm = Literal["wikilink", "inline", "reference", "definition", "html"]
-"""The form of a link: ``[[a]]``, ``[a](b)``, ``[a][b]``, ``[b]: c`` that no link uses, a tag."""
+"""The form of a link: ``[[a]]``, ``[a](b)``, ``[a][b]``, an unused ``[b]: c``, or an HTML tag."""
 _EXTERNAL = lazy_pattern(r"[A-Za-z][\w+.-]*+:|//|#")
 
 
 class Link(NamedTuple):
     """A link in a text.
 
-    ``target`` is the name it links to, as ``recall.resolve.linked`` expects it; ``heading`` is the
-    heading, or the block with its ``^``; ``shown`` is the text shown to readers, if it has its own.
-    ``span`` is the position of the whole link, and ``target_span`` that of the target as written,
-    which may be in a definition that several links use: markdown writes ``%20`` for a space.
+    ``target`` is the name it links to, as expected by ``recall.resolve.linked``; ``heading`` is the
+    heading, or the block with its ``^``; ``shown`` is the label, if any. ``span`` is the position
+    of the whole link, and ``target_span`` the position of the target as written (markdown writes
+    ``%20`` for a space), which may be in a definition that several links share.
     """
 
     target: str
@@ -49,11 +48,11 @@ class Link(NamedTuple):
 
     @property
     def is_wikilink(self) -> bool:
-        """Whether the link has Obsidian's form ``[[target]]``."""
+        """Whether it is a wikilink such as ``[[target]]``."""
         return self.form == "wikilink"
 
     def path_beside(self, path: str) -> str:
-        """Return the path that the link names relative to the folder of the file at ``path``.
+        """Return the path that the link refers to from the file at ``path``.
 
         It is empty for a wikilink, unless that begins with ``./`` or ``../``. The path of a note
         may lack ``.md``.
@@ -63,7 +62,7 @@ class Link(NamedTuple):
 
 
 def path_beside(target: str, path: str) -> str:
-    """Return the path that a markdown link's target names in the file at a path."""
+    """Return the path that a markdown link's target refers to in the file at a path."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
 
 
@@ -81,7 +80,7 @@ _ENTITY = lazy_pattern(r"&(?=[A-Za-z][A-Za-z0-9]{1,31};)")
 
 
 def written_target(link: Link, path: str, text: str) -> str:
-    """Return a path relative to a file as the target of a link in the text of that file."""
+    """Return a relative path formatted as the target of a link in a text."""
     from urllib.parse import quote
 
     if link.is_wikilink:
@@ -100,7 +99,7 @@ def written_target(link: Link, path: str, text: str) -> str:
 
 
 def replaced(text: str, targets: Iterable[tuple[Link, str]]) -> str:
-    """Return a text with other targets of links; links may share a definition."""
+    """Return a text with changed link targets; links may share a definition."""
     spans = {link.target_span: written for link, written in targets}
     pieces: list[str] = []
     done = 0
@@ -113,10 +112,10 @@ def replaced(text: str, targets: Iterable[tuple[Link, str]]) -> str:
 def moved_targets(
     text: str, old: str, new: str, exists: Callable[[str], bool]
 ) -> Iterator[tuple[Link, str]]:
-    """Yield the links that moving a file would break, each with its target for the new path.
+    """Yield the links that moving a file would break, each with its new target.
 
-    These are relative links to existing paths in the vault, and to paths outside of it. A link
-    from the file to itself gets its new path.
+    These are relative links to existing paths in the vault, and to paths outside of it. A link from
+    the file to itself gets its new path.
     """
     folder = posixpath.dirname(new)
     if folder == posixpath.dirname(old):
@@ -166,8 +165,9 @@ _EMBEDDING_TAGS = frozenset(("img", "video", "audio", "source", "embed", "iframe
 class InlineContent:
     """The inline content of a text, found in one pass over its segments.
 
-    ``whole_links`` are all links, also those to other places; ``code`` are code spans and math,
-    ``hidden`` all that has no tags: these, HTML, and addresses and names of links.
+    ``whole_links`` are all links, including links to websites; ``code`` are code spans and math;
+    ``hidden`` are the spans that cannot contain tags: code, HTML, and the addresses and names of
+    links.
     """
 
     def __init__(self, text: str, blocks: Blocks) -> None:
@@ -183,9 +183,9 @@ class InlineContent:
             self._definitions.setdefault(_label_key(definition.label), definition)
         self._used: set[int] = set()
         self._brackets: list[tuple[int, int, bool]] = []
-        """The start of each open bracket, that of its content, and whether it is an image's."""
+        """For each open bracket: its start, its content's start, and whether it is an image's."""
         self._inactive = 0
-        """The number of brackets, from the bottom, in which no link but an image may end."""
+        """The number of outermost brackets that can still become an image but not a link."""
         self._ends: dict[str, int] = {}
         self._segments = blocks.segments
         self._last_sign = self.flat.rfind("%%")
@@ -204,7 +204,7 @@ class InlineContent:
         self.links.sort(key=lambda link: link.span)
 
     def _segment(self, number: int, start: int, token: re.Pattern[str]) -> int:
-        """Find what is in a segment; return its end, or that of a comment that begins in it."""
+        """Parse a segment; return its end, or the end of a comment that begins in it."""
         flat, end = self.flat, self._segments[number][1]
         self._brackets, self._inactive, self._ends = [], 0, {}
         ticks: _CodeSpans | None = None
@@ -255,7 +255,10 @@ class InlineContent:
         self.hidden.append((start, end))
 
     def _find(self, sign: str, start: int, end: int) -> int:
-        """Return the position of a sign in this segment, or -1; linear over all calls that fail."""
+        """Return the position of a sign in this segment, or -1.
+
+        The calls that find nothing take linear time in total.
+        """
         if start >= self._ends.get(sign, end):
             return -1
         position = self.flat.find(sign, start, end)
@@ -297,7 +300,7 @@ class InlineContent:
         return position + 1
 
     def _tags(self, start: int, end: int) -> None:
-        """Find the links of an HTML block's tags."""
+        """Add the links in the tags of an HTML block."""
         position = self.text.find("<", start, end)
         while position >= 0:
             behind = position + 1
@@ -335,7 +338,7 @@ class InlineContent:
         return span[1]
 
     def _close_bracket(self, position: int, end: int) -> int:
-        """End a link or an image at a closing bracket if there is one; return where it ends."""
+        """Close the link or image that ends at a closing bracket, if any; return where it ends."""
         behind = position + 1
         if not self._brackets:
             return behind
@@ -388,7 +391,7 @@ class InlineContent:
         written: str,
         target_span: Span,
     ) -> None:
-        """Add a link that is not a wikilink, unless it leads elsewhere than to a file."""
+        """Add a link that is not a wikilink, unless it does not lead to a file."""
         if _EXTERNAL.match(written):
             return
         hash_sign = _FRAGMENT.search(written)
@@ -403,7 +406,7 @@ class InlineContent:
 
 
 class _CodeSpans:
-    """The positions of the runs of backticks in a part of a text, by their length."""
+    """The positions of backtick runs in part of a text, by length."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
         self._places: dict[int, list[int]] = {}
@@ -411,7 +414,7 @@ class _CodeSpans:
             self._places.setdefault(run.end() - run.start(), []).append(run.start())
 
     def end(self, run: re.Match[str]) -> int:
-        """Return the end of the code span that a run begins, or 0 if nothing closes it."""
+        """Return the end of the code span that a backtick run opens, or 0 if it is not closed."""
         from bisect import bisect_right
 
         positions = self._places.get(len(run[0]), [])
@@ -424,7 +427,7 @@ def _label_key(label: str) -> str:
 
 
 def _unescaped(written: str, form: LinkForm) -> str:
-    """Return a path as written in a link without its escapes."""
+    """Return a path in a link with its escapes decoded."""
     if form != "html" and "\\" in written:
         written = _ESCAPED.sub(r"\1", written)
     if "&" in written:
@@ -439,9 +442,9 @@ def _unescaped(written: str, form: LinkForm) -> str:
 
 
 def _parse_wikilink(match: re.Match[str], is_embed: bool) -> Link | None:
-    """Return a wikilink, without a target if it leads within the text; None if it is none."""
+    """Return a wikilink, without a target if it leads within the text; None if it is not a link."""
     written, bar, shown = match[1].partition("|")
-    written = written.removesuffix("\\") if bar else written  # escaped, as required within a table
+    written = written.removesuffix("\\") if bar else written  # Escaped, as required within a table.
     target, _, heading = written.partition("#")
     target, caret, block = target.partition("^")
     name = target.strip()
@@ -460,7 +463,7 @@ def _parse_wikilink(match: re.Match[str], is_embed: bool) -> Link | None:
 
 
 class ParsedMarkdown:
-    """A parsed text; its inline content is parsed when it is first asked for."""
+    """A parsed text; its inline content is parsed when first used."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -472,7 +475,7 @@ class ParsedMarkdown:
         return InlineContent(self.text, self.blocks)
 
 
-@lru_cache(maxsize=1)  # the features of a note ask for it in turn
+@lru_cache(maxsize=1)  # One note's features parse the same text several times.
 def parsed(text: str) -> ParsedMarkdown:
-    """Return a parsed text."""
+    """Parse a text."""
     return ParsedMarkdown(text)

@@ -19,9 +19,9 @@ from memvault.vault.markdown import first_heading, tags
 from memvault.vault.names import normalize, tag_key
 
 CommitTimesOf = Callable[[str, bytes], CommitTimes]
-"""Returns the times that git has for a path in the vault whose file has these bytes."""
-UNREAD = "front matter not read in part: "
-"""The beginning of the problem of a memory whose header has lines that are not YAML."""
+"""A function that returns git's times for a path in the vault with these bytes."""
+UNREAD = "part of the front matter could not be read: "
+"""The prefix of the problem of a memory whose header has lines that are not YAML."""
 _MAX_NAMED = 5
 
 
@@ -32,9 +32,9 @@ def read_memory(
     encoding: str = AUTO,
     commit_times: CommitTimesOf | None = None,
 ) -> Memory:
-    """Parse a memory from a file's bytes, whatever they are.
+    """Parse a memory from the bytes of any file.
 
-    If the header has a git conflict, our side of it is used, so that it remains the same memory.
+    If the header has a git conflict, our side of it is used, so the memory keeps its id.
     ``commit_times`` is called only if the header lacks a time.
     """
     file = Document.parse(data, ours=True, encoding=encoding)
@@ -87,8 +87,9 @@ def _times(
 ) -> _Times:
     """Return a memory's times, each from the best source that has it.
 
-    These are the header, for ``created`` the date in the file name, git's commits, and the file's
-    times. A time that is not from the header keeps ``created`` before ``modified``.
+    The sources are, in order, the header, for ``created`` also the date in the file name, git's
+    commits, and the file's times. A time that is not from the header never puts ``modified`` before
+    ``created``.
     """
     created, modified = (header_dates.time_in(metadata, role) for role in ("created", "modified"))
     created_from: DateSource = "header"
@@ -109,11 +110,11 @@ def _times(
 
 _FIRST_YEAR = 1970
 _ONE_DAY = timedelta(days=1)
-"""How long before midnight UTC a day may begin in the user's time zone, and more."""
+"""The longest time before midnight UTC at which a day begins in any time zone, rounded up."""
 
 
 def _day_in_name(path: str, latest: str) -> str:
-    """Return the first day in a file name as a time; empty if the note was not created then.
+    """Return the first day in a file name as a time; empty if it is not the day of creation.
 
     A note about a day before 1970, or after ``latest``, was created on another day.
     """
@@ -126,7 +127,7 @@ def _day_in_name(path: str, latest: str) -> str:
 
 
 def title_of(metadata: Mapping[str, Any], body: str, path: str) -> str:
-    """Return a memory's title: that in its header, else its first heading, else its file name."""
+    """Return a memory's title: from its header, its first heading, or its file name."""
     named = metadata.get("title")
     if isinstance(named, str | int | float) and not isinstance(named, bool) and str(named).strip():
         return " ".join(str(named).split())
@@ -164,7 +165,7 @@ def header_tags(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def tag_items(metadata: Mapping[str, Any]) -> list[Any]:
-    """Return the items of a header's list of tags, which may be anything."""
+    """Return the items of a header's list of tags, which may be of any type."""
     value = metadata.get("tags", metadata.get("tag"))
     if isinstance(value, str):
         return re.findall(r"[^,\s]+", value)

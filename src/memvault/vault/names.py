@@ -1,4 +1,4 @@
-"""Titles, names and tags in the forms in which they are compared."""
+"""Normalize titles, names and tags for comparison."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from memvault.sanitize import replace_surrogates
 _MOST_MARKS = 30
 """Maximum number of combining marks normalized together, as in Unicode's stream-safe format."""
 _MARKS = lazy_pattern(f"(?:[^\\w\\s\0-\u02ff]|[\uff9e\uff9f]){{{_MOST_MARKS + 1},}}+")
-"""A run of possible combining marks; the two named letters become marks in NFKC and NFKD."""
+"""Matches a run of possible combining marks; ﾞ and ﾟ become marks in NFKC and NFKD."""
 
 
 def normalize(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
-    """Return a text in a Unicode normal form; longer runs of marks are normalized in pieces.
+    """Return a text in a Unicode normal form, normalizing long runs of marks in pieces.
 
     Python sorts a run of combining marks in quadratic time: half a million marks on one letter
     would take minutes.
@@ -39,7 +39,7 @@ def normalize_title(name: str) -> str:
 
 
 def folded(path: str) -> str:
-    """Return a path as compared by file systems that ignore case and Unicode normal forms."""
+    """Return a path as compared by file systems that ignore case and Unicode normalization."""
     if path.isascii():
         return path.lower()
     visible = "".join(char for char in path if unicodedata.category(char) != "Cf")
@@ -47,15 +47,16 @@ def folded(path: str) -> str:
 
 
 def names_folded(path: str) -> list[str]:
-    """Return the parts of a path as Linux, macOS or Windows may read them: folded, without ends.
+    """Return the parts of a path as any of Linux, macOS and Windows may interpret them.
 
-    Windows ignores dots and blanks at the end of a name, and a stream after a colon.
+    They are folded, and lack what Windows ignores: dots and blanks at the end of a name, and a
+    stream after a colon.
     """
     return [name.partition(":")[0].rstrip(" .") for name in folded(path).split("/")]
 
 
 def tag_key(tag: str) -> str:
-    """Return the form in which tags are compared, ignoring case and composition of characters."""
+    """Return the key for comparing tags, which ignores case and composition of characters."""
     return tag.lower() if tag.isascii() else normalize_title(tag)
 
 
@@ -73,10 +74,10 @@ _MIN_RANDOM, _MIN_ALTERNATIONS, _MIN_HASH_ALTERNATIONS = 8, 3, 2
 
 
 def is_identifier(name: str) -> bool:
-    """Return whether a name is a timestamp, a hash, a UUID or random characters, without a word.
+    """Return whether a name has no words: a timestamp, a hash, a UUID or random characters.
 
-    A timestamp has a day and a time. Random characters are recognized by letters and digits that
-    alternate, and by mixed case, "V1StGXR8Z5jdHi6", or short runs, "x7k2p9q4". The day of a daily
+    A timestamp has a day and a time. Random characters are recognized by alternating letters and
+    digits, and by mixed case, "V1StGXR8Z5jdHi6", or short runs, "x7k2p9q4". The day of a daily
     note, a number and a product such as "rtx4090ti16gb" are not identifiers.
     """
     parts = [part for part in _SEPARATORS.split(name) if part]
@@ -110,12 +111,15 @@ def name_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> lis
 
 
 def link_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> list[str]:
-    """Return every name that a link may use for a memory: also each end of its path."""
+    """Return every name that a link may use for a memory, including each suffix of its path."""
     names = name_keys(path, mem_id, title, aliases)
     return list(dict.fromkeys([*names, *map(name_key, path_suffixes(path))]))
 
 
 def path_suffixes(path: str) -> Iterable[str]:
-    """Yield what remains of a path after removing each of its leading folders, as Obsidian does."""
+    """Yield a path without its first folder, without its first two, and so on.
+
+    Obsidian accepts these as link targets.
+    """
     parts = path.split("/")
     return ("/".join(parts[start:]) for start in range(1, len(parts)))

@@ -1,4 +1,4 @@
-"""File names, ids and types derived from titles and paths."""
+"""Derive file names, ids and types from titles and paths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WINDOWS = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]
 )
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
-"""Characters not used in file names: some systems forbid them, or links to the file would break."""
+"""Characters to avoid in file names: some systems forbid them, others would break links."""
 _LEADING_MARKS = lazy_pattern(r"^[^\w]+")
 _MAX_SLUG_BYTES = 120
 _MAX_ID_SLUG = 40
@@ -25,7 +25,7 @@ _MAX_ID = 120
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether Windows reserves a file's name, whatever its suffix."""
+    """Return whether Windows reserves a file's name, regardless of its suffix."""
     return name.lower().partition(".")[0] in _WINDOWS
 
 
@@ -33,10 +33,10 @@ _NOT_ALPHANUMERIC = lazy_pattern(r"[^a-z0-9]")
 
 
 def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
-    """Return a file name's stem for a title: letters and digits of any script, joined by hyphens.
+    """Return the file name stem for a title: letters and digits of any script, and hyphens.
 
-    It is cut between words to at most ``limit`` bytes of UTF-8, is never empty, and is never a name
-    reserved by Windows.
+    It is truncated between words to at most ``limit`` bytes of UTF-8, is never empty, and is never
+    a name reserved by Windows.
     """
     folded = normalize("NFC", title).lower()
     cleaned = (
@@ -58,7 +58,7 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
 
 
 def file_name(title: str) -> str:
-    """Return a title as a file's stem if Obsidian and every system allow it, else its slug."""
+    """Return a title as a file name stem if Obsidian and every system allow it, else its slug."""
     fits = len(title.encode("utf-8", "replace")) <= _MAX_SLUG_BYTES and title.isprintable()
     is_odd = title.startswith(".") or title != title.strip() or is_reserved(title)
     is_usable = fits and not is_odd and not _NOT_IN_NAMES.intersection(title)
@@ -66,7 +66,7 @@ def file_name(title: str) -> str:
 
 
 def new_id(title: str) -> str:
-    """Return a new memId: the shortened slug of the title and six random characters."""
+    """Return a new memId: a shortened slug of the title and six random characters."""
     return f"{slug(title, _MAX_ID_SLUG)}-{clock.random_id()}"
 
 
@@ -76,7 +76,7 @@ def derived_id(path: str) -> str:
 
 
 def id_from_name(name: str) -> str:
-    """Return an id derived from a name only, the same on every machine."""
+    """Return an id derived only from a name, so it is the same on every machine."""
     return f"{slug(name, _MAX_ID_SLUG)}-{_hash_suffix(name)}"
 
 
@@ -94,10 +94,10 @@ def is_mem_id(text: str) -> bool:
 
 
 def normal_type(name: str) -> str:
-    """Return a type's name in kebab-case.
+    """Return a type's name in kebab case.
 
     Raises:
-        UsageError: it cannot be the name of a folder for memories.
+        UsageError: a folder for memories cannot have this name.
     """
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.strip())
     kebab = re.sub(r"[\s_-]+", "-", normalize("NFC", spaced)).strip("-").lower()

@@ -1,4 +1,4 @@
-"""Paths of files in a vault: which can be memories, and which are inside the vault."""
+"""Check paths of files in a vault: which can be memories, and which are inside the vault."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from memvault.vault.naming import RESERVED
 
 
 def belongs_to_other_agent(path: str, agent: str) -> bool:
-    """Return whether a file belongs to another agent: one of its values, goals, plans or events."""
+    """Return whether a file is another agent's: its values, goals, plans or events."""
     parts = PurePosixPath(path).parts
     return len(parts) > 1 and parts[0] == "agents" and parts[1] != agent
 
 
 def numbered_names(path: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
-    """Yield a path, then numbered variants of it that are likely to be free, without end.
+    """Yield a path, then endless numbered variants of it that are likely to be free.
 
-    The first number is found by doubling and then bisection, so that a thousand files of one name
-    cost twenty checks rather than a thousand.
+    The first number is found by doubling and bisection, so a thousand files with the same name
+    require about twenty checks.
     """
     yield path
     pure = PurePosixPath(path)
@@ -54,7 +54,7 @@ def is_memory(path: str, exclusions: Exclusions) -> bool:
 
 
 def require_outside(root: Path, target: Path) -> None:
-    """Raise ``Refused`` for a place to write to that is the vault or in it, links resolved."""
+    """Raise ``Refused`` if a path to write to is in the vault, after resolving links."""
     if target.resolve().is_relative_to(root.resolve()):
         raise Refused(f"{target} is inside the vault", "choose a path outside the vault")
 
@@ -79,7 +79,7 @@ def resolve_inside(root: Path, path: str) -> str:
 
 
 def require_plain_folders(root: Path, folder: str) -> None:
-    """Check that a folder of the vault is a plain folder, or can be created as one.
+    """Check that a folder of the vault is a real folder, or can be created as one.
 
     Raises:
         Refused: the folder or one of its parents is a link or a file.
@@ -90,7 +90,7 @@ def require_plain_folders(root: Path, folder: str) -> None:
         try:
             mode = path.lstat().st_mode
         except (FileNotFoundError, NotADirectoryError, ValueError):
-            return  # nothing there yet, or a name that no file can have
+            return  # Nothing exists there yet, or no file can have this name.
         if stat.S_ISLNK(mode):
             raise Refused(
                 f"{path} is a link, which memvault does not follow here",

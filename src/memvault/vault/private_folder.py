@@ -1,4 +1,4 @@
-"""The vault's folder ``.memvault``: machine-local data that cannot be rebuilt, kept out of git."""
+"""The vault's folder ``.memvault``: machine-local data that cannot be rebuilt, not in git."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from memvault.files import atomic, plain_files
 from memvault.vault.paths import require_plain_folders
 
 MOVE_INTENT = ".memvault/moving.json"
-"""The file that records the move of a memory until it is complete."""
+"""The file that records a memory's move until the move is complete."""
 
 
 def private_folder(root: Path, name: str = "") -> Path:
-    """Return ``.memvault``, created if missing and kept out of git, or the path of a folder in it.
+    """Return ``.memvault``, created if missing and excluded from git, or a folder in it.
 
     Raises:
         StorageError: it cannot be created.
@@ -38,7 +38,7 @@ def private_folder(root: Path, name: str = "") -> Path:
 def existing_private(root: Path, name: str = "") -> Path | None:
     """Return the path of a folder in ``.memvault`` for reading; None if a part of it is a link.
 
-    Reading through a link would present the files of others as the vault's own.
+    Reading through a link would present someone else's files as the vault's own.
     """
     with contextlib.suppress(Refused):
         require_plain_folders(root, f".memvault/{name}")
@@ -55,10 +55,10 @@ def list_private(root: Path, name: str) -> list[str]:
 
 
 def _exclude_from_git(root: Path) -> None:
-    """Make git ignore temporary files in a vault that has no .gitignore for them.
+    """Exclude temporary files from git in a vault that has no .gitignore for them.
 
-    ``.git/info/exclude`` belongs to this clone only and is never committed. A repository whose root
-    is above the vault is left unchanged.
+    Only ``.git/info/exclude`` is changed, which belongs to this clone and is never committed. A
+    repository whose root is above the vault is left unchanged.
     """
     exclude = root / ".git" / "info" / "exclude"
     with contextlib.suppress(MemvaultError, OSError):

@@ -1,12 +1,12 @@
-"""Files in a working folder that programs automatically read as instructions, settings or code.
+"""List files that programs automatically read as instructions, settings or code.
 
-An agent's program reads ``AGENTS.md`` in the folder in which it is started, an editor ``.vscode``,
-npm ``package.json``. Such a file from a stranger can therefore instruct the user's agents or run
-code. An import leaves these files out, a git sync reports or refuses them, and doctor lists them.
+An agent's program reads ``AGENTS.md`` in its working folder, an editor reads ``.vscode``, npm reads
+``package.json``. Such a file from a stranger could instruct the user's agents or run code. An
+import leaves these files out, a git sync reports or refuses them, and doctor lists them.
 
-Not listed are files that a program reads only on request, such as aider's ``CONVENTIONS.md``, and
-files that it reads in a folder of its own, such as OpenClaw's ``SOUL.md`` and ``MEMORY.md``, since
-notes have such names. Git's own files are checked by ``repository.approval``.
+Files that a program reads only on request, such as aider's ``CONVENTIONS.md``, are not listed, nor
+files that it reads only in its own folder, such as OpenClaw's ``SOUL.md`` and ``MEMORY.md``, since
+notes have such names. ``repository.approval`` checks git's own files.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Literal
 from memvault.vault.names import names_folded
 
 Reader = Literal["", "instructions", "settings"]
-"""What programs read a file as; empty if no program reads it automatically."""
+"""How programs use a file; empty if no program reads it automatically."""
 
 _INSTRUCTIONS = frozenset(
     (
-        # of agents' programs, at any depth: they read those of nested folders too
+        # Instructions for agents' programs, which read those of nested folders too.
         *("agents.md", "agent.md", "agents.override.md", "agents.local.md", "claude.md"),
         *("claude.local.md", "gemini.md", "qwen.md", "crush.md", "warp.md"),
         *("copilot-instructions.md", "skill.md"),
@@ -30,19 +30,19 @@ _INSTRUCTIONS = frozenset(
     )
 )
 _INSTRUCTION_ENDINGS = (".instructions.md", ".prompt.md", ".chatmode.md", ".agent.md", ".mdc")
-"""Endings of the names that VS Code, Copilot and Cursor give to instructions."""
+"""Suffixes of instruction files of VS Code, Copilot and Cursor."""
 _SETTINGS = frozenset(
     (
-        # of agents' programs: servers, hooks and permissions
+        # Agents' programs: servers, hooks and permissions.
         *("opencode.json", "opencode.jsonc", "mcp.json", "crush.json", "gemini-extension.json"),
         *(".mcp.json", ".opencode.json", ".crush.json", ".claude.json"),
-        # of shells and version managers, which load them on entering the folder
+        # Shells and version managers, which load these on entering the folder.
         *(".env", ".envrc", ".tool-versions", "mise.toml", ".mise.toml", ".nvmrc", ".node-version"),
         *(".python-version", ".ruby-version", ".sdkmanrc"),
-        # of editors, which run them
+        # Editors, which run these.
         *(".dir-locals.el", ".dir-locals-2.el", ".exrc", ".vimrc", ".gvimrc", ".nvimrc"),
         *(".nvim.lua", ".lvimrc", ".lldbinit", ".gdbinit", ".sublime-project"),
-        # of languages and package managers, which run code of the folder they are started in
+        # Languages and package managers, which run code from their working folder.
         *("sitecustomize.py", "usercustomize.py", ".pythonrc", ".pdbrc", ".irbrc"),
         *("deno.json", "deno.jsonc", "bunfig.toml", "lerna.json", "nx.json", "turbo.json"),
         *(".eslintrc.js", ".eslintrc.cjs", "eslint.config.js", "eslint.config.mjs"),
@@ -53,7 +53,7 @@ _SETTINGS = frozenset(
         *("pom.xml", "build.xml", "meson.build", "sconstruct", "snakefile", "tiltfile"),
         *("composer.json", "mix.exs", "rebar.config", "shard.yml", "dune-project", "flake.nix"),
         *("shell.nix", "default.nix", "devbox.json", "pixi.toml", "pipfile"),
-        # of build tools, test runners and containers
+        # Build tools, test runners and containers.
         *(".dockerignore", ".justfile", ".npmrc", ".pnpmfile.cjs", ".pre-commit-config.yaml"),
         *(".pre-commit-hooks.yaml", ".pytest.ini", ".yarnrc", ".yarnrc.yml", "build.ninja"),
         *("build.rs", "cargo.lock", "cargo.toml", "cmakelists.txt", "cmakepresets.json"),
@@ -66,7 +66,7 @@ _SETTINGS = frozenset(
         *("pyproject.toml", "pytest.ini", "pytest.toml", "rakefile", "rakefile.rb"),
         *("rust-toolchain", "rust-toolchain.toml", "setup.cfg", "setup.py", "tox.ini"),
         *("tox.toml", "uv.lock", "uv.toml", "yarn.lock"),
-        # of Windows' shell
+        # The Windows shell.
         *("desktop.ini", "autorun.inf"),
     )
 )
@@ -95,13 +95,13 @@ _PATHS = (
     (".config", "opencode"),
     ("logseq", "custom.js"),
 )
-"""Pairs of a folder and an entry in it that programs read."""
+"""Pairs of a folder and an entry in it that a program reads."""
 
 
 def read_as(path: str) -> Reader:
-    """Return what programs read a file at this path of a folder as.
+    """Return how programs use a file at this path of a folder.
 
-    The path is compared as Linux, macOS and Windows do.
+    Paths are compared as on Linux, macOS and Windows.
     """
     names = names_folded(path)
     if any(name in _FOLDERS for name in names) or any(pair in _PATHS for pair in pairwise(names)):

@@ -1,4 +1,4 @@
-"""List the memories in a vault's folders, and read its folders of files with headers."""
+"""List the memories in a vault's folders."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Self
 
@@ -19,15 +20,15 @@ from memvault.vault import naming, paths
 
 _MAX_INT64 = (1 << 63) - 1
 _STEP = 256
-"""The number of files that are compared at once."""
+"""The number of files to compare in one step."""
 TIMESTAMP_GRANULARITY = 1_000_000_000
-"""Nanoseconds within which two edits may leave a file with the same times."""
+"""Maximum nanoseconds between two edits that may leave a file with the same times."""
 
 
 class Scan:
     """The files found by a scan; ``unreadable`` are folders that could not be listed.
 
-    ``excluded`` are the files and folders that are not memories, without what is in the folders.
+    ``excluded`` are files and folders that are not memories, without the folders' contents.
     ``has_hard_links`` is whether a file has more than one name.
     """
 
@@ -57,19 +58,19 @@ class Scan:
 
     @cached_property
     def files(self) -> list[FileState]:
-        """The state of each file, in the order in which the folders list them."""
+        """The state of each file, in the order of the folder listings."""
         states = iter(self._states)
         return list(map(FileState, self._paths, states, states, states, states))
 
     @property
     def packed(self) -> bytes:
-        """All paths and states: the number of files, their states, and their paths."""
+        """All paths and states, packed: the number of files, their states, and their paths."""
         names = "\0".join(self._paths).encode("utf-8", "surrogateescape")
         return array("q", [len(self)]).tobytes() + self._states.tobytes() + names
 
     @classmethod
     def unpack(cls, packed: bytes) -> Self:
-        """Return a scan from its packed form; raise ValueError if the bytes are not of one."""
+        """Return a scan from its packed form; raise ValueError if the bytes are invalid."""
         unpacked = cls()
         count = array("q", packed[:8])[0] if len(packed) >= 8 else -1
         end = 8 + 32 * count
@@ -84,9 +85,9 @@ class Scan:
         return unpacked
 
     def paths_that_differ(self, other: Scan) -> set[str]:
-        """Return the paths of files that are in one of two scans only, or in different states.
+        """Return the paths of files that are in only one of two scans, or in different states.
 
-        Where most are the same, and listed in the same order, these are skipped many at a time.
+        Equal runs of files in the same order are skipped many at a time.
         """
         shorter = min(len(self), len(other))
         start = end = 0
@@ -105,7 +106,7 @@ class Scan:
         }
 
     def states_of(self, paths: Container[str]) -> list[FileState]:
-        """Return the states of those files that are among some paths."""
+        """Return the states of the files at the given paths, leaving out paths not in the scan."""
         return [
             FileState(path, *self._states[4 * number : 4 * number + 4])
             for number, path in enumerate(self._paths)
@@ -128,9 +129,9 @@ def _no_watch(folder: str) -> None:
 def scan(root: Path, exclusions: Exclusions, enter: Callable[[str], object] = _no_watch) -> Scan:
     """List the files of all memories without opening them.
 
-    Symbolic links are not followed: their target is either in the vault under its own name or does
-    not belong to it. ``enter`` is called with each folder before it is listed, also if it is
-    excluded by a file in it.
+    Symbolic links are not followed: their target either is in the vault under its own name or does
+    not belong to it. ``enter`` is called with each folder before it is listed, even if a file in it
+    excludes the folder.
 
     Raises:
         VaultUnreadable: the root folder cannot be listed.
@@ -143,7 +144,7 @@ def scan(root: Path, exclusions: Exclusions, enter: Callable[[str], object] = _n
         try:
             with _entries(root / folder if folder else root) as listed_entries:
                 entries = list(listed_entries)
-                markers = FOLDER_MARKERS.intersection([entry.name for entry in entries])
+                markers = FOLDER_MARKERS.intersection(map(attrgetter("name"), entries))
                 levels = exclusions.levels(folder, markers, above)
                 if levels is None:
                     new_scan.excluded.append(folder)
@@ -153,7 +154,7 @@ def scan(root: Path, exclusions: Exclusions, enter: Callable[[str], object] = _n
                     for path in _add_files(new_scan, folder, entries, exclusions, levels)
                 )
         except FileNotFoundError:
-            continue  # deleted between the listing and the check
+            continue  # The file was deleted after the listing.
         except OSError as error:
             if not folder:
                 raise VaultUnreadable(
@@ -170,31 +171,32 @@ def _add_files(
     exclusions: Exclusions,
     levels: Levels,
 ) -> Iterator[str]:
-    """Add the files of memories among the entries of a folder; yield the folders to scan."""
+    """Add the memories' files among a folder's entries; yield the subfolders to scan."""
     may_exclude_files = exclusions.may_exclude_files(levels)
+    prefix = f"{folder}/" if folder else ""
     for entry in entries:
         name = entry.name
         if name[0] == ".":
             continue
-        path = f"{folder}/{name}" if folder else name
+        path = prefix + name
         try:
-            is_file = name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False)
-            if not is_file and (not entry.is_dir(follow_symlinks=False) or path in naming.RESERVED):
-                continue
-            may_exclude = may_exclude_files or not is_file
-            if may_exclude and exclusions.excludes(path, not is_file, levels):
-                new_scan.excluded.append(path)
-            elif is_file:
-                new_scan.add(path, entry.stat(follow_symlinks=False))
-            else:
-                yield path
+            if name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False):
+                if may_exclude_files and exclusions.excludes(path, False, levels):
+                    new_scan.excluded.append(path)
+                else:
+                    new_scan.add(path, entry.stat(follow_symlinks=False))
+            elif entry.is_dir(follow_symlinks=False) and path not in naming.RESERVED:
+                if exclusions.excludes(path, True, levels):
+                    new_scan.excluded.append(path)
+                else:
+                    yield path
         except FileNotFoundError:
             continue
 
 
 @contextmanager
 def _entries(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """Iterate over a folder by its descriptor, so that no path is resolved for each file."""
+    """Iterate over a folder by its descriptor, so no path is resolved for each file."""
     if sys.platform == "win32" or os.scandir not in os.supports_fd:
         with os.scandir(folder) as entries:
             yield entries
@@ -210,7 +212,7 @@ def _entries(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
 def is_listed(root: Path, path: str, exclusions: Exclusions) -> bool:
     """Return whether ``scan`` lists a memory's file under exactly this path.
 
-    Each folder of the path is listed, since a file system may accept a name in another spelling.
+    Each folder of the path is listed, since a file system may accept another spelling of a name.
     """
     if file_state(root, path) is None or not paths.is_memory_path(path):
         return False

@@ -1,4 +1,4 @@
-"""Find the section of a heading, which a path such as ``Setup/Linux`` can select below another."""
+"""Find a section by its heading, or by a path of headings such as ``Setup/Linux``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _MAX_LISTED = 20
 
 
 class MarkdownSection(NamedTuple):
-    """A heading with what is below it, up to the next heading of its level or above.
+    """A heading and the text below it, up to the next heading of its level or above.
 
-    ``start`` and ``end`` are positions in the body, ``content`` is that after the heading's line,
-    and ``headings`` are those from the outermost to its own.
+    ``start`` and ``end`` are positions in the body, ``content`` is where the text after the
+    heading's line starts, and ``headings`` are the headings from the outermost to its own.
     """
 
     start: int
@@ -33,9 +33,9 @@ class MarkdownSection(NamedTuple):
 def find_section(body: str, reference: str) -> MarkdownSection:
     """Return the section whose heading matches, including its subsections.
 
-    A path ends with the heading and contains some of those above it, in order. Case, heading marks
-    and repeated spaces are ignored. A path that names all headings above selects its section even
-    if it fits others too.
+    A path ends with the heading and contains some of the headings above it, in order. Case, heading
+    marks and repeated spaces are ignored. A complete path selects its section even if it matches
+    others too.
 
     Raises:
         UsageError: no heading is given.
@@ -50,9 +50,9 @@ def find_section(body: str, reference: str) -> MarkdownSection:
 
 
 def find_place(body: str, reference: str) -> tuple[MarkdownSection | None, MarkdownSection | None]:
-    """Return the section of a path; if it does not exist, the one in which it would be.
+    """Return the section of a path, and the section that would contain it if it is missing.
 
-    Raises as ``find_section`` does, except NotFound: returns None for a missing section.
+    Raises the same errors as ``find_section``, except NotFound: a missing section is None.
     """
     sections = _sections(body)
     section = _only(sections, reference)
@@ -63,7 +63,7 @@ def find_place(body: str, reference: str) -> tuple[MarkdownSection | None, Markd
 def _only(sections: Sequence[MarkdownSection], reference: str) -> MarkdownSection | None:
     """Return the only section that a path selects, or None.
 
-    Raises as ``find_section`` does, except NotFound.
+    Raises the same errors as ``find_section``, except NotFound.
     """
     matches = _matching(sections, reference)
     if len(matches) > 1:
@@ -71,7 +71,7 @@ def _only(sections: Sequence[MarkdownSection], reference: str) -> MarkdownSectio
         listed = ", ".join(dict.fromkeys(paths[:_MAX_LISTED])) + " …" * (len(paths) > _MAX_LISTED)
         raise Ambiguous(
             f"{reference.strip()!r} is the heading of {len(matches)} sections",
-            f"name one of {listed}"
+            f"choose one of {listed}"
             if len(set(paths)) == len(paths)
             else f"give them different headings first; they are {listed}",
             {"sections": paths},
@@ -81,9 +81,9 @@ def _only(sections: Sequence[MarkdownSection], reference: str) -> MarkdownSectio
 
 def _sections(body: str) -> list[MarkdownSection]:
     marks = list(headings(body))
-    following = [len(body)] * 7  # for each level, where its next heading starts
+    following = [len(body)] * 7  # For each level, the start of its next heading.
     ends = []
-    for start, _, level, _ in reversed(marks):  # backwards, so that the time is linear
+    for start, _, level, _ in reversed(marks):  # Backwards, so the time is linear.
         ends.append(min(following[: level + 1]))
         following[level] = start
     above: list[tuple[int, str]] = []
@@ -96,14 +96,14 @@ def _sections(body: str) -> list[MarkdownSection]:
 
 
 def _matching(sections: Sequence[MarkdownSection], reference: str) -> list[MarkdownSection]:
-    """Return the sections that a path selects: the one with this whole path, else all that fit.
+    """Return the section with this complete path, or else all sections that match it.
 
     Raises:
         UsageError: the path has an empty heading.
     """
     names = [_normalize(name) for name in reference.split("/")]
     if not all(names):
-        raise UsageError("The section has no heading", "name one, such as Setup or Setup/Linux")
+        raise UsageError("The section is empty", "pass a heading such as Setup or Setup/Linux")
     path = _normalize(reference)
     fitting = [
         section
@@ -119,9 +119,9 @@ def _normalize(name: str) -> str:
 
 
 def _fits(section: MarkdownSection, reference: str, names: Sequence[str]) -> bool:
-    """Return whether a section has the last name, and the others above it in order.
+    """Return whether a section matches a path: its last heading, and others above it in order.
 
-    A heading may contain a slash itself.
+    A heading may itself contain a slash.
     """
     *above, heading = map(_normalize, section.headings)
     ancestors = iter(above)

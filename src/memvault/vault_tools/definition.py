@@ -1,4 +1,4 @@
-"""The definition of a vault's own tool, and its validation."""
+"""Define and validate a vault's own tools."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _MAX_DESCRIPTION = 1_000
 class ToolParameter(TypedDict):
     """One parameter of a registered tool."""
 
-    name: Annotated[str, Arg("Letters, digits, underscores and hyphens")]
+    name: Annotated[str, Arg("Its name: letters, digits, underscores and hyphens")]
     type: Annotated[
         Literal["string", "number", "integer", "boolean", "array", "object"], Arg("Its JSON type")
     ]
-    description: NotRequired[Annotated[str, Arg("What it means")]]
+    description: NotRequired[Annotated[str, Arg("Its description")]]
     required: NotRequired[
-        Annotated[bool, Arg("Whether it must be given; by default true, unless there is a default")]
+        Annotated[bool, Arg("Whether it is required; true unless it has a default")]
     ]
     default: NotRequired[
         Annotated[
@@ -47,9 +47,9 @@ class ToolParameter(TypedDict):
 
 
 ToolName = Annotated[str, Arg("Its name: letters, digits, underscores, hyphens")]
-ToolDescription = Annotated[str, Arg("What it does; models choose tools by it")]
+ToolDescription = Annotated[str, Arg("A description by which models choose the tool")]
 ToolCommand = Annotated[
-    str | list[str], Arg("The program and its arguments; a string is split like in a shell")
+    str | list[str], Arg("The program and its arguments; a string is split as in a shell")
 ]
 ToolParameters = Annotated[list[ToolParameter] | None, Arg("Its parameters")]
 ToolTimeout = Annotated[
@@ -58,7 +58,7 @@ ToolTimeout = Annotated[
 
 
 class ToolDefinition(NamedTuple):
-    """The validated definition of a tool; ``entries`` are its parameters as written."""
+    """The validated definition of a tool; ``entries`` are its parameters in their original form."""
 
     name: str
     description: str
@@ -83,7 +83,7 @@ def tool_definition(
     _check_tool_name(name)
     description = _description(description, f"tool {name}")
     if not description:
-        raise UsageError(f"The tool {name} has no description", "say what it does")
+        raise UsageError(f"The tool {name} has no description", "add a description of what it does")
     entries: list[Any] = parameters or []
     if len(entries) > _MAX_PARAMETERS:
         raise UsageError(f"The tool {name} has more than {_MAX_PARAMETERS} parameters", "use fewer")
@@ -102,7 +102,7 @@ def tool_definition(
 
 
 def _description(text: str, owner: str) -> str:
-    """Return a description, which is limited because every model with the tool reads it."""
+    """Return a description, checking its length, since every model with the tool reads it."""
     if len(text) > _MAX_DESCRIPTION:
         raise UsageError(
             f"The description of the {owner} is longer than {_MAX_DESCRIPTION:,} characters",
@@ -139,7 +139,8 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
     kind = entry["type"]
     flag = kebab(name).replace("_", "-").lstrip("-")
     parameter = Parameter(
-        f"{name.replace('-', '_')}_",  # never a Python keyword, nor the name of a common option
+        # A Python keyword or the name of a common option is not allowed.
+        f"{name.replace('-', '_')}_",
         name,
         f"--its-{flag}" if flag in _RESERVED_FLAGS else f"--{flag}",
         (_TYPES_BY_NAME[kind],),
@@ -153,7 +154,7 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
         if not entry["enum"] or parameter.types[0] not in _ENUM_TYPES:
             raise UsageError(
                 f"The parameter {name} cannot have this enum",
-                "give at least one string, number or integer",
+                "list at least one string, number or integer",
             )
         parameter = parameter._replace(
             choices=tuple(_converted(parameter, value, "enum") for value in entry["enum"])
@@ -187,10 +188,10 @@ def _command(command: list[str] | str) -> tuple[str, ...]:
             arguments = shlex.split(arguments)
         except ValueError as error:
             raise UsageError(
-                f"The command cannot be split into words: {error}", "write it as a list of strings"
+                f"The command cannot be parsed: {error}", "write it as a list of strings"
             ) from error
     if not arguments or not arguments[0].strip() or any("\0" in word for word in arguments):
-        raise UsageError("The command is empty", "give a program and its arguments")
+        raise UsageError("The command is empty", "pass a program and its arguments")
     if sum(len(word) + 1 for word in arguments) > _MAX_COMMAND:
         raise UsageError(
             f"The command is longer than {_MAX_COMMAND:,} characters",

@@ -1,7 +1,7 @@
-"""Fingerprints of a vault's tools: a digest of the files that trust in a tool covers.
+"""Fingerprint a vault's tools: compute a digest of the files covered by trust in a tool.
 
 A tool runs in ``tools/``. Its fingerprint covers its own file, every other file below ``tools/``
-except the definitions of other tools, and the files of the vault that are words of its command.
+except the definitions of other tools, and the vault's files in its command.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
 
 
 class CoveredFiles:
-    """The files that trust covers in one vault, each listed and read once for all of its tools."""
+    """The files that trust covers in one vault, each listed and read once for all tools."""
 
     def __init__(self, root: Path) -> None:
         self.base = os.path.realpath(root)
@@ -44,8 +44,8 @@ class CoveredFiles:
     def tool_folder(self) -> frozenset[str]:
         """Every file below ``tools/``, except the files that define tools.
 
-        A file such as ``CLAUDE.md``, which programs read as instructions, counts even if it defines
-        a tool.
+        A file such as ``CLAUDE.md``, which programs read as instructions, is included even if it
+        defines a tool.
 
         Raises:
             Refused: ``tools/`` contains a link.
@@ -62,8 +62,8 @@ class CoveredFiles:
 class ToolFingerprint(NamedTuple):
     """A digest of everything that trust in a tool covers, and the paths of the covered files.
 
-    ``program`` is the resolved first word of the command. ``uncovered`` are the folders, and the
-    files outside the vault, that are words of the command.
+    ``program`` is the resolved first word of the command. ``uncovered`` are the folders and outside
+    files in the command, which the digest does not cover.
     """
 
     digest: str
@@ -75,27 +75,27 @@ class ToolFingerprint(NamedTuple):
 def fingerprint_of(
     root: Path, tool: ToolFile, vault_files: CoveredFiles | None = None
 ) -> ToolFingerprint:
-    """Return the fingerprint of a tool, with the program that may then be run.
+    """Return the fingerprint of a tool, with the program to run.
 
-    To check several tools, pass the same ``vault_files`` so that each file is read once; to run
-    one, omit it so that the files are read again.
+    To check several tools, pass the same ``vault_files``, so that each file is read once; to run
+    one, omit it, so that the files are read again.
 
     Raises:
         Refused: its command goes through a link in the vault, ``tools/`` contains a link, or its
-            files exceed the limits.
+        files exceed the limits.
         StorageError: a file cannot be read.
     """
     vault_files = vault_files or CoveredFiles(root)
     base = vault_files.base
     program, *arguments = tool.definition.command
-    with contextlib.suppress(UsageError):  # reported when it is run
+    with contextlib.suppress(UsageError):  # It is reported when the tool runs.
         folder = Path(base, FOLDER)
         program = process.find_program(program, folder, process.environment(root))
     covered = set(vault_files.tool_folder)
     uncovered = []
     for word in dict.fromkeys((program, *arguments)):
         path = _resolve(base, word)
-        if path is None or (word == program and os.sep not in program):  # never a file in tools/
+        if path is None or (word == program and os.sep not in program):  # Never a file in tools/.
             continue
         if process.is_below(path, base):
             if word == program:
@@ -105,7 +105,7 @@ def fingerprint_of(
             elif path != os.path.join(base, FOLDER):
                 uncovered.append(f"{word}, a folder")
         elif word != program:
-            uncovered.append(f"{word}, outside of the vault")
+            uncovered.append(f"{word}, outside the vault")
     files = sorted(covered)
     if len(files) > _MAX_FILES:
         raise Refused(
@@ -148,7 +148,7 @@ def _resolve(base: str, path: str) -> str | None:
     if link:
         shown = os.path.relpath(link, base)
         raise Refused(
-            f"{shown} is a link, and memvault does not follow links here", "replace it by a copy"
+            f"{shown} is a link, and memvault does not follow links here", "replace it with a copy"
         )
     return here
 
@@ -172,7 +172,7 @@ def _files_below(base: str, top: str) -> Iterator[str]:
             if is_link(os.path.join(folder, name)):
                 raise Refused(
                     f"{inside}/{name} is a link, and trust does not cover its target",
-                    "replace it by a copy",
+                    "replace it with a copy",
                 )
         yield from (f"{inside}/{name}" for name in files)
 
@@ -201,11 +201,11 @@ def _digests(vault_files: CoveredFiles, paths: Iterable[str]) -> Iterator[tuple[
 
 
 def _digest_file(base: str, path: str, max_bytes: int) -> tuple[str, int]:
-    """Return the digest and the size of a plain file of at most ``max_bytes`` bytes."""
+    """Return the digest and the size of a regular file of at most ``max_bytes`` bytes."""
     whole = os.path.join(base, path)
     mode = os.lstat(whole)
     if not stat.S_ISREG(mode.st_mode):
-        raise Refused(f"{path} is not a plain file", "remove it, or use another file")
+        raise Refused(f"{path} is not a regular file", "remove it, or use another file")
     if mode.st_size > max_bytes:
         raise _too_much(path)
     return _digest(whole, max_bytes)
@@ -214,12 +214,15 @@ def _digest_file(base: str, path: str, max_bytes: int) -> tuple[str, int]:
 def _too_much(path: str) -> Refused:
     return Refused(
         f"The tool's files and {FOLDER}/ have more than {_MAX_BYTES // 10**6} MB",
-        f"move {path} out of {FOLDER}/ and let the tool find it there",
+        f"move {path} out of {FOLDER}/ and change its path in the tool",
     )
 
 
 def _digest(path: str, max_bytes: int) -> tuple[str, int]:
-    """Return the digest of a plain file and the bytes read, which stop soon after ``max_bytes``."""
+    """Return the digest of a regular file and the number of bytes read.
+
+    Reading stops soon after ``max_bytes``.
+    """
     digest = hashlib.sha256()
     size = 0
     with open(os.open(path, _OPEN_FLAGS), "rb") as file:

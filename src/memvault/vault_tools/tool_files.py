@@ -1,4 +1,4 @@
-"""Files that define a vault's own tools: reading and writing them."""
+"""Read and write the files that define a vault's own tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memvault.vault_tools.definition import FOLDER, TIMEOUT, ToolDefinition, too
 
 
 class ToolFile(NamedTuple):
-    """A tool's file: its bytes as read once, and the parsed content."""
+    """A tool's file: its bytes when it was read, and the parsed content."""
 
     path: str
     data: bytes
@@ -32,8 +32,8 @@ class ToolFile(NamedTuple):
 class ToolFiles(NamedTuple):
     """The tools of a vault by normalized name, and messages about broken files.
 
-    The keys of ``broken`` are the name that the file would give a tool, its path if another file
-    has the tool's name, or an empty string if the folder cannot be read.
+    ``broken`` maps the name that the file would give a tool, its path if another file has that
+    name, or an empty string if the folder cannot be read, to a message.
     """
 
     tools: dict[str, ToolFile]
@@ -75,7 +75,7 @@ def _definition(header: Mapping[str, Any]) -> ToolDefinition:
 
 
 def _definition_keys(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the header's keys that define a tool; ``5`` and ``true`` in a command become text."""
+    """Return the header's keys that define a tool, with the words of the command as strings."""
     keys = [parameter.key for parameter in parameters.parameters_of(tool_definition)]
     values = {key: header[key] for key in keys if key in header}
     if isinstance(values.get("command"), list):
@@ -90,7 +90,7 @@ def arguments(data: bytes) -> dict[str, Any]:
     """Return the arguments of ``register_tool`` from a file in markdown or JSON.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: the file is in neither format.
     """
     import json
 
@@ -100,14 +100,15 @@ def arguments(data: bytes) -> dict[str, Any]:
             return {key: value for key, value in values.items() if value is not None}
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"The file is not a tool: {error}", "`memvault tools register --help`"
+            f"The file is not a tool: {error}",
+            "run `memvault tools register --help` to see the format",
         ) from error
     file = document.Document.parse(data)
     if file.header is None:
         problem = file.problem or "it is neither JSON nor markdown with front matter"
         raise UsageError(
             f"The file is not a tool: {problem}",
-            "the front matter needs name, description, parameters and command",
+            "add name, description, parameters and command to the front matter",
         )
     return {**_definition_keys(file.header), "documentation": file.text}
 
@@ -115,7 +116,7 @@ def arguments(data: bytes) -> dict[str, Any]:
 def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tuple[str, str]:
     """Write a tool's file, replacing an existing one of the same name.
 
-    ``text`` is the body; None keeps the existing one. Return the path, and the revision of the
+    ``text`` is the body; None keeps the existing one. Returns the path, and the revision of the
     earlier bytes, if any.
 
     Raises:
@@ -147,7 +148,7 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
             store.changes.create([path], data, FileRef.at(path, definition.name))
         except FileExistsError as error:
             raise Conflict(
-                f"{path} exists already and is not this tool", "fix or remove that file"
+                f"{path} already exists and is not this tool", "fix or remove that file"
             ) from error
         return path, ""
 

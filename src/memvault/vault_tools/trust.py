@@ -1,4 +1,4 @@
-"""The user's permission to run a vault's tools on this machine.
+"""Store the user's permission to run a vault's tools on this machine.
 
 A permission covers exactly the bytes of the tool's fingerprint, and is stored as a grant.
 """
@@ -19,15 +19,15 @@ _KIND = "tool"
 
 
 def require(root: Path, tool: ToolFile, vault_files: CoveredFiles | None = None) -> str:
-    """Check that a tool is trusted here in its present state; return the program to run.
+    """Check that a tool is trusted here in its current state; return the program to run.
 
     Raises:
-        Refused: the user did not grant trust to exactly this state.
+        Refused: the user has not trusted exactly this state.
     """
     name = tool.definition.name
-    hint = f"check {tool.path}, then `memvault tools trust {name}`"
+    hint = f"review {tool.path}, then run `memvault tools trust {name}`"
     granted_digest = grants.get(root, _KIND, normal_name(name)).get("digest")
-    if not granted_digest:  # checked first, so that no file of an untrusted tool is read
+    if not granted_digest:  # Checked first, so no file of an untrusted tool is read.
         raise Refused(f"The tool {name} is not trusted here", hint)
     covered = fingerprint_of(root, tool, vault_files)
     if granted_digest != covered.digest:
@@ -37,7 +37,7 @@ def require(root: Path, tool: ToolFile, vault_files: CoveredFiles | None = None)
 
 
 def trusted(root: Path, tools: Iterable[ToolFile]) -> list[ToolFile]:
-    """Return the tools that may run here in their present state; each file is read once."""
+    """Return the tools that may run here in their current state; each file is read once."""
     vault_files = CoveredFiles(root)
     runnable = []
     for tool in tools:

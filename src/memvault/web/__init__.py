@@ -1,4 +1,4 @@
-"""Web pages for a person: search, read, and explore the vault.
+"""Web pages for people: search, read, and explore the vault.
 
 ``session`` reads the vault, ``markdown_html`` renders texts, ``layout`` places the nodes of the
 map, ``pages`` fills in the templates, ``app`` serves them to the browser that ``access``

@@ -1,4 +1,4 @@
-"""Access control of the pages: the secrets of one server run, and the check of each request.
+"""Control access to the pages with random secrets for each run of the server.
 
 Browsers keep one set of cookies for all ports of a host, and other users may listen on them. So the
 cookie is limited to a random path prefix, and a request needs both the prefix and the cookie.
@@ -15,7 +15,7 @@ _BYTES = 16
 
 
 class Access(NamedTuple):
-    """Random texts: the folder of all addresses, the token of the first one, and the cookie."""
+    """Random strings: the path prefix of all addresses, the token, and the cookie."""
 
     folder: str
     token: str
@@ -23,12 +23,12 @@ class Access(NamedTuple):
 
     @classmethod
     def random(cls) -> Access:
-        """Return random, unguessable texts."""
+        """Return new random secrets."""
         return cls(*(secrets.token_hex(_BYTES) for _ in cls._fields))
 
     @property
     def base(self) -> str:
-        """The path of the folder, without a slash at its end."""
+        """The path prefix, without a slash at its end."""
         return f"/{self.folder}"
 
     @property
@@ -37,7 +37,7 @@ class Access(NamedTuple):
         return f"{self.base}/?token={self.token}"
 
     def is_folder(self, name: str) -> bool:
-        """Return whether a name is the folder's."""
+        """Return whether a path segment equals the prefix."""
         return _same(name, self.folder)
 
     def is_token(self, candidate: str) -> bool:

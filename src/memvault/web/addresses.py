@@ -1,4 +1,4 @@
-"""Addresses of pages: those of the server, and those of a folder with a static site."""
+"""Addresses of pages, on the server and in the folder of a static site."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HasHeader(Protocol):
 
 
 def public_id(memory: HasHeader, detector: SecretDetector) -> str:
-    """Return the name of a memory in addresses: its memId, or a digest if that is a secret."""
+    """Return a memory's name in addresses: its memId, or a digest if that is a secret."""
     if detector.masking(memory.metadata)(memory.mem_id) == memory.mem_id:
         return memory.mem_id
     return hidden_name(memory.path)
@@ -44,21 +44,21 @@ def hidden_name(path: str) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether a name in an address may stand for a memId that is a secret."""
+    """Return whether a name in an address may represent a memId that is a secret."""
     return name.startswith(_HIDDEN)
 
 
 class Addresses(Protocol):
-    """The addresses to which a page links; None for a memory or file without a page."""
+    """The addresses for a page's links; None for a memory or file without a page."""
 
     is_site: bool
-    """Whether the pages are files: nothing is searched or rendered on demand."""
+    """Whether the pages are static files, so nothing is searched or rendered on demand."""
 
     def page(self, name: str) -> str:
         """Return the address of a page such as ``search``, ``map``, ``tags`` or ``all``."""
 
     def asset(self, name: str) -> str:
-        """Return the address of the style or the script."""
+        """Return the address of the style sheet or the script."""
 
     def memory(self, mem_id: str) -> str | None:
         """Return the address of a memory by its public id."""
@@ -81,7 +81,7 @@ PICTURES = {
     ".webp": "image/webp",
     ".avif": "image/avif",
 }
-"""The media types of pictures by the ending of their names."""
+"""The media types of pictures by file extension."""
 
 
 class ServedAddresses:
@@ -93,35 +93,35 @@ class ServedAddresses:
         self._base = base
 
     def page(self, name: str) -> str:
-        """As ``Addresses.page``."""
+        """See ``Addresses.page``."""
         return f"{self._base}/" if name == "search" else f"{self._base}/{name}"
 
     def asset(self, name: str) -> str:
-        """As ``Addresses.asset``."""
+        """See ``Addresses.asset``."""
         return f"{self._base}/{name}"
 
     def memory(self, mem_id: str) -> str | None:
-        """As ``Addresses.memory``."""
+        """See ``Addresses.memory``."""
         return f"{self._base}/m/{quote(mem_id, safe='')}"
 
     def file(self, path: str) -> str | None:
-        """As ``Addresses.file``."""
+        """See ``Addresses.file``."""
         return f"{self._base}/f/{quote(path)}"
 
     def tag(self, name: str) -> str:
-        """As ``Addresses.tag``."""
+        """See ``Addresses.tag``."""
         return f"{self._base}/?tag={quote(name, safe='')}"
 
     def type(self, name: str) -> str:
-        """As ``Addresses.type``."""
+        """See ``Addresses.type``."""
         return f"{self._base}/?type={quote(name, safe='')}"
 
 
 class SiteAddresses:
-    """The addresses on the page ``at`` of a static site, relative to it.
+    """The addresses on the page ``at`` of a static site, relative to that page.
 
-    ``memories`` are the paths of the memories' pages by public id, ``files`` those of the
-    attachments by their path in the vault; ``at`` and these are relative to the site's folder.
+    ``memories`` maps public ids to the paths of memories' pages, and ``files`` maps vault paths to
+    the paths of attachments; ``at`` and these paths are relative to the site's folder.
     """
 
     is_site = True
@@ -131,23 +131,23 @@ class SiteAddresses:
         self._files = files
         self._folder = posixpath.dirname(at)
         self.linked: set[str] = set()
-        """The attachments whose address was asked for."""
+        """The attachments whose address was requested."""
 
     def page(self, name: str) -> str:
-        """As ``Addresses.page``."""
+        """See ``Addresses.page``."""
         return self._to("index.html" if name == "search" else f"{name}.html")
 
     def asset(self, name: str) -> str:
-        """As ``Addresses.asset``."""
+        """See ``Addresses.asset``."""
         return self._to(name)
 
     def memory(self, mem_id: str) -> str | None:
-        """As ``Addresses.memory``."""
+        """See ``Addresses.memory``."""
         page = self._memories.get(mem_id)
         return None if page is None else self._to(page)
 
     def file(self, path: str) -> str | None:
-        """As ``Addresses.file``."""
+        """See ``Addresses.file``."""
         target = self._files.get(path)
         if target is None:
             return None
@@ -155,11 +155,11 @@ class SiteAddresses:
         return self._to(target)
 
     def tag(self, name: str) -> str:
-        """As ``Addresses.tag``."""
+        """See ``Addresses.tag``."""
         return f"{self.page('tags')}#{quote(f'tag-{name}', safe='')}"
 
     def type(self, name: str) -> str:
-        """As ``Addresses.type``."""
+        """See ``Addresses.type``."""
         return f"{self.page('all')}#{quote(f'type-{name}', safe='')}"
 
     def _to(self, path: str) -> str:

@@ -1,4 +1,4 @@
-"""HTTP routes of the pages; localhost only, token required."""
+"""HTTP routes of the pages, which are local and require a token."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 _OWN_SITE = ("same-origin", "none")
-"""Values of ``Sec-Fetch-Site`` of requests of the pages themselves and of a person."""
+"""Values of ``Sec-Fetch-Site`` for requests by the pages themselves and by the user."""
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -55,7 +55,7 @@ def application(
     address: tuple[str, int],
     opened: Callable[[], None] = lambda: None,
 ) -> Starlette:
-    """Return the application for an address and port of this machine, and no other host's name.
+    """Return the application, which answers only at this address and port of this machine.
 
     ``opened`` is called when a browser has opened the address with the token.
     """
@@ -97,7 +97,7 @@ class _Guard:
         self._call_opened = opened
 
     def guarded(self, handle: Callable[[Request], Response]) -> Handler:
-        """Return a handler that checks the request, and adds the headers of every answer."""
+        """Return a handler that checks each request and adds headers to each answer."""
 
         async def answer(request: Request) -> Response:
             response = await run_in_threadpool(self._answer, request, handle)
@@ -129,7 +129,7 @@ class _Guard:
     def _opened(self, is_own_site: bool) -> Response:
         """Set the cookie and redirect to the first page.
 
-        A page does the redirect if another site or a file began the request: a browser would not
+        If another site or a file started the request, a page redirects, since a browser would not
         send the cookie otherwise.
         """
         self._call_opened()
@@ -152,7 +152,7 @@ def _missing(_: Request) -> Response:
 def _hosts(address: str, port: int) -> frozenset[str]:
     """Return the ``Host`` header values accepted for a local address and port."""
     names = (address, *(("localhost",) if address == "127.0.0.1" else ()))
-    bare = names if port == _HTTP else ()  # browsers leave out the port of HTTP
+    bare = names if port == _HTTP else ()  # Browsers omit the port of HTTP.
     return frozenset([*(f"{name}:{port}" for name in names), *bare])
 
 

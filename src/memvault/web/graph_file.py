@@ -1,4 +1,4 @@
-"""The map with all texts as one HTML file, which loads nothing and needs no server."""
+"""Write the map with all texts as one HTML file, which loads nothing and needs no server."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from memvault.web.session import WebSession
 
 MARK = "made by memvault graph"
-"""Text that files written by this command contain near their beginning."""
+"""Text near the beginning of files written by this command."""
 
 _MAX_PICTURE, _MAX_PICTURES = 5_000_000, 50_000_000
-"""Maximum number of bytes of a picture in the file, and of all of them."""
+"""Maximum size in bytes of a picture in the file, and of all pictures."""
 
 
 class _FileAddresses(ServedAddresses):
-    """The addresses in the file: those of memories and pictures stand for the data of the script.
+    """The addresses in the file, which refer to memories and pictures in the script's data.
 
     ``pictures`` are the pictures as data URLs, each once, in the order of their numbers.
     """
@@ -37,7 +37,7 @@ class _FileAddresses(ServedAddresses):
         self.pictures: list[str] = []
 
     def file(self, path: str) -> str | None:
-        """As ``Addresses.file``; None for a file that is too large or is not a picture."""
+        """See ``Addresses.file``; None for a file that is too large or is not a picture."""
         if path not in self._addresses:
             self._addresses[path] = self._added(path)
         return self._addresses[path]
@@ -56,7 +56,7 @@ class _FileAddresses(ServedAddresses):
 
 
 def document(session: WebSession) -> str:
-    """Return the file's text: the style, the script and the data of a vault in one page."""
+    """Return one page with the style sheet, the script and the data of a vault."""
     addresses = _FileAddresses(session)
     texts = session.texts(addresses)
     data = {**session.map(), "texts": texts, "pictures": addresses.pictures}

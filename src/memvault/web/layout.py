@@ -1,8 +1,8 @@
-"""Positions of the nodes of a map: by links, and by meaning.
+"""Position the nodes of a map by links or by meaning.
 
-Both are the same force layout: nodes attract the neighbors that they are linked to, and repel a
-random sample of the others, as in LargeVis and UMAP (Tang et al. 2016, McInnes et al. 2018), so
-that a round costs as much as there are nodes and edges. The same input gives the same positions.
+Both use the same force layout: nodes attract their neighbors and repel a random sample of the
+others, as in LargeVis and UMAP (Tang et al. 2016, McInnes et al. 2018), so a round takes time
+linear in the nodes and edges. The same input gives the same positions.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 Points = NDArray[np.float32]
 _ROUNDS = 220
 _SAMPLES = 6
-"""Other nodes that each node repels in a round."""
+"""Number of other nodes that each node repels in a round."""
 _NEIGHBOURS = 6
 _BLOCK = 512
 _MAX_STEP = 0.08
 
 
 def by_links(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
-    """Return a position in -1..1 for each of ``count`` nodes that are linked by edges."""
+    """Return a position in -1..1 for each of ``count`` nodes linked by edges."""
     points = np.random.default_rng(7).normal(0, 0.3, (count, 2)).astype(np.float32)
     return _rounded(_relaxed(points, np.array(edges, np.int64).reshape(-1, 2)))
 
 
 def by_meaning(vectors: Any) -> list[tuple[float, float]]:
-    """Return a position for each unit vector, of shape (n, d): near those that it is like."""
+    """Return a position for each unit vector, of shape (n, d), near similar vectors."""
     data = np.asarray(vectors, np.float32)
     if len(data) < 3:
         return [(float(number), 0.0) for number in range(len(data))]
@@ -41,7 +41,7 @@ def by_meaning(vectors: Any) -> list[tuple[float, float]]:
 
 
 def _nearest(data: Points) -> NDArray[np.int64]:
-    """Return pairs of each node with those that it is most like, of shape (m, 2)."""
+    """Return pairs of each node with its most similar nodes, of shape (m, 2)."""
     pairs = []
     most = min(_NEIGHBOURS, len(data) - 1)
     for start in range(0, len(data), _BLOCK):
@@ -55,7 +55,7 @@ def _nearest(data: Points) -> NDArray[np.int64]:
 
 
 def _relaxed(points: Points, edges: NDArray[np.int64]) -> Points:
-    """Return positions after the rounds of the force layout."""
+    """Return positions after all rounds of the force layout."""
     count = len(points)
     if count < 2:
         return points
@@ -67,7 +67,7 @@ def _relaxed(points: Points, edges: NDArray[np.int64]) -> Points:
         if len(edges):
             apart = points[edges[:, 1]] - points[edges[:, 0]]
             lengths = np.linalg.norm(apart, axis=1, keepdims=True).clip(1e-6)
-            apart *= (1 - 0.6 * scale / lengths).clip(-1, 1)  # linked nodes keep a distance
+            apart *= (1 - 0.6 * scale / lengths).clip(-1, 1)  # Linked nodes keep a distance.
             np.add.at(moves, edges[:, 0], apart)
             np.add.at(moves, edges[:, 1], -apart)
             moves /= degrees
@@ -75,7 +75,7 @@ def _relaxed(points: Points, edges: NDArray[np.int64]) -> Points:
         away = points[:, None, :] - points[others]
         square = (away**2).sum(axis=2, keepdims=True) + (scale * 0.3) ** 2
         moves += (away / square).sum(axis=1) * (scale**2) * 0.8
-        moves -= points * 0.02  # holds together what no link does
+        moves -= points * 0.02  # Keeps unlinked parts together.
         cooling = _MAX_STEP * (1 - number / _ROUNDS) + 0.002
         steps = np.linalg.norm(moves, axis=1, keepdims=True).clip(1e-9)
         points = (points + moves * np.minimum(1, cooling / steps)).astype(np.float32)

@@ -1,8 +1,8 @@
-"""Markdown of a vault as HTML that runs and loads nothing.
+"""Render markdown of a vault as HTML that runs and loads nothing.
 
 HTML in a text is shown, not interpreted. Only links to pages of the vault, to the web and to mail
 addresses remain links; images of the vault are shown, others become links. A link to a page is
-parsed with its number as its address, so that no address that a text contains leads to a page.
+parsed with a number as its address, so no address in a text can lead to a page.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SAFE = lazy_pattern(r"(?:https?://|mailto:)[^\s<>\"]*|/memvault-link/\d{1,6}|#[
 _IMAGES = tuple(PICTURES)
 _LABEL = lazy_pattern(r"[\[\]\\<>`*_!]")
 _MAX_RENDERED = 400_000
-"""Maximum number of characters that are rendered; a longer text is shown as it is."""
+"""Maximum number of characters to render; a longer text is shown as it is."""
 
 
 class PlacedLink(NamedTuple):
-    """A link in a text: its position, the address that it leads to or None, and its label."""
+    """A link in a text: its position, its address or None, and its label."""
 
     span: tuple[int, int]
     address: str | None
@@ -41,7 +41,7 @@ def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     class SafeMarkdown(MarkdownIt):
-        """A parser that leaves an address that is not safe as text."""
+        """A parser that leaves unsafe addresses as text."""
 
         def validateLink(self, url: str) -> bool:  # noqa: N802  # the parser calls it
             return _SAFE.fullmatch(url) is not None
@@ -52,10 +52,10 @@ def _parser() -> MarkdownIt:
 def to_html(
     text: str, links: Sequence[PlacedLink] = (), detector: SecretDetector | None = None
 ) -> str:
-    """Return a text as HTML; its links are replaced by those that are given.
+    """Return a text as HTML, with its links replaced by the given ones.
 
-    With a ``detector``, secrets are masked in what a reader sees: the text of each block without
-    its markup, and the attributes.
+    With a ``detector``, secrets are masked in the text of each block without its markup, and in the
+    attributes.
     """
     from html import escape
 
@@ -84,7 +84,7 @@ def to_html(
 def _mask_inline(
     tokens: Sequence[Token], detector: SecretDetector, vault_addresses: Container[str]
 ) -> None:
-    """Mask the secrets in the text of a block, which its markup may cut, and in attributes.
+    """Mask secrets in a block's text, which markup may split, and in attributes.
 
     ``vault_addresses`` are the addresses of this vault's pages and files.
     """
@@ -95,7 +95,8 @@ def _mask_inline(
         for name, value in token.attrs.items():
             if isinstance(value, str) and value not in vault_addresses:
                 token.attrs[name] = detector.masked(value)
-        _mask_inline(token.children or (), detector, vault_addresses)  # the text of a picture
+        # the alternative text of a picture
+        _mask_inline(token.children or (), detector, vault_addresses)
         if token.type in ("text", "code_inline"):
             pieces.append((length, token))
             texts.append(token.content)
@@ -111,7 +112,7 @@ def _mask_inline(
 
 
 def _without_secrets(piece: str, start: int, secrets: Sequence[Secret]) -> str:
-    """Return a piece of a text that begins at ``start``, with masks where secrets begin."""
+    """Return a piece of a text that begins at ``start``, with secrets in it replaced by masks."""
     out: list[str] = []
     done = 0
     for secret in secrets:
@@ -124,7 +125,7 @@ def _without_secrets(piece: str, start: int, secrets: Sequence[Secret]) -> str:
 
 
 def _numbers(links: Sequence[PlacedLink]) -> dict[str, str]:
-    """Return the addresses of links by what stands for them in the text that is parsed."""
+    """Return the addresses of links by their placeholders in the parsed text."""
     return {f"{_NUMBERED}{number}": link.address or "#" for number, link in enumerate(links)}
 
 

@@ -1,4 +1,4 @@
-"""The pages: values in, HTML out. Jinja2 escapes every value that is not marked as HTML."""
+"""Render the pages from values. Jinja2 escapes every value that is not marked as HTML."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _environment() -> Environment:
 
 
 def render(name: str, to: Addresses | None = None, **values: Any) -> str:
-    """Return a page by the name of its template; ``to`` are the addresses that it links to."""
+    """Return a page from the template with a name; ``to`` has the addresses for its links."""
     return _environment().get_template(f"{name}.html").render(to=to, **values)
 
 
@@ -49,12 +49,12 @@ def as_html(text: str) -> Any:
 
 
 def asset(name: str) -> str:
-    """Return a file of the pages: the style or the script."""
+    """Return the style sheet or the script of the pages."""
     return (files("memvault.web") / "assets" / name).read_text("utf-8")
 
 
 def map_values(graph: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the page of a map shows: its numbers, and the most linked memories."""
+    """Return the values for the page of a map: its counts, and the most linked memories."""
     degree = [0] * len(graph["nodes"])
     for source, target in graph["edges"]:
         degree[source] += 1

@@ -1,4 +1,4 @@
-"""Texts of memories as HTML, with links to the pages of other memories and to attachments."""
+"""Render memories as HTML, with links to the pages of other memories and to attachments."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from memvault.memories.link_graph import LinkGraph
 
 _FIRST_HEADING = lazy_pattern(r"\A<h1>[^\n]*</h1>\n")
-"""The title of a memory as its text begins with it, which the page shows already."""
+"""Matches a title at the beginning of a memory's text, which the page already shows."""
 _FILE_SUFFIXES = PICTURES.keys() | {".svg", ".pdf", ".txt", ".csv", ".mp3", ".mp4"}
 
 
 class Renderer:
-    """Renders memories as of one view of the index; its methods may raise ``StaleView``."""
+    """Renders memories in one view of the index; its methods may raise ``StaleView``."""
 
     def __init__(self, call: Call, view: View) -> None:
         self._call = call
@@ -74,7 +74,7 @@ class Renderer:
         return placed
 
     def _file_beside(self, target: str, path: str) -> str:
-        """Return the path of a file of the vault that a link names, or an empty text."""
+        """Return the path of a file of the vault that a link refers to; empty if there is none."""
         if PurePosixPath(target).suffix.lower() not in _FILE_SUFFIXES:
             return ""
         root = self._call.root
@@ -89,7 +89,7 @@ class Renderer:
 
 
 def is_attachment(path: str) -> bool:
-    """Return whether a file is of a kind that pages show or link to, and not hidden."""
+    """Return whether pages show or link to a file of this kind, and it is not hidden."""
     pure = PurePosixPath(path)
     is_hidden = any(part.startswith(".") for part in pure.parts)
     return not is_hidden and pure.suffix.lower() in _FILE_SUFFIXES
@@ -102,7 +102,7 @@ _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xb
 def masked_attachment(path: str, data: bytes, masked: Callable[[str], str]) -> bytes:
     """Return the bytes of an attachment, with secrets masked if it is a text.
 
-    Only text formats are masked: the contents of an image or a PDF cannot be.
+    Only text formats can be masked, not an image or a PDF.
     """
     if PurePosixPath(path).suffix.lower() not in _TEXT_SUFFIXES:
         return data

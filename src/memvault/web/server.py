@@ -1,4 +1,4 @@
-"""The server of the pages: a socket on loopback, uvicorn, and the address with its token."""
+"""Serve the pages: a socket on loopback, uvicorn, and the address with its token."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _HOST = "127.0.0.1"
 def listening(port: int | None) -> socket.socket:
     """Return a socket on loopback: at a port of 127.0.0.1, 0 for a free one.
 
-    Without a port it is at a random loopback address, where the system has several. Browsers keep
-    cookies for each address, and service workers for each address and port, so that no page of
-    another server has left anything there.
+    Without a port it is at a random loopback address, if the system has several. Browsers keep
+    cookies for each address, and service workers for each address and port, so no page of another
+    server has left anything there.
 
     Raises:
         Refused: the port is taken, or this user may not use it.
@@ -33,7 +33,7 @@ def listening(port: int | None) -> socket.socket:
         return _bound(_HOST, port or 0)
     except (OSError, OverflowError) as error:
         raise Refused(
-            f"Port {port or 0} cannot be used: {error}", "omit `--port` for a free one"
+            f"Port {port or 0} cannot be used: {error}", "omit `--port` to use a free port"
         ) from error
 
 
@@ -52,7 +52,7 @@ def _bound(host: str, port: int) -> socket.socket:
 def serve(
     root: Path, port: int | None, ready: Callable[[str], None], opened: Callable[[], None]
 ) -> None:
-    """Serve the pages of a vault until it is interrupted; ``port`` is as in ``listening``.
+    """Serve the pages of a vault until interrupted; ``listening`` explains ``port``.
 
     ``ready`` gets the address to open, and ``opened`` is called when a browser has opened it.
     """

@@ -1,7 +1,7 @@
-"""The data of the pages, with secrets masked as for agents.
+"""Read the data for the pages, with secrets masked as for agents.
 
-The vault is open twice, each time with its own connections: once for searches and reading, and
-once for slow work such as the map, so that searches need not wait.
+The vault is opened twice with separate connections: once for searches and reading, and once for
+slow work such as the map, so searches need not wait.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _MOST = 30
 _MAX_NODES = 20_000
 _MAX_REVIEWED = 200
 _SLOW_TOOLS = (vault_review, vault_stats, memory_orphans, tag_list)
-"""Tools that read every memory."""
+"""The tools that read every memory."""
 
 
 class ReadMemory(NamedTuple):
-    """A memory to read: its description, its text as HTML, and the lines that link to it."""
+    """A memory to show: its description, its text as HTML, and the lines that link to it."""
 
     entry: Mapping[str, Any]
     html: str
@@ -54,7 +54,7 @@ class ReadMemory(NamedTuple):
 
 
 class WebSession:
-    """A vault that is kept open for the pages."""
+    """An open vault for the pages."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -75,7 +75,7 @@ class WebSession:
         *positional: Arguments.args,
         **named: Arguments.kwargs,
     ) -> ToolResult:
-        """Run a tool that reads, and return its result with secrets masked."""
+        """Run a read-only tool, and return its result with secrets masked."""
         arguments = registry.arguments_by_name(function, positional, named)
 
         workspace = self._slow if function in _SLOW_TOOLS else self._fast
@@ -141,11 +141,15 @@ class WebSession:
                 raise NotFound("There is no such file", "")
             data = plain_files.read(self.root / inside)
         except (OSError, MemvaultError) as error:
-            raise NotFound("There is no such file", "the link may be outdated") from error
+            raise NotFound(
+                "There is no such file", "check the link, which may be outdated"
+            ) from error
         with self._reading() as call:
             detector = call.settings.detector
         if detector.masked(inside) != inside:
-            raise NotFound("There is no such file", "its name contains a secret")
+            raise NotFound(
+                "There is no such file", "rename the file, since its name contains a secret"
+            )
         return masked_attachment(inside, data, detector.masked)
 
     def review(self) -> ReviewedVault:
@@ -159,9 +163,9 @@ class WebSession:
         return self._review[1]
 
     def on_view(self, work: Callable[[Call, View], Result], slow: bool = False) -> Result:
-        """Run a function with a reader's call and a view of the index.
+        """Call a function with a reader's call and a view of the index.
 
-        It is run again if the view becomes stale.
+        It is called again if the view becomes stale.
         """
         with self._reading(slow) as call:
             return call.engine.on_view(lambda view: work(call, view))
@@ -232,7 +236,7 @@ class WebSession:
         }
 
     def _beginning(self, call: Call, record: MemoryRecord) -> str:
-        """Return a memory's title, tags and first characters, by which it is placed."""
+        """Return a memory's title, tags and first characters, which determine its position."""
         text = f"{record.title}\n{' '.join(record.tags)}"
         try:
             data, _ = call.reader.read_bytes(record.path)
@@ -254,7 +258,7 @@ class WebSession:
 
 
 def shown_records(view: View) -> list[MemoryRecord]:
-    """Return all memories but examples, newest first."""
+    """Return all memories except examples, newest first."""
     return latest_first(record for record in view.records() if not is_example(record.metadata))
 
 
@@ -271,9 +275,9 @@ def _mem_ids(value: Any) -> set[str]:
 
 
 def _with_ids(value: Any, shown: Any, public: Mapping[str, str]) -> Any:
-    """Return the masked form of a value with public ids for the memIds in the value.
+    """Return the masked form of a value with public ids for the memIds in it.
 
-    Values below a key that was masked stay as they are: several keys may have one mask.
+    Values below a masked key stay as they are, since several keys may have the same mask.
     """
     if isinstance(value, Mapping):
         return {

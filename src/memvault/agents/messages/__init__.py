@@ -1,4 +1,4 @@
-"""Messages between agents: inboxes, talks, spaces, and waiting for events.
+"""Send messages between agents: inboxes, talks, spaces, and waiting for events.
 
 Delivering an event creates a file in the inbox and takes no lock. Popping has two steps under the
 agent's lock: ``inbox`` puts back the leases of killed processes and moves the events to a lease, a

@@ -1,4 +1,4 @@
-"""Wait for changes of the files in a folder. Only this module uses watchdog."""
+"""Wait for changes to the files in a folder. Only this module uses watchdog."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.2
 _MAX_SLEEP = 5.0
-"""Maximum seconds of one sleep: some network file systems send no notifications, and leases left by
-killed processes are not in a watched folder."""
+"""Maximum seconds of one sleep.
+
+Some network file systems send no notifications, and leases of killed processes are not in a watched
+folder.
+"""
 
 
 class FolderWatcher:
-    """A watcher whose ``sleep`` ends when files in a folder may have changed.
+    """Watches a folder; ``sleep`` ends when files in it may have changed.
 
     The operating system reports changes. Where that fails, or with ``MEMVAULT_POLL=1``, the folder
     is listed five times a second. A change since the watcher was created ends its first sleep.
@@ -35,7 +38,7 @@ class FolderWatcher:
         self._last_listing = _listing(folder)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until the folder changes, the condition is notified, or the time is over."""
+        """Sleep until the folder changes, the condition is notified, or the time is up."""
         seconds = min(seconds, _MAX_SLEEP)
         woken = False
         while seconds > 0 and not woken and _listing(self._folder) == self._last_listing:
@@ -44,18 +47,18 @@ class FolderWatcher:
             seconds -= step
         if self._inode != _inode(
             self._folder
-        ):  # recreated, for example by git: the old watch has ended
+        ):  # The folder was recreated, for example by git, so the old watch has ended.
             self._watch()
         self._last_listing = _listing(self._folder)
 
     def close(self) -> None:
-        """Stop the observer, without waiting for its threads, as one may need the condition."""
+        """Stop the observer without joining its threads, one of which may need the condition."""
         if self._observer is not None:
             threading.Thread(target=self._observer.stop, daemon=True).start()
             self._observer = None
 
     def _watch(self) -> None:
-        """Let the system report changes from now on, if it can."""
+        """Ask the operating system to report changes from now on, if it can."""
         self.close()
         if os.environ.get("MEMVAULT_POLL", "") in ("", "0"):
             # Any error of watchdog, such as too many watches or an unsupported file system.
@@ -84,7 +87,7 @@ class FolderWatcher:
             events.DirDeletedEvent,
             events.DirMovedEvent,
         ]
-        logging.getLogger("watchdog").addHandler(logging.NullHandler())  # suppresses its log
+        logging.getLogger("watchdog").addHandler(logging.NullHandler())  # suppresses watchdog's log
         observer = Observer()
         observer.schedule(Handler(), str(self._folder), recursive=False, event_filter=kinds)
         observer.daemon = True
@@ -96,7 +99,7 @@ class FolderWatcher:
         if is_gone or _is_event_file(Path(os.fsdecode(event.dest_path or event.src_path)).name):
             with self._turn:
                 if is_gone:
-                    self._inode = 0  # the next folder of that name may have the same inode
+                    self._inode = 0  # A new folder of the same name may have the same inode.
                 self._turn.notify_all()
 
 
@@ -105,7 +108,7 @@ def _is_event_file(name: str) -> bool:
 
 
 def _listing(folder: Path) -> frozenset[tuple[str, int, int]]:
-    """Return the names, times and sizes of the events in a folder, and which folder it is."""
+    """Return the names, times and sizes of the events in a folder, and the folder's identity."""
     try:
         with os.scandir(folder) as entries:
             stats = [

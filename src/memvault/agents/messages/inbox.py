@@ -1,8 +1,8 @@
-"""Inboxes: a folder of events for each agent, with each event handed to exactly one caller.
+"""Store each agent's events in an inbox folder, and hand each event to exactly one caller.
 
 Delivering an event creates a file and needs no lock. Popping happens under the agent's lock and in
-two steps with a lease, because a process may be killed at any time: events are removed for good
-only once the caller has them.
+two steps with a lease, because a process can be killed at any time: events are deleted only once
+the caller has received them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
 
 _BODIES = {SPACE_MESSAGE: "content", PLAN: "instruction"}
-"""The key of an event's data that is the text of its file, by kind; else ``message``."""
+"""The key of an event's data that is stored as the file's text, by kind; default ``message``."""
 _OWN_KEYS = ("id", "type", "timestamp")
 
 
@@ -50,7 +50,7 @@ class Event(NamedTuple):
 class EventBatch(NamedTuple):
     """Events of an inbox, and notes about files that are not events.
 
-    ``remaining`` is the number of events left in the inbox, and ``lease`` holds popped events until
+    ``remaining`` is the number of events left in the inbox; ``lease`` has the popped events until
     they are acknowledged.
     """
 
@@ -63,7 +63,7 @@ class EventBatch(NamedTuple):
 class Inbox:
     """The inbox of one agent.
 
-    With ``only_reads``, events are read without the lock, which is a file, and none can be popped.
+    With ``only_reads``, events are read without the lock, which is a file, and cannot be popped.
     """
 
     def __init__(self, root: Path, owner: Address, only_reads: bool = False) -> None:
@@ -81,10 +81,10 @@ class Inbox:
         timestamp: str | None = None,
         changes: VaultWriter | None = None,
     ) -> str:
-        """Write an event to the inbox and return its id; ``changes`` is the writer of its sender.
+        """Write an event to the inbox and return its id; ``changes`` is the sender's writer.
 
-        Nothing happens if an event of the given id exists or was popped recently. No lock is needed
-        or acquired.
+        Nothing happens if an event with the given id exists or was popped recently. No lock is
+        needed or acquired.
 
         Raises:
             UsageError: the id is invalid.
@@ -105,7 +105,7 @@ class Inbox:
         return name
 
     def waiting(self) -> EventBatch:
-        """Return the events in the inbox, without the lock."""
+        """Return the events in the inbox without acquiring the lock."""
         message_files.inside(self._root, self.folder)
         return self._read_all([])
 
@@ -124,8 +124,8 @@ class Inbox:
     ) -> EventBatch:
         """Pop events, oldest first; each is handed to exactly one caller.
 
-        The events are removed for good by ``lease.acknowledge()``; if the process ends before, they
-        are left for the next caller.
+        The events are deleted by ``lease.acknowledge()``; if the process ends before, the next
+        caller gets them.
         """
         with self.locked() as notes:
             chosen, remaining = self._choose(count, kind, fits, notes)
@@ -136,7 +136,7 @@ class Inbox:
             try:
                 popped = [event for name, event in chosen if lease.add(name)]
             finally:
-                if not popped:  # an error, or others have deleted the files
+                if not popped:  # An error occurred, or others have deleted the files.
                     lease.requeue_locked()
             return EventBatch(popped, notes, remaining, lease if popped else None)
 
@@ -145,8 +145,8 @@ class Inbox:
     ) -> tuple[list[tuple[str, Event]], int]:
         """Return the events to pop with their file names, and the number of all other events.
 
-        Once ``count`` events are chosen, files with a name made by a delivery are counted without
-        being read.
+        Once ``count`` events are chosen, files with names from a delivery are counted without being
+        read.
         """
         read = self._reader(notes)
         chosen: list[tuple[str, Event]] = []
@@ -163,14 +163,14 @@ class Inbox:
         return chosen, remaining
 
     def find(self, event_id: str) -> EventBatch:
-        """Return the event of an id, waiting or popped recently; no event if there is none.
+        """Return the event with an id, in the inbox or popped recently; no event if there is none.
 
         Raises:
             UsageError: the id is invalid.
         """
         if not naming.is_mem_id(event_id):
             raise UsageError(
-                f"{event_id[:100]!r} is not an event id", "`memvault inbox list` shows the ids"
+                f"{event_id[:100]!r} is not an event id", "run `memvault inbox list` to see the ids"
             )
         message_files.inside(self._root, self.folder)
         notes: list[str] = []
@@ -184,7 +184,7 @@ class Inbox:
     def pop_if_possible(
         self, count: int, kind: str | None, fits: Callable[[Event], bool] = lambda _: True
     ) -> EventBatch:
-        """Pop events as ``pop`` does; if the vault cannot be written, return none if none match.
+        """Pop events like ``pop``, but in a read-only vault return none if none match.
 
         Raises:
             Unwritable: there are matching events, and they cannot be popped.
@@ -195,18 +195,18 @@ class Inbox:
             events, notes, *_ = self.waiting()
             matching = sum(kind in (None, event.kind) for event in events)
             if matching:
-                waits = f"{matching} events wait" if matching > 1 else "1 event waits"
+                waits = f"{matching} events are waiting" if matching > 1 else "1 event is waiting"
                 error.hint = f"{waits} for a call that can write to the vault"
                 raise
             return EventBatch([], [*notes, f"no plan was run: {error.message}"], len(events))
 
     def next_due(self) -> float:
-        """Return the seconds until an event is due that nobody delivers."""
+        """Return the seconds until the next scheduled event is due; a plain inbox has none."""
         return math.inf
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[list[str]]:
-        """Hold the agent's lock, with abandoned leases put back; yield notes about failures."""
+        """Hold the agent's lock after putting back abandoned leases; yield notes about failures."""
         lock = agent_lock(self._root, self._owner)
         message_files.inside(self._root, self.folder)
         with lock:
@@ -220,7 +220,7 @@ class Inbox:
         return EventBatch([event for event in events if event is not None], notes)
 
     def _reader(self, notes: list[str]) -> Callable[[Path], Event | None]:
-        """Return a function that reads an event file; it adds notes about files it rejects.
+        """Return a function that reads an event file and adds notes about files it rejects.
 
         A service whose name could be mistaken for the user or an agent is shown as unnamed, with a
         note.
@@ -245,7 +245,7 @@ class Inbox:
 def _event(message: message_files.MessageFile) -> Event:
     """Convert a message file to an event.
 
-    An event with an unknown type is from a service, named by the type or else the file.
+    An event of an unknown type is from a service; its name is the type or else the file's name.
     """
     given_type = str(message.header.get("type") or SERVICE)
     kind = given_type if given_type in (PLAN, SPACE_MESSAGE, TALK) else SERVICE

@@ -1,7 +1,7 @@
-"""Leases: events handed to one caller that has not acknowledged them yet.
+"""Lease events to a caller until it acknowledges them.
 
-A lease is a folder with its own lock, which the process that has the events holds. The leases of
-killed processes are put back by the next caller.
+A lease is a folder with its own lock, held by the process that has the events. The next caller puts
+back the leases of killed processes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 
 _LEASES, _POPPED = "leases", "popped"
-"""The folders of leases that are held, and of the latest that were acknowledged."""
+"""The folders of held leases, and of the most recently acknowledged ones."""
 _MAX_POPPED = 100
-"""Number of the latest acknowledged leases kept on this machine."""
+"""Number of acknowledged leases to keep on this machine."""
 _LOCK_TIMEOUT = 2.0
-"""Seconds to wait for the agent's lock before the events are left for the next call to put back."""
+"""Seconds to wait for the agent's lock; after that, the next call puts the events back."""
 
 
 class Leases:
-    """The leases of one agent; its lock is held while they are begun, filled or recovered."""
+    """The leases of one agent, whose lock must be held to begin, fill or recover them."""
 
     def __init__(self, root: Path, owner: Address, inbox: Path) -> None:
         self.inbox = inbox
@@ -40,7 +40,7 @@ class Leases:
             Refused: a part of the path is a link or a file.
             StorageError: the vault cannot be written.
         """
-        self.folder(_POPPED)  # fails before events are moved that could not be acknowledged
+        self.folder(_POPPED)  # It fails before events are moved that could not be acknowledged.
         folder = self.folder(_LEASES) / message_files.new_id()
         lock = FileLock(folder.with_name(f"{folder.name}.lock"))
         lease = Lease(self, folder, lock)
@@ -76,12 +76,12 @@ class Leases:
         return notes
 
     def contains(self, event_id: str) -> bool:
-        """Return whether an event of that id is leased or was popped recently."""
+        """Return whether an event with this id is leased or was popped recently."""
         return any(os.path.lexists(folder / f"{event_id}.md") for folder in self.folders())
 
     def folders(self) -> Iterator[Path]:
         """Yield the folders of events that are leased or were popped recently."""
-        for name in (_LEASES, _POPPED):  # in the order in which events pass through them
+        for name in (_LEASES, _POPPED):  # In the order in which events pass through them.
             yield from _lease_folders(self.folder(name))
 
     def folder(self, name: str) -> Path:
@@ -112,7 +112,7 @@ class Lease:
         return True
 
     def acknowledge(self) -> None:
-        """Record that the caller has the events, which removes them for good.
+        """Record that the caller has received the events, which deletes them.
 
         Raises:
             MemvaultError: the record could not be written; the events will be handed out again.
@@ -121,7 +121,7 @@ class Lease:
             popped = self._leases.folder(_POPPED)
             with _map_all_os_errors(popped):
                 atomic.make_folders(popped)
-                with contextlib.suppress(FileNotFoundError):  # .memvault was emptied
+                with contextlib.suppress(FileNotFoundError):  # .memvault was emptied.
                     self._folder.rename(popped / self._folder.name)
         finally:
             self._release()
@@ -132,7 +132,7 @@ class Lease:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def requeue(self) -> None:
-        """Put the events back, now or at the latest when the inbox is next read."""
+        """Put the events back, immediately or when the inbox is next read."""
         leases = self._leases
         try:
             with (
@@ -147,7 +147,7 @@ class Lease:
         """Put the events back; the caller holds the agent's lock.
 
         Raises:
-            MemvaultError: a file could not be moved; the events are where they were.
+            MemvaultError: a file could not be moved; the events stay in place.
         """
         try:
             self._restore()
@@ -161,7 +161,8 @@ class Lease:
         with _map_all_os_errors(folder):
             for name in message_files.listed(folder):
                 _move_back(folder / name, inbox)
-            with contextlib.suppress(OSError):  # missing, or contains a file that is not an event
+            # The folder is missing, or contains a file that is not an event.
+            with contextlib.suppress(OSError):
                 folder.rmdir()
 
     def _release(self) -> None:
@@ -177,13 +178,13 @@ def _map_all_os_errors(path: Path) -> Iterator[None]:
         with atomic.map_os_errors(path):
             yield
     except (FileExistsError, FileNotFoundError) as error:
-        raise StorageError(f"{error.strerror}: {path}", "check that folder, or remove it") from (
-            error
-        )
+        raise StorageError(
+            f"{error.strerror}: {path}", "check the permissions of that folder, or remove it"
+        ) from (error)
 
 
 def _lease_folders(folder: Path) -> list[Path]:
-    """Return the folders of leases in a folder, oldest first."""
+    """Return the lease folders in a folder, oldest first."""
     try:
         with atomic.map_os_errors(folder), os.scandir(folder) as entries:
             names = [
@@ -197,7 +198,7 @@ def _lease_folders(folder: Path) -> list[Path]:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move an event out of the inbox, by a link: watchers report a rename only after 0.5 s."""
+    """Move an event out of the inbox with a hard link, since watchers report renames 0.5 s late."""
     try:
         os.link(source, target, follow_symlinks=False)
     except FileNotFoundError:
@@ -209,7 +210,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def _move_back(source: Path, inbox: Path) -> None:
-    """Move an event to the inbox, under another name if a new event has its name."""
+    """Move an event to the inbox, using another name if its name is taken."""
     target = inbox / source.name
     while True:
         try:
@@ -217,7 +218,7 @@ def _move_back(source: Path, inbox: Path) -> None:
         except FileNotFoundError:
             return
         except FileExistsError:
-            if _same_bytes(source, target):  # the same event, delivered again or half moved
+            if _same_bytes(source, target):  # The same event, delivered again or partly moved.
                 source.unlink(missing_ok=True)
                 return
             target = inbox / f"{message_files.alternative_name(source.stem)}.md"

@@ -1,9 +1,9 @@
-"""Message files: messages and events as small markdown files that are never changed.
+"""Store messages and events as small markdown files that never change.
 
-A file's name starts with the time of writing, so that names sort by time, and ends with random
-characters, so that two machines never choose the same one. A file that a person added under another
-name is a message file too, with the time in its header or else its modification time. If a file is
-moved and its name is in use, the new name contains the original one.
+A file's name starts with the time of writing, so names sort by time, and ends with random
+characters, so two machines never choose the same one. A file that a person added under another name
+is a message file too; its time comes from its header or its modification time. If a file is moved
+to a folder where its name is taken, the new name contains the original one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ID = lazy_pattern(r"\d{8}T\d{6}\.\d{6}Z-\w+")
 _RENAMED = lazy_pattern(rf"(.+?)-{_ID.pattern}", re.DOTALL)
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 _MAX_PREFIX_BYTES = 180
-"""Maximum length in bytes of the name before an id; file systems allow 255."""
+"""Maximum length in bytes of the original name in a new one; file systems allow 255."""
 
 
 class MessageFile(NamedTuple):
@@ -46,17 +46,17 @@ class MessageFile(NamedTuple):
 
 
 def new_id() -> str:
-    """Return a new name that sorts after any that this process made before."""
+    """Return a new name that sorts after all earlier ones of this process."""
     return f"{clock.monotonic_now():{_STAMP}}-{clock.random_id(10)}"
 
 
 def is_id(name: str) -> bool:
-    """Return whether a name has the form of those made by ``new_id``."""
+    """Return whether a name has the format of ``new_id``."""
     return _ID.fullmatch(name) is not None
 
 
 def alternative_name(name: str) -> str:
-    """Return a new name for a message file whose name is in use."""
+    """Return a new name for a message file whose name is taken."""
     prefix = os.fsencode(original_name(name))[:_MAX_PREFIX_BYTES].decode("utf-8", "ignore")
     return f"{prefix}-{new_id()}"
 
@@ -89,7 +89,7 @@ def write(
 def listed(folder: Path) -> list[str]:
     """Return the names of the message files in a folder, oldest first; none if it is missing.
 
-    Names made by the program contain the time; for others it is the time in the header, or else the
+    Names made by ``new_id`` contain the time; the time of others is in their header, or else their
     modification time.
 
     Raises:
@@ -140,7 +140,7 @@ def read(path: Path) -> MessageFile:
 def read_or_warn(
     root: Path, path: Path, kind: str, warn: Callable[[str], object]
 ) -> MessageFile | None:
-    """Read a message file; return None if it is missing or invalid, and warn of the latter."""
+    """Read a message file; return None and warn if it is invalid, None if it is missing."""
     with contextlib.suppress(FileNotFoundError):
         try:
             return read(path)
@@ -157,14 +157,14 @@ def header_of(path: Path) -> dict[str, Any]:
 
 
 def checked_text(text: str, label: str = "message") -> str:
-    """Return a text in the form that message files store.
+    """Return a text in the form stored in message files.
 
     Raises:
         UsageError: the text is empty.
     """
     cleaned = document.plain_text(text).strip("\n")
     if not cleaned.strip():
-        raise UsageError(f"The {label} is empty", "give the text, - for standard input")
+        raise UsageError(f"The {label} is empty", "pass the text, or - to read standard input")
     return cleaned
 
 

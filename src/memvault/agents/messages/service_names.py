@@ -1,4 +1,4 @@
-"""Names of services and senders that cannot be mistaken for the user or an agent."""
+"""Reject names of services and senders that could be mistaken for the user or an agent."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def check_service_name(root: Path, name: str) -> str:
     """
     service = name.strip()
     if not service:
-        raise UsageError("The hook's name is empty", "`memvault inbox push NAME`")
+        raise UsageError("The hook's name is empty", "pass a name to `memvault inbox push NAME`")
     if not service.isprintable():
         raise UsageError("The hook's name has invisible characters", "use letters and digits")
     if is_reserved(service, reserved_names(root)):
         raise UsageError(
-            f"{service!r} cannot name a service: it could be mistaken for a person or an agent",
+            f"{service!r} cannot name a service: others could mistake it for a person or an agent",
             "give it a descriptive name, such as ci or deployed",
         )
     return service
@@ -47,7 +47,7 @@ def reserved_names(root: Path) -> frozenset[str]:
 
 
 def is_reserved(name: str, names: frozenset[str]) -> bool:
-    """Return whether a name could be mistaken for one of ``names``, or for one of their brains."""
+    """Return whether a name could be mistaken for one of ``names`` or one of their brains."""
     return _comparable(name.partition("/")[0]) in names
 
 
@@ -58,7 +58,7 @@ def _comparable(name: str) -> str:
 
 
 def sender_label(kind: str, data: Mapping[str, Any]) -> str:
-    """Return the sender of an event in one line; services are marked as such."""
+    """Return the sender of an event in one line, marking services."""
     if kind not in _SENDERS:
         return " ".join(f"{SERVICE} {data.get('name', UNNAMED)}".split())
     return " ".join(str(data.get(_SENDERS[kind]) or kind).split())

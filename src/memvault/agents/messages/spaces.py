@@ -1,7 +1,7 @@
-"""Spaces: folders of messages that several agents and the user share.
+"""Share folders of messages, called spaces, among several agents and the user.
 
-``spaces/<space>/space.md`` contains the name of the space, ``members/`` has a file for each member,
-``messages/`` one for each message.
+``spaces/<space>/space.md`` contains the name of the space, ``members/`` has one file for each
+member, and ``messages/`` one for each message.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Space(NamedTuple):
 class Spaces:
     """The spaces of a vault, as seen by one participant.
 
-    ``warn`` is called about files that are not messages and members that could not be notified.
+    ``warn`` is called with warnings about files that are not messages and members that could not be
+    notified.
     """
 
     def __init__(self, changes: VaultWriter, me: Address, warn: Callable[[str], object]) -> None:
@@ -75,7 +76,7 @@ class Spaces:
         with contextlib.suppress(FileExistsError):
             if me not in self.members(
                 space
-            ):  # has no time, so that two machines write the same bytes
+            ):  # The file has no time, so two machines write the same bytes.
                 folder = self._folder(space_id, "members")
                 message_files.write(folder, me.replace("/", "~"), {"agent": me}, "", self._changes)
         atomic.write(self._entered_file, f"{space.space_id}\n".encode())
@@ -92,7 +93,9 @@ class Spaces:
         except (OSError, UnicodeDecodeError):
             space_id = ""
         if not space_id or not self._exists(space_id):
-            raise Refused(f"{self._me} has not entered a space", "`memvault space enter SPACE`")
+            raise Refused(
+                f"{self._me} has not entered a space", "enter one with `memvault space enter SPACE`"
+            )
         return self._space(space_id)
 
     def find(self, name: str) -> Space:
@@ -114,15 +117,15 @@ class Spaces:
         return [space for space in self.every() if me in self.members(space)]
 
     def every(self) -> list[Space]:
-        """Return the spaces of the vault, sorted by id."""
+        """Return all spaces of the vault, sorted by id."""
         ids = sorted(path.name for path in self._folder().glob("*/") if not path.is_symlink())
         return [self._space(space_id) for space_id in ids if self._exists(space_id)]
 
     def messages(self, space: Space, limit: int, offset: int = 0) -> tuple[list[Message], int]:
         """Return up to ``limit`` messages, oldest first, and the number of all messages.
 
-        ``offset`` is the number of newest messages to leave out, for paging back. Files with a name
-        made by the program are counted without being read.
+        ``offset`` is the number of newest messages to skip, for paging back. Files with names from
+        ``new_id`` are counted without being read.
         """
         folder = self._folder(space.space_id, "messages")
         names = [
@@ -143,7 +146,7 @@ class Spaces:
         return result[::-1], len(names) - broken
 
     def _message(self, path: Path) -> Message | None:
-        """Read a message; one without a header is from the user."""
+        """Read a message; without a header it is from the user."""
         message_file = message_files.read_or_warn(self._root, path, "a message", self._warn)
         if message_file is None:
             return None
@@ -191,14 +194,15 @@ class Spaces:
         return Space(space_id, self._name(space_id) or space_id)
 
     def _name(self, space_id: str) -> str:
-        """Return the name in a space's file; empty if it has none."""
+        """Return the name in a space's file; empty if it is missing."""
         header = message_files.header_of(self._folder(space_id) / "space.md")
         return str(header.get("name") or "")
 
     def _space_id(self, name_given: str) -> str:
-        """Return the folder name for a caller's name of a space.
+        """Return the folder name for a space's name.
 
-        If another space has that folder, such as C# and C++, a hash of the name distinguishes them.
+        If two names map to the same folder, such as C# and C++, a hash of the name distinguishes
+        them.
         """
         stripped = name_given.strip()
         if stripped[:1].isalnum() and self._exists(stripped):
@@ -217,7 +221,7 @@ class Spaces:
         return other if name and _normalized_name(name) != _normalized_name(stripped) else space_id
 
     def _exists(self, space_id: str) -> bool:
-        """Return whether a space of that id exists; raises Refused if it is a link."""
+        """Return whether a space with this id exists; raises Refused if it is a link."""
         return naming.is_mem_id(f"{space_id}-") and self._folder(space_id).is_dir()
 
     def _folder(self, *parts: str) -> Path:
@@ -229,6 +233,6 @@ class Spaces:
 
 
 def _normalized_name(name: str) -> str:
-    """Return a space's name ignoring variations in case, spaces, hyphens and underscores."""
+    """Return a space's name, normalizing case, spaces, hyphens and underscores."""
     folded = normalize("NFC", name).casefold()
     return re.sub(r"[\s_-]+", " ", folded).strip()

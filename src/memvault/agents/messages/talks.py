@@ -1,4 +1,4 @@
-"""Talks: messages from one participant to another, each with a number to reply to."""
+"""Send messages from one participant to another, each with a number to reply to."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
 
 _EPOCH_MS = 1_767_225_600_000
-"""The start of 2026 in milliseconds; talkIds count from there, to stay short."""
+"""The start of 2026 in milliseconds, from which talkIds are counted to keep them short."""
 _MAX_TALK_ID = 2**53
-"""TalkIds stay below this, since JSON parsers use floating point; after it they restart at 1."""
+"""Upper limit of talkIds, since JSON parsers use floating point; after it they restart at 1."""
 _MAX_AHEAD_MS = 86_400_000
 _MAX_RECORDED = 1_000
 _MAX_LOG_BYTES = 4 * 1024 * 1024
 
 
 class TalkLog:
-    """The talks that one participant sent and received, as far as recorded on this machine."""
+    """The talks that one participant sent and received, according to this machine's record."""
 
     def __init__(self, changes: VaultWriter, me: Address) -> None:
         self._changes = changes
@@ -58,7 +58,7 @@ class TalkLog:
         return talk_id
 
     def answer(self, talk_id: int, message: str, inbox: Inbox) -> int:
-        """Reply to the sender of a talkId to this participant, and return the reply's own talkId.
+        """Reply to the sender of a received talk, and return the reply's own talkId.
 
         Raises:
             NotFound: no such talk was received.
@@ -67,12 +67,12 @@ class TalkLog:
         if sender is None:
             raise NotFound(
                 f"{self._me} received no talk {talk_id}",
-                "`memvault inbox list` shows talks with their numbers",
+                "run `memvault inbox list` to see the numbers of talks",
             )
         return self.send(sender, message, talk_id)
 
     def record_received(self, events: Iterable[Event]) -> None:
-        """Record the senders of received talks, so that these can be answered."""
+        """Record the senders of received talks, so this participant can answer them."""
         talks = [
             (number, str(event.data.get("from", "")))
             for event in events
@@ -84,7 +84,8 @@ class TalkLog:
     def has_talked_to(self, other: Address, talk_id: int = 0) -> bool:
         """Return whether this participant has sent a message to another one.
 
-        With a talkId, return whether it was that one; a talk older than the record counts as sent.
+        With a talkId, return whether that message was sent; a talk older than the record counts as
+        sent.
         """
         sent = self._record()["sent"]
         numbers = [number for number, name in sent if name == str(other)]
@@ -107,7 +108,7 @@ class TalkLog:
             "message": masked_text,
             "talkId": talk_id,
         }
-        data = sanitize.safe_json(line).encode()  # people read the log with tail
+        data = sanitize.safe_json(line).encode()  # People read the log with tail.
         path = self._me.private(self._root) / "log.jsonl"
         with agent_lock(self._root, self._me), atomic.map_os_errors(path):
             if path.is_file() and path.lstat().st_size > _MAX_LOG_BYTES:
@@ -130,7 +131,7 @@ class TalkLog:
             talks = [*record[which], *talks]
             early, late = talks[:-_MAX_RECORDED], talks[-_MAX_RECORDED:]
             recent = {name for _, name in late}
-            # The participant may wait for any other it has ever sent a talk to.
+            # The participant may wait for anyone to whom it has ever sent a talk.
             last = {
                 name: number for number, name in early if which == "sent" and name not in recent
             }
@@ -139,7 +140,7 @@ class TalkLog:
             atomic.write(path, json.dumps(record).encode())
 
     def _record(self) -> dict[str, list[tuple[int, str]]]:
-        """Return the record; an empty one if it is missing or damaged."""
+        """Return the record; empty if it is missing or damaged."""
         result: dict[str, list[tuple[int, str]]] = {"sent": [], "received": []}
         with contextlib.suppress(Refused, TypeError, ValueError, OverflowError):
             folder = message_files.inside(self._root, self._me.private(self._root))
@@ -152,9 +153,9 @@ class TalkLog:
 def next_id(root: Path, latest_received: int = 0) -> int:
     """Return a new talkId, never 0 and greater than all earlier ones of this vault and machine.
 
-    It is also greater than ``latest_received``, a talkId from a machine whose clock is ahead by up
-    to a day. It is the time in milliseconds since 2026, and is in the past when returned: the next
-    one is greater even if the record of the last one was deleted in between.
+    It is also greater than ``latest_received``, which may come from a machine whose clock is up to
+    a day ahead. It is the time in milliseconds since 2026, and is in the past when returned, so the
+    next one is greater even if the record of the last one was deleted in between.
     """
     folder = private_folder(root)
     path = folder / "talk-id"
@@ -175,7 +176,7 @@ def next_id(root: Path, latest_received: int = 0) -> int:
 
 
 def is_later(talk_id: Any, other: int) -> bool:
-    """Return whether a talkId was made after another one, also where they restarted in between."""
+    """Return whether a talkId was created after another one, even if they restarted in between."""
     return 0 < (_number(talk_id) - other) % _MAX_TALK_ID < _MAX_TALK_ID // 2
 
 

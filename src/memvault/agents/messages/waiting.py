@@ -1,4 +1,4 @@
-"""Wait for the first of several events, without holding a lock and without busy work."""
+"""Wait for the first of several events, without holding a lock or polling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memvault.errors import Refused, TimedOut, UsageError
 
 _MIN_SLEEP = 0.01
 _STUCK_SECONDS = 5.0
-"""Seconds to sleep if a plan is still due after a read, since it cannot run now."""
+"""Seconds to sleep if a plan that cannot run now is still due after a read."""
 
 
 class EventPattern(NamedTuple):
@@ -32,19 +32,19 @@ class EventPattern(NamedTuple):
         return f"{self.kind.lower()}{':' if self.parameter else ''}{self.parameter}{tail}"
 
     def checked(self) -> EventPattern:
-        """Return the pattern with its parameter in the normal form used for comparison.
+        """Return the pattern with its parameter in the form used for comparison.
 
         Raises:
             UsageError: the parameter is not valid for the kind.
         """
         if self.kind == "User":
             if self.parameter:
-                raise UsageError("A User event takes no parameter", "write user, or user#TALKID")
+                raise UsageError("A User event takes no parameter", "use user or user#TALKID")
             return self
         if self.kind == "Agent":
             return self._replace(parameter=str(address(self.parameter)))
         if self.talk_id:
-            raise UsageError(f"{self.kind} events have no talk id", "omit it, or give 0")
+            raise UsageError(f"{self.kind} events have no talk id", "omit it, or pass 0")
         if self.kind == "Time":
             return self._replace(parameter=f"{_seconds(self.parameter):g}")
         if not self.parameter.strip():
@@ -53,7 +53,7 @@ class EventPattern(NamedTuple):
 
     @property
     def sender(self) -> Address | None:
-        """The sender whose talk is waited for, or None if it is another kind."""
+        """The sender whose talk is awaited; None for another kind of event."""
         if self.kind == "User":
             return Address(USER)
         return address(self.parameter) if self.kind == "Agent" else None
@@ -69,16 +69,16 @@ class EventPattern(NamedTuple):
         )
 
     def is_reply(self, event: Event) -> bool:
-        """Return whether an event of the sender refers to the awaited talk."""
+        """Return whether an event of the sender is a reply to the awaited talk."""
         return bool(self.talk_id) and str(event.data.get("inReplyTo", "")) == str(self.talk_id)
 
     def _follows(self, event: Event) -> bool:
-        """Return whether a talk was sent after the awaited one and does not refer to any talk."""
+        """Return whether a talk was sent after the awaited one and is not a reply to any talk."""
         return "inReplyTo" not in event.data and is_later(event.data.get("talkId"), self.talk_id)
 
 
 class WaitResult(NamedTuple):
-    """The end of a wait: an event popped from the inbox, or the passing of time."""
+    """The result of a wait: an event popped from the inbox, or that the time has passed."""
 
     wanted: EventPattern
     popped: EventBatch
@@ -102,8 +102,8 @@ def wait(
     notified, the wait ends too, and nothing is popped.
 
     Raises:
-        Refused: a reply is waited for from a participant that got no talk, or to a talk that was
-            not sent to it.
+        Refused: the wait is for a reply from a participant that got no talk, or to a talk that was
+        not sent to it.
         TimedOut: nothing happened in time, or before the wait was stopped.
     """
     for entry in patterns:
@@ -126,7 +126,7 @@ def wait(
     try:
         while True:
             if stopped():
-                raise TimedOut("The wait was cancelled", "wait again")
+                raise TimedOut("The wait was canceled", "wait again")
             popped = _pop(inbox, patterns)
             passed = time.monotonic() - started
             if popped.events:
@@ -138,14 +138,15 @@ def wait(
                 waited = f"{deadline:g} second{'s' * (deadline != 1)}"
                 remaining_note = f"; {popped.remaining} in the inbox, see `memvault inbox list`"
                 raise TimedOut(
-                    f"Timed out after {waited} of waiting for {names}",
+                    f"No event of {names} within {waited}",
                     f"wait again, or longer{remaining_note * bool(popped.remaining)}",
                 )
             if sleeper is None:
                 on_wait()
                 sleeper = FolderWatcher(inbox.folder, turn)
-                continue  # read again for events from before it watched
-            due = inbox.next_due()  # a plan that came due after the read runs at the next read
+                # Read again for events from before the watcher started.
+                continue
+            due = inbox.next_due()  # A plan that came due after the read runs at the next read.
             pause = due if due > 0 else _STUCK_SECONDS if stuck else _MIN_SLEEP
             stuck = due <= 0
             sleeper.sleep(max(_MIN_SLEEP, min(until - passed, deadline - passed, pause)))
@@ -172,7 +173,7 @@ def _pop(inbox: Inbox, patterns: Sequence[EventPattern]) -> EventBatch:
 
 
 def _matched(patterns: Sequence[EventPattern], event: Event) -> EventPattern:
-    """Return the pattern that an event matches: the talk it refers to, or else the oldest one."""
+    """Return the pattern that matches an event: the one of its talk, or else the first."""
     matching = (entry for entry in patterns if entry.matches(event))
     return min(matching, key=lambda e: (not e.is_reply(event), e.talk_id == 0, e.talk_id))
 
@@ -183,5 +184,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < 1e9:
-        raise UsageError(f"{text!r} is not a number of seconds", "give seconds, such as time:2.5")
+        raise UsageError(
+            f"{text!r} is not a number of seconds", "pass a number of seconds, such as time:2.5"
+        )
     return seconds

@@ -50,7 +50,7 @@ _MAX_ID = 60
 
 
 def event_id(plan_id: str, at: datetime) -> str:
-    """Return the id of a run's event, which is a valid file name."""
+    """Return the id of the event of a run, which is a valid file name."""
     name = naming.slug(plan_id, _MAX_ID)
     if name != plan_id:
         name += "-" + digest_of(plan_id.encode(), 4).hex()
@@ -70,7 +70,7 @@ def _pending_run(plan: Plan, at: datetime) -> PendingRun:
 class AgentPlans:
     """The plans of an agent; ``zone`` is the time zone of cron lines, ``now`` returns the time.
 
-    Under the agent's lock, the time is read once, after the lock is acquired.
+    Under the agent's lock, the time is read only once, after the lock is acquired.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class AgentPlans:
 
     @property
     def files(self) -> AgentFileStore:
-        """The files of the plans."""
+        """The store of the plans' files."""
         return AgentFileStore(self.store, self.address, "plans", "id")
 
     def read(self) -> tuple[list[Plan], list[str]]:
-        """Return every plan sorted by id, and notes about skipped files."""
+        """Return all plans sorted by id, and notes about skipped files."""
         files = self.files.read()
         plans, notes = [], files.notes
         for entry in files.entries.values():
@@ -102,7 +102,7 @@ class AgentPlans:
         return plans, notes
 
     def statuses(self) -> tuple[list[PlanStatus], list[str]]:
-        """Return the status of every plan, next due first, and notes about skipped files."""
+        """Return the status of all plans, next due first, and notes about skipped files."""
         plans, notes = self.read()
         records, now = load(self.address.private(self.store.root)), self.now()
         return sorted(
@@ -113,8 +113,8 @@ class AgentPlans:
     def set(self, requests: Iterable[PlanRequest]) -> list[PlanStatus]:
         """Set plans, replacing those of the same name, and return their status.
 
-        All are checked before the first is written. An agent may set its plans again at every
-        start, without skipping a due run or repeating an earlier one.
+        All are checked before the first is written. An agent can set its plans again at every start
+        without skipping a due run or repeating an earlier one.
 
         Raises:
             UsageError: a plan is invalid; nothing is written.
@@ -149,7 +149,7 @@ class AgentPlans:
         return statuses
 
     def delete(self, names: Iterable[str]) -> list[str]:
-        """Delete plans by id or exact name, and return those that were missing."""
+        """Delete plans by id or exact name, and return the names that were missing."""
         with self.files.lock():
             existing = self.files.read().entries
             ids_by_name = {plan_name(entry): name for name, entry in existing.items()}
@@ -172,7 +172,7 @@ class AgentPlans:
                 the inbox.
         """
         records, now = load(self._folder), self.now()
-        self._deliver_pending(records, deliver)  # left by an interrupted call
+        self._deliver_pending(records, deliver)  # Runs left by an interrupted call.
         try:
             plans, notes = self.read()
         except MemvaultError as error:
@@ -198,7 +198,7 @@ class AgentPlans:
         return notes
 
     def next_due(self) -> datetime | None:
-        """Return when the next plan is due, or None; a time in the past means that it is due.
+        """Return when the next plan is due, or None; a time in the past means that it is due now.
 
         Unreadable plans are left out.
         """
@@ -233,7 +233,7 @@ class AgentPlans:
     def _write_statuses(
         self, statuses: list[PlanStatus], records: dict[str, RunRecord]
     ) -> list[str]:
-        """Write to their files which plans have ended or started again.
+        """Update the files of plans that have ended or started again.
 
         Sets ``end_written`` in the records of these plans, and returns notes about files that could
         not be written.
@@ -245,9 +245,10 @@ class AgentPlans:
                     self.files.update_header(plan.entry, {"status": status})
                     records[plan.id] = records[plan.id]._replace(end_written=True)
                 except (Conflict, Refused):
-                    pass  # the user is changing it now, or its header cannot be patched
+                    pass  # The user is changing it now, or its header cannot be patched.
                 except MemvaultError as error:
                     notes.append(
-                        f"the status {status} was not written to {plan.entry.path}: {error.message}"
+                        f"the status {status} could not be written to {plan.entry.path}: "
+                        f"{error.message}"
                     )
         return notes

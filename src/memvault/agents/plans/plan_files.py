@@ -1,4 +1,4 @@
-"""Plans, and reading them from their files."""
+"""Parse plans from their files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Plan(NamedTuple):
 
 
 def plan_name(entry: AgentFile) -> str:
-    """Return a plan's name, by default that of its file."""
+    """Return a plan's name, which defaults to its file's name."""
     return normalize_name(str(entry.header.get("name") or entry.name))
 
 

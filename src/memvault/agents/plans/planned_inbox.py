@@ -1,4 +1,4 @@
-"""An inbox to which due plans are delivered before each read."""
+"""An inbox that delivers due plans before each read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memvault.agents.plans.agent_plans import AgentPlans
 
 
 class PlannedInbox(Inbox):
-    """An agent's inbox to which its due plans are delivered before each read, under one lock."""
+    """An agent's inbox that delivers due plans before each read, under one lock."""
 
     def __init__(self, plans: AgentPlans) -> None:
         super().__init__(plans.store.root, plans.address)
@@ -23,7 +23,7 @@ class PlannedInbox(Inbox):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[list[str]]:
-        """Hold the agent's lock, with due plans delivered; if one cannot be, nothing is popped."""
+        """Hold the agent's lock after delivering due plans; nothing is popped if one fails."""
 
         def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
             self.deliver(PLAN, data, name, clock.iso(at))

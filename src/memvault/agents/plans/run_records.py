@@ -1,4 +1,4 @@
-"""The record of runs of an agent's plans on this machine."""
+"""Record the runs of an agent's plans on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE_NAME = "plans.json"
 
 
 class PendingRun(NamedTuple):
-    """A run to be delivered: the id of its event, its due time, and the event's data."""
+    """A run to deliver: the id of its event, its due time, and the event's data."""
 
     event_id: str
     at: datetime
@@ -26,9 +26,9 @@ class PendingRun(NamedTuple):
 class RunRecord(NamedTuple):
     """The runs of one plan.
 
-    ``schedule_key`` identifies the schedule of ``next_run`` and ``last_run``. ``end_written``
-    is whether the plan's file says that it has ended: if its status is then changed back, the user
-    wants another run.
+    ``schedule_key`` identifies the schedule of ``next_run`` and ``last_run``. ``end_written`` is
+    whether the end was written to the plan's file: if its status is active again after that, the
+    user wants another run.
     """
 
     schedule_key: str
@@ -49,7 +49,7 @@ def load(folder: Path) -> dict[str, RunRecord]:
 
 
 def save(folder: Path, records: Mapping[str, RunRecord]) -> None:
-    """Save the records. The caller holds the agent's lock.
+    """Save the records; the caller holds the agent's lock.
 
     Raises:
         StorageError: the file cannot be written.

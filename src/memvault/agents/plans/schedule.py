@@ -1,8 +1,8 @@
-"""Schedules of plans: cron lines, delays and times. Only this module uses cronsim.
+"""Compute schedules of plans: cron lines, delays and times. Only this module uses cronsim.
 
-A cron line is in the local time of the vault's time zone. As in Debian's cron, a time of day that a
-change to summer time skips runs directly after the gap, a time that occurs twice runs the first
-time, and a line with a star for minute or hour runs whenever the local time matches.
+A cron line is in the local time of the vault's time zone. As in Debian's cron, a time that is
+skipped at the start of daylight saving time runs directly after the gap, a time that occurs twice
+runs the first time, and a line with a star for minute or hour runs whenever the local time matches.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _DELAY_PART = lazy_pattern(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)(?:\s*,\s*|\s+and
 _MAX_DELAY = 3_660 * 86_400
 _MAX_CRON = 200
 _OVERLAP = timedelta(hours=3)
-"""Longer than any time zone sets its clocks back today."""
+"""A duration longer than any time zone sets its clocks back today."""
 _MAX_STEPS = 2_000
-"""Maximum number of steps of a search; a line that matches once in years takes 400."""
+"""Maximum number of steps of a search; a line that matches once in several years takes 400."""
 _INSTANT = timedelta(microseconds=1)
 
 
@@ -48,7 +48,7 @@ class Schedule(NamedTuple):
         """Check that the schedule is valid.
 
         Raises:
-            UsageError: it is not.
+            UsageError: it is invalid.
         """
         if self.kind == "cron":
             _check_line(self.text)
@@ -56,7 +56,7 @@ class Schedule(NamedTuple):
             self.first(clock.now(), UTC)
 
     def first(self, now: datetime, zone: tzinfo) -> datetime | None:
-        """Return when it is first due, as of ``now``; None if never.
+        """Return when it is first due from ``now`` on; None if never.
 
         Raises:
             UsageError: it is invalid.
@@ -74,7 +74,7 @@ class Schedule(NamedTuple):
 
 
 def only_schedule(plan: str, **texts: str | None) -> Schedule:
-    """Return the only schedule given for a plan; ``texts`` maps kinds to texts.
+    """Return the schedule of a plan from ``texts``, which maps kinds to texts.
 
     Raises:
         UsageError: there is no schedule, or more than one.
@@ -84,13 +84,13 @@ def only_schedule(plan: str, **texts: str | None) -> Schedule:
         kinds = " and ".join(_OPTIONS[entry.kind] for entry in schedules) or "none"
         raise UsageError(
             f"The plan {plan!r} needs exactly one schedule (found {kinds})",
-            "give `--cron`, `--run-after` or `--at`",
+            "pass one of `--cron`, `--run-after` and `--at`",
         )
     return schedules[0]
 
 
 def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:
-    """Return a cron line's first time after another one, in UTC; None if there is none.
+    """Return the first time of a cron line after another time, in UTC; None if there is none.
 
     Raises:
         UsageError: the cron line is invalid.
@@ -110,7 +110,7 @@ def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:
 
 
 def latest(cron: str, until: datetime, zone: tzinfo) -> datetime | None:
-    """Return a cron line's last time not after ``until``, or None.
+    """Return the last time of a cron line up to and including ``until``, or None.
 
     Raises:
         UsageError: the cron line is invalid.
@@ -142,8 +142,8 @@ def _times(cron: str, start: datetime, zone: tzinfo, reverse: bool = False) -> C
 def _bounded_search() -> type[CronSim]:
     """Return a subclass of cronsim's search with a limited number of steps.
 
-    Searching backwards, it never gets past a day that a time zone left out, such as 30 December
-    2011 in Apia.
+    A backwards search would never get past a day that a time zone skipped, such as 30 December 2011
+    in Apia.
     """
     from cronsim import CronSim
 
@@ -162,7 +162,7 @@ def _bounded_search() -> type[CronSim]:
 
 @lru_cache(maxsize=256)
 def _check_line(cron: str) -> str:
-    """Return a cron line with single spaces, after checking it."""
+    """Return a cron line with single spaces, after validating it."""
     from cronsim import CronSim, CronSimError
 
     line = " ".join(cron.split())
@@ -181,7 +181,7 @@ def _check_line(cron: str) -> str:
     if problem:
         raise UsageError(
             f"{line[:60]!r} is not a valid cron line: {problem}",
-            "write minute, hour, day of month, month and weekday, such as `0 9 * * MON-FRI`",
+            "use minute, hour, day of month, month and weekday, such as `0 9 * * MON-FRI`",
         )
     return line
 
@@ -202,6 +202,6 @@ def delay(text: str) -> timedelta:
     if not cleaned or position != len(cleaned) or not 0 < seconds <= _MAX_DELAY:
         raise UsageError(
             f"{shorten(text, 40)!r} is not a delay",
-            "write 90 seconds, 30 minutes, 2 hours, 1 day or 1 week, at most ten years",
+            "use a delay such as 90 seconds, 30 minutes, 2 hours, 1 day or 1 week, up to ten years",
         )
     return timedelta(seconds=seconds)

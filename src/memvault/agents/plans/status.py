@@ -13,7 +13,7 @@ from memvault.agents.plans.schedule import KINDS, Schedule
 from memvault.errors import UsageError
 
 _MAX_LATENESS = timedelta(days=7)
-"""The maximum age of a one-shot time: an older one is refused when set, or has expired."""
+"""The maximum age of a one-shot time; an older one is refused, or has expired."""
 
 
 class PlanRequest(NamedTuple):
@@ -25,7 +25,7 @@ class PlanRequest(NamedTuple):
 
 
 class PlanStatus(NamedTuple):
-    """The state of a plan at a given time; ``status`` may be newer than the one in its file.
+    """The state of a plan at a given time; ``status`` may be newer than in its file.
 
     ``schedule_key`` identifies the schedule of the next run.
     """
@@ -47,8 +47,8 @@ def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinf
     """Compute the status of a plan.
 
     A record belongs to one schedule: with another schedule, the plan starts again now. A one-shot
-    plan is completed once it ran, unless its file was set back to active after its end was written
-    there. A one-shot time more than a week ago when first checked has expired.
+    plan is completed after its run, unless the user set it back to active. A one-shot time more
+    than a week before its first check has expired.
     """
     key = _schedule_key(plan, zone)
     has_new_schedule = record is not None and record.schedule_key != key
@@ -69,7 +69,7 @@ def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinf
     if plan.once and last_run is not None:
         if not record.end_written:
             return status(COMPLETED)
-        last_run, due_at = None, None  # the user made it active again
+        last_run, due_at = None, None  # The user made it active again.
     next_run = due_at or plan.schedule.first(now, zone)
     if next_run is None or (plan.once and next_run < now - _MAX_LATENESS):
         return status(EXPIRED)
@@ -79,7 +79,7 @@ def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinf
 def header_for(
     request: PlanRequest, before: PlanStatus | None, now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
-    """Return the header of the file of a plan that is set; ``before`` is the existing plan.
+    """Return the header of the file of a plan to set; ``before`` is the existing plan.
 
     Setting the same schedule again neither skips a due run nor repeats an earlier one.
 
@@ -87,7 +87,7 @@ def header_for(
         UsageError: the plan is invalid.
     """
     if not request.instruction.strip():
-        raise UsageError("it has no instruction", "say what to do when it is due")
+        raise UsageError("it has no instruction", "add an instruction for when it is due")
     schedule = request.schedule
     first = schedule.first(now, zone)
     if first is None:
@@ -116,7 +116,7 @@ def header_for(
 
 
 def _schedule_key(plan: Plan, zone: tzinfo) -> str:
-    """Return a text that identifies a plan's schedule, including its time zone or due time."""
+    """Return a key for a plan's schedule, including its time zone or due time."""
     text = plan.schedule.text
     if plan.once:
         return f"{text} {clock.iso(plan.due_at)}" if plan.due_at else text

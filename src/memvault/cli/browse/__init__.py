@@ -1,7 +1,6 @@
-"""The full-screen program of ``memvault browse``, and the picker of commands without a memory.
+"""The full-screen program of ``memvault browse``, also used to pick a memory for a command.
 
-``start`` runs it where there is a terminal, ``session`` searches and changes the vault in a thread
-of its own, without Textual; ``app`` is the screen, ``dialogs`` are the questions that it asks, and
-``driver`` ends with a terminal that is gone.
-Textual is imported only here.
+``start`` runs it if there is a terminal, ``session`` searches and changes the vault in its own
+thread, without Textual; ``app`` is the screen, ``dialogs`` are its questions, and ``driver`` lets
+it exit when the terminal is gone. Textual is imported only in this package.
 """

@@ -1,4 +1,4 @@
-"""The screen of the browser: a query line, the memories found, and the chosen one beside them."""
+"""The screen of the browser: a query, the matching memories, and the selected memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.workspace import IN_BYTES
 
 _WIDE = 80
-"""Columns from which the memory is beside the list, not in its place."""
+"""Minimum width in columns to show the memory beside the list instead of in its place."""
 _POLL_SECONDS = 2.0
 _HELP = """\
 Type to search; an empty query lists the newest.
@@ -59,7 +59,7 @@ Kind = Literal["information", "warning", "error"]
 
 
 class MemoryBrowser(App[BrowsedMemory]):
-    """The browser; with ``picks`` Enter ends it, and its result is the chosen memory."""
+    """The browser; with ``picks`` Enter exits, and the result is the selected memory."""
 
     CSS = """
     #query { border: none; height: 1; padding: 0 1; background: $surface; }
@@ -111,7 +111,7 @@ class MemoryBrowser(App[BrowsedMemory]):
         self._seen: object = None
 
     def get_driver_class(self) -> type[Driver]:
-        """Return the driver of the terminal."""
+        """Return the class of the terminal driver."""
         return ending(super().get_driver_class())
 
     def compose(self) -> ComposeResult:
@@ -132,18 +132,18 @@ class MemoryBrowser(App[BrowsedMemory]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Search for the first time, and look for changes by others from then on."""
+        """Run the first search, and then poll for changes by others."""
         self.query_one("#query", Input).focus()
         self._show_status("Reading the vault …")
         self._search(self._line)
         self.set_interval(_POLL_SECONDS, self._poll)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show the memory beside the list where there is room."""
+        """Show the memory beside the list if there is room."""
         self.screen_stack[0].set_class(event.size.width < _WIDE, "narrow")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Search for what has been typed; a single question mark asks for the keys."""
+        """Search for the current input; a single question mark shows the help."""
         if event.input.id == "query" and event.value == "?":
             event.input.value = self._line = ""
             self.action_help()
@@ -152,19 +152,19 @@ class MemoryBrowser(App[BrowsedMemory]):
             self._search(event.value)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show the memory that is chosen now."""
+        """Show the highlighted memory."""
         event.stop()
         self._read()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Edit a memory that is clicked a second time."""
+        """Edit a memory that is clicked while highlighted."""
         event.stop()
         self.action_edit()
 
     def end_input(self) -> None:
         """End the thread that reads keys, which Textual leaves running after a termination signal.
 
-        At the end of a closed terminal it would read without a pause.
+        After its terminal is closed, it would otherwise loop without a pause.
         """
         ended = getattr(self._driver, "exit_event", None)
         if ended is not None:
@@ -187,12 +187,12 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     @property
     def _has_list(self) -> bool:
-        """Whether the list is still there: a worker may go on while the program ends."""
+        """Return whether the list still exists, since a worker may outlive the screen."""
         return bool(self.query("#list"))
 
     @work(group="search", exclusive=True)
     async def _search(self, line: str, keep: bool = False) -> None:
-        """Search, and show what is found; with ``keep`` the chosen memory stays chosen."""
+        """Search and show the results; with ``keep``, the selected memory stays selected."""
         outcome = await asyncio.wrap_future(self._session.search(line))
         if outcome is not None and outcome.line == self._line and self._has_list:
             self._show_found(outcome, keep)
@@ -222,7 +222,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     @work(group="read", exclusive=True)
     async def _read(self) -> None:
-        """Show the part of the chosen memory whose tab is open."""
+        """Show the open tab of the selected memory."""
         memory, part = self.chosen, self._open_part
         if memory is None:
             return
@@ -241,7 +241,7 @@ class MemoryBrowser(App[BrowsedMemory]):
         return cast("Part", self.query_one("#memory", TabbedContent).active)
 
     def on_tabbed_content_tab_activated(self) -> None:
-        """Read the part of a memory that is shown now."""
+        """Read the part of the memory in the activated tab."""
         self._read()
 
     def _show_part(self, part: Part, pairs: list[tuple[str, str]]) -> None:
@@ -280,14 +280,14 @@ class MemoryBrowser(App[BrowsedMemory]):
         self._seen = seen
 
     def action_move(self, step: int) -> None:
-        """Choose a memory further down or up."""
+        """Select a memory further down or up."""
         option_list = self.query_one("#list", OptionList)
         if self._memories:
             position = (option_list.highlighted or 0) + step
             option_list.highlighted = max(0, min(position, len(self._memories) - 1))
 
     def action_scroll_text(self, step: int) -> None:
-        """Scroll the part of the memory that is shown."""
+        """Scroll the visible part of the memory."""
         part = self.query_one("#memory", TabbedContent).active
         self.query_one(f"#{part} VerticalScroll", VerticalScroll).scroll_relative(
             y=step, animate=False
@@ -307,7 +307,7 @@ class MemoryBrowser(App[BrowsedMemory]):
             tabs.active = names[(names.index(tabs.active) + 1) % len(names)]
 
     def action_edit(self) -> None:
-        """Edit the chosen memory at its line, or end with it as the result."""
+        """Edit the selected memory at its line, or exit with it as the result."""
         memory = self.chosen
         if memory is None:
             return
@@ -325,7 +325,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     @contextlib.contextmanager
     def _terminal(self) -> Any:
-        """Leave the terminal to another program in the block."""
+        """Give the terminal to another program during the ``with`` block."""
         try:
             with self.suspend():
                 yield
@@ -342,7 +342,7 @@ class MemoryBrowser(App[BrowsedMemory]):
                 self._show_error(error)
 
     def action_copy_path(self) -> None:
-        """Copy the path of the chosen memory, by the terminal's own clipboard."""
+        """Copy the path of the selected memory with the terminal's clipboard."""
         memory = self.chosen
         if memory is not None:
             path = str(Path(self._session.root) / memory.path)
@@ -379,7 +379,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     @work
     async def action_link(self) -> None:
-        """Ask for the memory that the chosen one is to link to, and add the link to its end."""
+        """Ask for a memory to link to, and append the link to the selected memory."""
         memory = self.chosen
         if memory is not None:
             other = await self.push_screen_wait(
@@ -393,7 +393,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     @work
     async def action_forget(self) -> None:
-        """Ask, and move the chosen memory to the trash."""
+        """Ask for confirmation, and move the selected memory to the trash."""
         memory = self.chosen
         if memory is None:
             return
@@ -411,7 +411,7 @@ class MemoryBrowser(App[BrowsedMemory]):
         await self._change(self._session.run(memory_undo), "Undone")
 
     async def _change(self, change: Future[Any], done: str = "Done; Ctrl+U to undo") -> None:
-        """Wait for a change, and show that it is done and the list as it is now."""
+        """Wait for a change, and show its confirmation and the updated list."""
         try:
             await asyncio.wrap_future(change)
         except MemvaultError as error:
@@ -421,15 +421,15 @@ class MemoryBrowser(App[BrowsedMemory]):
         self._search(self._line, keep=True)
 
     def action_help(self) -> None:
-        """Show the keys."""
+        """Show the help."""
         self.push_screen(HelpDialog(_HELP))
 
     def action_leave(self) -> None:
-        """Leave without a result."""
+        """Exit without a result."""
         self.exit(None)
 
     def action_help_quit(self) -> None:
-        """Leave at Ctrl+C, which comes here if no text is selected; Textual only names Ctrl+Q."""
+        """Exit on Ctrl-C if no text is selected; Textual would only mention Ctrl+Q."""
         self.exit(None)
 
     def check_action(
@@ -437,7 +437,7 @@ class MemoryBrowser(App[BrowsedMemory]):
         action: str,
         parameters: tuple[object, ...],  # noqa: ARG002  # Textual's signature
     ) -> bool | None:
-        """Leave the keys to a question while there is one, and to picking what it needs."""
+        """Disable the screen's keys during a dialog, and keys that change things in a picker."""
         if action in ("help_quit", "quit"):
             return True
         if len(self.screen_stack) > 1:
@@ -447,7 +447,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
 
 def _link_to(memory: BrowsedMemory) -> str:
-    """Return a link to a memory by its path, which no other has, with its title as the label."""
+    """Return a link to a memory by its unique path, with its title as the label."""
     path = memory.path.removesuffix(".md")
     target = memory.mem_id if _NOT_IN_LINKS.search(path) else path
     is_plain = memory.title != target and not _NOT_IN_LINKS.search(memory.title)
@@ -455,7 +455,7 @@ def _link_to(memory: BrowsedMemory) -> str:
 
 
 def _entry(memory: BrowsedMemory) -> Text:
-    """Return a memory as two lines of the list."""
+    """Return a memory formatted as two lines of the list."""
     tags = " ".join(f"#{tag}" for tag in memory.tags)
     below = "  ".join(filter(None, (memory.strength, memory.memory_type, tags, memory.day)))
     text = Text(sanitize.escape_line(memory.label), no_wrap=True, overflow="ellipsis")
@@ -464,7 +464,7 @@ def _entry(memory: BrowsedMemory) -> Text:
 
 
 def _text(location: str, body: str, query: str, width: int) -> tuple[Text, int]:
-    """Return a memory's text with the query's words marked, and the row of the first of them."""
+    """Return a memory's text with the query's words highlighted, and the row of the first one."""
     text = Text()
     text.append(f"{sanitize.escape_line(location)}\n\n", Style(dim=True))
     first_match = 0
@@ -479,7 +479,7 @@ def _text(location: str, body: str, query: str, width: int) -> tuple[Text, int]:
 
 
 def _pairs(pairs: list[tuple[str, str]], nothing: str) -> Text:
-    """Return links or changes, each with a line below it."""
+    """Return links or changes, each with a second line below it."""
     text = Text("" if pairs else nothing)
     for head, below in pairs:
         text.append(f"{sanitize.escape_line(head)}\n", Style(bold=True))

@@ -1,4 +1,4 @@
-"""The questions that the browser asks: a line, a memory, a yes or no; and the help."""
+"""The dialogs of the browser: for a line, a memory, a yes or no, and the help."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from memvault import sanitize
 from memvault.cli.browse.session import BrowsedMemory, SearchOutcome
 
 _CTRL_C = Binding("ctrl+c", "app.help_quit", show=False)
-"""Leaves the program; bindings of the app do not apply in a dialog."""
+"""Exits the program, since bindings of the app do not apply in a dialog."""
 
 
 class LineDialog(ModalScreen[str]):
-    """Asks for a line of text; the result is empty if it was left with Escape."""
+    """Asks for a line of text; the result is empty after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave"), _CTRL_C]
 
@@ -49,7 +49,7 @@ class LineDialog(ModalScreen[str]):
 
 
 class MemoryDialog(ModalScreen[BrowsedMemory]):
-    """Asks for a memory, found as one types; the result is None if it was left with Escape."""
+    """Asks for a memory, searching as you type; the result is None after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "dismiss(None)", "Leave"),
@@ -78,7 +78,7 @@ class MemoryDialog(ModalScreen[BrowsedMemory]):
         self._search("")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Search for what has been typed."""
+        """Search for the current input."""
         event.stop()
         self._search(event.value)
 
@@ -95,27 +95,27 @@ class MemoryDialog(ModalScreen[BrowsedMemory]):
             option_list.highlighted = 0 if outcome.memories else None
 
     def action_move(self, step: int) -> None:
-        """Choose a memory further down or up."""
+        """Select a memory further down or up."""
         option_list = self.query_one(OptionList)
         if self._memories:
             position = (option_list.highlighted or 0) + step
             option_list.highlighted = max(0, min(position, len(self._memories) - 1))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Return the memory that is highlighted."""
+        """Return the highlighted memory."""
         event.stop()
         position = self.query_one(OptionList).highlighted
         if position is not None and self._memories:
             self.dismiss(self._memories[position])
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Return a memory that is clicked."""
+        """Return a clicked memory."""
         event.stop()
         self.dismiss(self._memories[event.option_index])
 
 
 class ConfirmDialog(ModalScreen[bool]):
-    """Asks a question that only the key y answers with yes."""
+    """Asks a question to which only the key y means yes."""
 
     def __init__(self, question: str) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class HelpDialog(ModalScreen[None]):
             yield Static(Text(self._text))
 
     def on_key(self, event: events.Key) -> None:
-        """Leave, unless the key scrolls."""
+        """Close the help unless the key scrolls."""
         if event.key not in ("up", "down", "pageup", "pagedown"):
             event.stop()
             self.dismiss(None)

@@ -1,4 +1,4 @@
-"""A terminal driver that ends after a termination signal, also if nobody reads the terminal."""
+"""A terminal driver that exits after a termination signal even if the terminal is frozen."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
 _SECONDS = 0.2
-"""How long the terminal may take to accept the last output after a termination signal."""
+"""Seconds to wait for the terminal to accept the last output after a termination signal."""
 
 
 def ending(base: type[Driver]) -> type[Driver]:
-    """Return a subclass of Textual's driver whose last output waits only for a moment.
+    """Return a subclass of Textual's driver that waits only briefly for its last output.
 
-    Textual's own waits until the terminal has accepted everything, which a frozen one never does.
+    Textual's own driver waits until the terminal has accepted everything, which a frozen one never
+    does.
     """
 
     class EndingDriver(base):  # type: ignore[misc, valid-type]  # which base depends on the system
@@ -28,6 +29,14 @@ def ending(base: type[Driver]) -> type[Driver]:
         def write(self, data: str) -> None:
             """Write to the terminal."""
             self._limited(lambda: base.write(self, data))
+
+        def disable_input(self) -> None:
+            """Read no more keys; the thread that reads them may wait for the terminal, too."""
+            ended = getattr(self, "exit_event", None)
+            if ended is not None and termination_requested():
+                ended.set()
+            else:
+                super().disable_input()
 
         def close(self) -> None:
             """Wait until everything has been written."""

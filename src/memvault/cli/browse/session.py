@@ -1,7 +1,7 @@
-"""The browser's operations on a vault: search, read and change it, in a separate thread.
+"""Search, read and change a vault for the browser, in a separate thread.
 
-All calls run in order, so that the screen never waits for the vault. Of searches that wait
-there only the latest runs.
+All calls run in order in that thread, so the screen never waits for the vault. Of the queued
+searches, only the latest runs.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ Result = TypeVar("Result")
 ToolResult = TypeVar("ToolResult", bound=Mapping[str, Any])
 Arguments = ParamSpec("Arguments")
 _MOST = 50
-"""Number of results of a search."""
+"""Maximum number of results of a search."""
 _NEWEST = 200
-"""Number of memories that are listed without a query."""
+"""Maximum number of memories to list without a query."""
 
 
 class BrowsedMemory(NamedTuple):
-    """A memory in the list: ``line`` is that of the passage that fits the query.
+    """A memory in the list; ``line`` is the line of the matching passage.
 
-    Secrets are masked in what is only shown: ``label``, the title in the list, and all below it.
+    Secrets are masked in fields that are only displayed: ``label``, the title in the list, and all
+    fields after it.
     """
 
     mem_id: str
@@ -61,9 +62,9 @@ class BrowsedMemory(NamedTuple):
 
 
 class SearchOutcome(NamedTuple):
-    """The memories found for a query line, or the reason why there are none.
+    """The memories that match a query line, or the reason why there are none.
 
-    ``words`` are those of the query, without its filters.
+    ``words`` is the query without its filters.
     """
 
     line: str
@@ -74,44 +75,44 @@ class SearchOutcome(NamedTuple):
 
 
 Part = Literal["text", "links", "history"]
-"""The part of a memory that is shown beside the list."""
+"""The parts of a memory that can be shown beside the list."""
 
 
 class BrowserSession:
-    """A vault that is open for the browser.
+    """An open vault for the browser.
 
-    Every method returns a ``Future``; its errors are of the class ``MemvaultError``.
+    Every method returns a ``Future``, whose exceptions are ``MemvaultError``.
     """
 
     def __init__(self, root: Path, caller: Caller) -> None:
         self.root = root
         self.progress: Callable[[str, int, int], None] = silent
-        # Textual reads the keys: a tool must not ask on standard input.
+        # Textual reads the keys, so a tool must not ask on standard input.
         self._caller = caller._replace(confirm=None, confirm_suggestion=None)
-        self._reader = self._caller._replace(scope="read")  # counts no recalls
+        self._reader = self._caller._replace(scope="read")  # does not count recalls
         self._finder = self._reader._replace(secrets="shown")
         self._workspace = Workspace(root, self._report, long_lived=True)
         self._submit = self._workspace.executor.submit
         self._latest: Counter[str] = Counter()
 
     def search(self, line: str) -> Future[SearchOutcome | None]:
-        """Search for a query line, the newest without a query; None if a later search waits."""
+        """Search for a query line; return the newest memories without one, None if superseded."""
         return self._submit_latest("search", lambda: self._search(line))
 
     def search_beside(self, line: str) -> Future[SearchOutcome | None]:
-        """As ``search``, for another list than the first."""
+        """Like ``search``, for a second list that is independent of the first."""
         return self._submit_latest("beside", lambda: self._search(line))
 
     def part(self, memory: BrowsedMemory, part: Part) -> Future[list[tuple[str, str]] | None]:
-        """Read a part of a memory as pairs of texts, of which the second may be empty.
+        """Read a part of a memory as pairs of texts; the second text may be empty.
 
-        They are the path and the text, the titles and lines that link to it, or the times and
-        tools of its changes; None if a later part is waited for.
+        They are the path and the text, the titles and lines of backlinks, or the times and tools of
+        changes. Returns None if a later part was requested in the meantime.
         """
         return self._submit_latest("part", lambda: self._part(memory, part))
 
     def _submit_latest(self, pane: str, work: Callable[[], Result]) -> Future[Result | None]:
-        """Run a function for a pane of the screen, unless a later one waits for that pane."""
+        """Run a function for a pane of the screen, unless a later one is queued for that pane."""
         self._latest[pane] += 1
         number = self._latest[pane]
         return self._submit(lambda: work() if number == self._latest[pane] else None)
@@ -137,11 +138,11 @@ class BrowserSession:
     def tag(
         self, memory: BrowsedMemory, added: Sequence[str], removed: Sequence[str]
     ) -> Future[None]:
-        """Add and remove tags of a memory as one change, which one undo takes back."""
+        """Add and remove tags of a memory as one change, which a single undo reverts."""
         return self._submit(lambda: self._tag(memory.path, added, removed))
 
     def close(self) -> None:
-        """Close the vault, after what runs now."""
+        """Close the vault after the running call."""
         self._latest.update(("search", "beside", "part"))
         self._submit(self._workspace.close)
         self._workspace.executor.wait()

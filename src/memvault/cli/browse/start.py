@@ -1,4 +1,4 @@
-"""Start of the browser, also as the picker of commands that need a memory and were given none."""
+"""Start the browser, or use it to pick a memory for a command that was given none."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from memvault.cli.options import GlobalOptions
 from memvault.cli.shutdown import Exit
 
 _LEFT = 130
-"""The exit code of a picker that was left without a choice, as of an interrupted command."""
+"""The exit code if nothing was picked, the same as after an interrupt."""
 
 
 def pick(options: GlobalOptions) -> tuple[str, str] | None:
-    """Let a person choose a memory; return its path and title, None without a terminal.
+    """Let the user pick a memory; return its path and title, or None without a terminal.
 
     Raises:
-        Exit: If none was chosen.
+        Exit: nothing was picked.
     """
     if not has_screen(options):
         return None
@@ -27,7 +27,7 @@ def pick(options: GlobalOptions) -> tuple[str, str] | None:
 
 
 def has_screen(options: GlobalOptions) -> bool:
-    """Return whether there is a terminal on which the browser can be shown."""
+    """Return whether there is a terminal for the browser."""
     if not options.may_ask or os.environ.get("TERM", "dumb") == "dumb":
         return False
     output.require_terminal()
@@ -35,7 +35,7 @@ def has_screen(options: GlobalOptions) -> bool:
 
 
 def run(options: GlobalOptions, query: str, picks: bool = False) -> tuple[str, str] | None:
-    """Run the browser; return the path and title of the chosen memory, if it picks one."""
+    """Run the browser; return the path and title of the picked memory, if it picks one."""
     from memvault.cli.browse.app import MemoryBrowser
     from memvault.cli.browse.session import BrowserSession
 

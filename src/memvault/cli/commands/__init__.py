@@ -1,1 +1,1 @@
-"""The commands that are not generated from tools, one module per group."""
+"""The handwritten commands, one module per group; the others are generated from tools."""

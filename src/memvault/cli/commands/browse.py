@@ -23,10 +23,10 @@ def browse(
             positional=True, join_words=True, completes="query"),
     ] = "",
 ) -> None:  # fmt: skip
-    """Find, read and change memories on the whole screen, as you type.
+    """Search, read and edit memories in a full-screen view that updates as you type.
 
-    Enter opens the editor at the matching line; F1 shows the keys. Without a terminal,
-    it prints a list of results.
+    Enter opens the editor at the matching line; F1 shows the keys. Without a terminal, it prints a
+    list of results.
     """
     if start.has_screen(options):
         start.run(options, query)

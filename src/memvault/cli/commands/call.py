@@ -1,4 +1,4 @@
-"""The command call: a tool by its exact name with JSON arguments."""
+"""The command ``call``, which runs a tool by its exact name with JSON arguments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def call(
     """
     from memvault.tools.core import registry
 
-    hint = """write them as '{"query": "words"}'"""
+    hint = """pass a JSON object such as '{"query": "words"}'"""
     tool_arguments = read_object(long_text(arguments), "The arguments are", hint)
     tool = registry.lookup(name)
     run_tool(tool.name if tool else name, tool_arguments, options, tool, by_tool_name=True)

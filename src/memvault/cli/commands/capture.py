@@ -1,4 +1,4 @@
-"""Commands for a thought without a title: today and capture."""
+"""The commands ``today`` and ``capture``, for notes without a title."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _PASTE_COMMANDS_ELSEWHERE = (
     "xsel --clipboard --output",
     "powershell.exe -NoProfile -Command Get-Clipboard",
 )
-"""Programs that print the clipboard; the last one is that of Windows below Linux."""
+"""Programs that print the clipboard; the last one is for WSL."""
 _MAX_CLIPBOARD = 10_000_000
 _SECONDS = 10.0
 Text = Annotated[
     str,
-    Arg("The text; if missing, it is read from a pipe or written in your editor",
+    Arg("The text; if omitted, it is read from a pipe or written in your editor",
         positional=True, join_words=True, unbounded=True),
 ]  # fmt: skip
 
@@ -44,10 +44,10 @@ def today(
 ) -> dict[str, Any] | None:
     """Add a thought to today's daily note, or open the note in your editor.
 
-    The text becomes an item of a list, with the time; one that begins with [ ] becomes a
-    task. A new note is created from the vault's template. The path, template and heading to
-    add under come from settings; the path and template can also come from Obsidian's
-    daily notes. Without a terminal for the editor, the note is printed.
+    The text becomes a list item with the time, or a task if it begins with [ ]. A new note is
+    created from the vault's template. The path, template and heading to add under come from
+    settings; the path and template can also come from Obsidian's daily notes. Without a terminal
+    for the editor, the note is printed.
     """
     entered_text = text or _piped(options, required=False)
     if entered_text or not options.may_ask:
@@ -57,7 +57,7 @@ def today(
         return None
     from memvault import clock
     from memvault.memories import daily_notes
-    from memvault.tools.core.filter_arguments import parse_date_argument
+    from memvault.tools.core.shared_args import parse_date_argument
 
     with run_editor.open_call(options) as (call, _):
         chosen = clock.today(parse_date_argument(day, "date", False))
@@ -94,7 +94,7 @@ def capture(
     appends it to a memory instead.
     """
     if clip and text:
-        raise UsageError("`--clip` cannot be combined with a text", "leave out one of them")
+        raise UsageError("`--clip` cannot be combined with a text", "omit one of them")
     if to and (memory_type or tags):
         raise UsageError("`--to` cannot change the type or the tags", "omit `--type` and `--tags`")
     if clip:
@@ -106,7 +106,7 @@ def capture(
         return
     if not options.may_ask:
         raise UsageError(
-            "The text is missing", "give it as an argument, pipe it in, or use `--clip`"
+            "The text is missing", "pass it as an argument, pipe it in, or use `--clip`"
         )
     with run_editor.text_from_editor(options, "Thought", memory_type) as text:
         _remember(options, text, to, memory_type, tags)
@@ -115,7 +115,7 @@ def capture(
 def _remember(
     options: GlobalOptions, text: str, to: str, memory_type: str, tags: list[str] | None
 ) -> None:
-    """Append a text to a memory, or remember it under its first words."""
+    """Append a text to a memory, or store it as a new memory titled by its first words."""
     from memvault.memories import create
     from memvault.tools.recall import memory_compound, memory_remember
 
@@ -143,22 +143,23 @@ def _clipboard(options: GlobalOptions) -> str:
     """Return the text of the clipboard.
 
     Raises:
-        Refused: If no program can print it, or it contains no text.
+        Refused: no program can print it, or it contains no text.
     """
     from memvault.vault import decoding
 
-    if sys.platform == "win32":  # no program can be run here
+    if sys.platform == "win32":  # No program can be run here.
         raise Refused(
-            "The clipboard cannot be read on Windows", "`Get-Clipboard | memvault capture`"
+            "The clipboard cannot be read on Windows",
+            "run `Get-Clipboard | memvault capture` in PowerShell",
         )
     environment = process.environment(options.root())
     for line in _PASTE_COMMANDS.get(sys.platform, _PASTE_COMMANDS_ELSEWHERE):
-        with contextlib.suppress(UsageError):  # the program is not installed
+        with contextlib.suppress(UsageError):  # The program is not installed.
             done = process.run(line.split(), "", _SECONDS, _MAX_CLIPBOARD, environment=environment)
             text = decoding.decode(done.stdout).text if done.code == 0 else ""
             if text.strip():
                 return text
     raise Refused(
         "The clipboard cannot be read, or contains no text",
-        "install wl-clipboard, xclip or xsel, or pipe the text in",
+        "install wl-clipboard, xclip or xsel, or pipe in the text",
     )

@@ -50,7 +50,7 @@ end
 complete -c memvault -k -a '(__memvault)'
 """
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
-"""The script of each shell. That of zsh may be sourced, and loaded from a folder of functions."""
+"""The script for each shell; the zsh script can be sourced or autoloaded."""
 _MARK = "# completion of memvault"
 
 
@@ -60,7 +60,7 @@ _MARK = "# completion of memvault"
     group="setup",
 )
 def bash(options: GlobalOptions) -> None:
-    """Print the bash completion script, to be sourced."""
+    """Print the bash completion script for sourcing."""
     output.text(_BASH, options.json)
 
 
@@ -70,7 +70,7 @@ def bash(options: GlobalOptions) -> None:
     group="setup",
 )
 def zsh(options: GlobalOptions) -> None:
-    """Print the zsh completion script, to be sourced."""
+    """Print the zsh completion script for sourcing."""
     output.text(_ZSH, options.json)
 
 
@@ -80,7 +80,7 @@ def zsh(options: GlobalOptions) -> None:
     group="setup",
 )
 def fish(options: GlobalOptions) -> None:
-    """Print the fish completion script, to be sourced."""
+    """Print the fish completion script for sourcing."""
     output.text(_FISH, options.json)
 
 
@@ -145,7 +145,7 @@ def install(
 def _resolve_shell(shell: str) -> str:
     if shell not in SCRIPTS:
         what = f"There is no completion for {shell}" if shell else "The shell cannot be detected"
-        raise UsageError(what, f"name one of {', '.join(SCRIPTS)}")
+        raise UsageError(what, f"use one of {', '.join(SCRIPTS)}")
     return shell
 
 
@@ -153,13 +153,13 @@ def _target_files(shell: str) -> tuple[Path, Path | None]:
     """Return the path of the script, and the startup file of the shell (None for fish).
 
     Raises:
-        Refused: If the user has no home folder.
+        Refused: the user has no home folder.
     """
     try:
         home = Path.home()
     except RuntimeError as error:
         raise Refused(
-            "There is no home folder", "`memvault completion bash` prints the script"
+            "There is no home folder", "save the output of `memvault completion bash` yourself"
         ) from error
     if shell == "fish":
         base = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
@@ -170,7 +170,7 @@ def _target_files(shell: str) -> tuple[Path, Path | None]:
 
 
 Change = tuple[Path, bytes, bytes | None]
-"""A file, its contents before, and those after; None for a file to delete."""
+"""A file and its contents before and after; None for a file to delete."""
 
 
 def _changes(shell: str, file: Path, startup_file: Path | None, remove: bool) -> list[Change]:
@@ -191,7 +191,7 @@ def _changes(shell: str, file: Path, startup_file: Path | None, remove: bool) ->
 
 
 def _shown(path: Path, before: bytes, after: bytes | None) -> list[str]:
-    """Return a change as the lines of a diff, with secrets near it masked."""
+    """Return a change as the lines of a diff, with nearby secrets masked."""
     from memvault.integrations.setup import FileEdit, diff
 
     texts = (None if data is None else data.decode("utf-8", "replace") for data in (before, after))

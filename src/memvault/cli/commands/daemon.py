@@ -14,7 +14,7 @@ from memvault.cli.registry import command
 from memvault.errors import Refused
 
 own_status: Callable[[], dict[str, Any]] | None = None
-"""Returns the status of the resident process; set in that process only."""
+"""Function that returns the status of the resident process; set only in that process."""
 
 
 @command(
@@ -35,9 +35,9 @@ def watch(
 ) -> dict[str, Any] | None:
     """Keep vaults open in a process that answers other commands within milliseconds.
 
-    Results are the same as without it, and no edit is missed. By default the second recall
-    within ten minutes starts it in the background; MEMVAULT_RESIDENT=off prevents that,
-    and leaves a running one unused. It needs Linux.
+    Results are the same as without it, and no edit is missed. By default the second recall within
+    ten minutes starts it in the background; MEMVAULT_RESIDENT=off disables both starting and using
+    it. Linux only.
     """
     folder = process.socket_folder()
     if status:
@@ -63,11 +63,14 @@ def _status(folder: Path) -> dict[str, Any]:
 
 def _serve(folder: Path) -> None:
     global own_status  # noqa: PLW0603  # one process serves once
-    if sys.platform == "linux":  # others have no such folder
+    if sys.platform == "linux":  # Other systems have no such folder.
         from memvault.cli import app, hook
         from memvault.cli.daemon.server import Daemon
 
         resident = Daemon(folder, app.run, hook.respond)
         own_status = resident.status
         if not resident.serve():
-            raise Refused("A resident process is already running", "see `memvault watch --status`")
+            raise Refused(
+                "A resident process is already running",
+                "run `memvault watch --status` to see its state",
+            )

@@ -1,4 +1,4 @@
-"""The commands that work on a memory's file: path, edit, open and new."""
+"""The commands ``path``, ``edit``, ``open`` and ``new``, which work on a memory's file."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def edit(
 ) -> dict[str, Any]:
     """Open a memory in your editor, and show what changed when you close it.
 
-    The editor is VISUAL, else EDITOR. Saved text takes effect immediately. When you close the
-    editor, the edit is logged, and `memvault undo` reverts it.
+    The editor is VISUAL or EDITOR. Saved text takes effect immediately. When you close the editor,
+    the edit is logged, and `memvault undo` reverts it.
     """
     with open_call(options, memory) as (call, name):
         return edit_memory(call, call.resolve(name, writes=True))
@@ -91,9 +91,7 @@ def open_memory(
             return add_warnings(call, {"address": url})
         if in_editor:
             if target is None:
-                raise UsageError(
-                    "The memory is missing", "`memvault open MEMORY` opens one in the editor"
-                )
+                raise UsageError("The memory is missing", "pass one: `memvault open MEMORY`")
             return edit_memory(call, target)
         desktop.open_address(url, call.root)
         return None
@@ -120,9 +118,9 @@ def new(
 ) -> None:
     """Create a memory from a template of the vault, and open it in your editor.
 
-    Templates are the files in the vault's templates folder. {{title}}, {{date}} and
-    {{time}} are filled in, as in Obsidian. The default template is the one with the
-    name of the type. A template that you leave as it was is not kept.
+    Templates are the files in the vault's templates folder. {{title}}, {{date}} and {{time}} are
+    filled in, as in Obsidian. The default template has the name of the type. If you do not change
+    the template's text, no memory is created.
     """
     from memvault.memories import create, templates
     from memvault.tools.core import invoke, registry
@@ -131,7 +129,8 @@ def new(
 
     with open_call(options) as (call, _), contextlib.ExitStack() as drafts:
         chosen = choose_type(call, memory_type)
-        call.caller = call.caller._replace(confirm_suggestion=lambda *_: False)  # asked already
+        # The user was already asked.
+        call.caller = call.caller._replace(confirm_suggestion=lambda *_: False)
         filled = templates.fill_template(call.root, template or chosen.name, title, bool(template))
         text = filled.body
         if options.may_ask and not no_edit:

@@ -1,6 +1,6 @@
 """The commands ``import`` and ``export``, which read and write outside the vault.
 
-They are not tools, so that neither ``call`` nor an MCP client can run them.
+They are not tools, so neither ``call`` nor an MCP client can run them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import NotFound, Refused, UsageError
 from memvault.exporters import formats
-from memvault.tools.core.filter_arguments import filters
 from memvault.tools.core.render import Template, shortened
-from memvault.tools.core.shared_args import Expression, Since, TagFilter, TypeName, Until
+from memvault.tools.core.shared_args import Expression, Since, TagFilter, TypeName, Until, filters
 
 if TYPE_CHECKING:
     from memvault.call import Call
@@ -51,7 +50,7 @@ _IMPORT_VIEW = """
 
 
 def _for_people(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the values that the view of ``import`` prints to its result."""
+    """Return a result with the additional values that the view of ``import`` prints."""
     if "kinds" in result:
         return dict(result)
     verb = "Imported from" if result["imported"] else "To import from"
@@ -90,7 +89,7 @@ def _other_files(result: Mapping[str, Any]) -> str:
     if not any(name.lower().endswith(claims.MARKDOWN) for name in visible):
         return line
     command = detection.import_command(Path(result["source"]), table.find_format(table.FOLDER))
-    return f"{line}; {command} imports markdown files"
+    return f"{line}; run {command} to import markdown files"
 
 
 def _reasons(entries: Sequence[Mapping[str, str]]) -> list[str]:
@@ -175,7 +174,10 @@ def import_notes(
             ]
         }
     if not source:
-        raise UsageError("Name the source to import", "`memvault import --kinds` lists the formats")
+        raise UsageError(
+            "The source to import is missing",
+            "pass a file or folder; `memvault import --kinds` lists the formats",
+        )
     workspace = options.workspace()
     opened = open_source(source)
     reader = SourceReader(opened)
@@ -195,7 +197,7 @@ def import_notes(
 
 
 def _chosen_kind(reader: SourceReader, may_ask: bool) -> ImportFormat:
-    """Return the format of a source; ask the user if it covers less than half of the notes.
+    """Return the format of a source, asking the user if it covers less than half of the notes.
 
     Raises:
         UsageError: the format is unknown, or the user did not choose one.
@@ -229,7 +231,7 @@ def _import(
     yes: bool,
     included: Included,
 ) -> dict[str, Any]:
-    """Plan an import, ask whether to apply it, and return its result."""
+    """Plan an import, ask for confirmation, and return its result."""
     from memvault.importers.applying import apply
     from memvault.importers.planning import plan
     from memvault.importers.state import vault_state
@@ -273,7 +275,7 @@ def _import(
     except BaseException:
         if call.change_set.files:
             output.notes(
-                [f"Stopped: {call.change_set.summary()}; run the import again to add the rest"]
+                [f"Interrupted: {call.change_set.summary()}; run the import again to add the rest"]
             )
         raise
     if failed and not call.change_set.files:
@@ -284,7 +286,7 @@ def _import(
     notes = list(dict.fromkeys((*call.settings.warnings, *call.all_notes())))
     result = _result(made, source, [*made.unreadable, *failed], written=True)
     result["changeId"] = call.change_set.change_id
-    result["next"] = "`memvault undo` reverts the import"
+    result["next"] = "to revert the import, run `memvault undo`"
     return {**result, "warnings": truncate_warnings(notes)} if notes else result
 
 
@@ -339,7 +341,9 @@ def export(
         chosen = filters(memory_type, tags, since, until, expression)
         records = None if chosen == Filters() else call.engine.list_records(chosen)
         if records is not None and not records:
-            raise NotFound("No memories match the filters", "`memvault list` shows all memories")
+            raise NotFound(
+                "No memories match the filters", "run `memvault list` to see all memories"
+            )
         chosen_paths = None if records is None else [record.path for record in records]
         files = ExportedFiles(call.store, chosen_paths)
         target_path = Path(target).expanduser().absolute()
@@ -356,11 +360,11 @@ _VIEW = Template(_IMPORT_VIEW, _for_people)
 
 
 def _require_apart(call: Call, source: Source, kind: ImportFormat) -> None:
-    """Raise ``Refused`` for a source that contains memories of this vault."""
+    """Raise ``Refused`` if a source contains memories of this vault."""
     from memvault.vault import paths
 
     root, source_path = call.root.resolve(), source.path
-    if kind.name == "mnemonics":  # it reads only a hidden folder
+    if kind.name == "mnemonics":  # It reads only a hidden folder.
         return
     if root.is_relative_to(source_path):
         what = "is the vault itself" if source_path == root else "contains the vault"

@@ -1,4 +1,4 @@
-"""The command ``review``: answer each item with a key, and undo all answers at once."""
+"""The command ``review``: answer each item with a key; one undo reverts all answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memvault.model import Memory
 
 _SHOWN_LINES = 12
-"""Lines of a memory that are shown; the editor shows the rest."""
+"""Maximum number of lines of a memory to show; the editor shows the rest."""
 _KEYS = {
     "conflict": "1 keep the first  2 keep the second  m merge in the editor  b keep both",
     "secret": "e edit  a allow it in this memory  t trash",
@@ -87,7 +87,7 @@ def _walk(call: Call, items: list[ReviewItem]) -> int:
                 return answered
             action = _ACTIONS.get((item.kind, key))
             if action is None or f"{key} " not in f"{answers} ":
-                _say("Not one of the answers")
+                _say("Press one of the keys above")
                 continue
             try:
                 action(call, item)
@@ -127,7 +127,7 @@ def _say(line: str) -> None:
 
 
 def _ask(question: str) -> str:
-    """Return the key that a person answers with, in lower case; q for the end of the input."""
+    """Return the pressed key in lower case; q at the end of the input."""
     key = keys.read_key(f"{question}: ")
     answer = "q" if key in keys.ENDS else key.lower()
     _say(answer if answer.isprintable() else "")
@@ -144,7 +144,7 @@ def _trash(call: Call, item: ReviewItem, second: bool = False) -> None:
 
 
 def _keep(call: Call, item: ReviewItem, second: bool) -> None:
-    """Move the other of two memories to the trash, and settle their conflict."""
+    """Move one of two memories to the trash, and mark their conflict as resolved."""
     _trash(call, item, second=not second)
     if item.kind == "conflict":
         _settle(call, item, second)
@@ -182,7 +182,7 @@ def _allow(call: Call, item: ReviewItem) -> None:
 
 
 def _write_proposal(call: Call, item: ReviewItem) -> None:
-    """Write a proposal of consolidation, if it would still be made."""
+    """Write a proposal of consolidation, if it is still valid."""
     from memvault import clock
     from memvault.consolidation import apply
     from memvault.insights.review import EPISODE_DAYS
@@ -198,7 +198,7 @@ def _write_proposal(call: Call, item: ReviewItem) -> None:
 
 
 def _fix(call: Call, item: ReviewItem) -> None:
-    """Repair the one finding, as it is now."""
+    """Apply the fix of a finding in its current state."""
     from memvault.insights.review import finding_at
 
     fix = finding_at(call, item.code, item.path).fix

@@ -1,6 +1,6 @@
 """The commands ``mcp``, ``serve`` and ``tokens``.
 
-They are not tools, so that neither ``call`` nor an MCP client can run them.
+They are not tools, so neither ``call`` nor an MCP client can run them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TokenName = Annotated[str, Arg("The token's name", positional=True)]
 def mcp(
     options: GlobalOptions,
     tools: Annotated[
-        str, Arg("Profiles and tools to offer, as core,talk (default core)", metavar="NAMES")
+        str, Arg("Profiles and tools to offer, such as core,talk (default core)", metavar="NAMES")
     ] = "",
     list_profiles: Annotated[bool, Arg("List the profiles and exit")] = False,
     vaults: Annotated[
@@ -45,11 +45,10 @@ def mcp(
 ) -> dict[str, Any] | None:
     """Serve the tools and memories to an MCP client, on standard input and output.
 
-    It serves the vault and the agent given by
-    `--vault` and `--agent`, until the input ends. `--tools` selects the tools it offers;
-    the default is [mcp] tools in memvault.toml or in your own settings. `--vaults`
-    names the other vaults that the client may reach; no others are reachable. It
-    needs the MCP SDK, which the extra mcp installs: pip install '.[mcp]' in a checkout.
+    It serves the vault in `--vault` to the agent in `--agent` until the input ends. `--tools`
+    selects the tools it offers; the default is [mcp] tools in memvault.toml or in your own
+    settings. `--vaults` names the other vaults that the client may reach; no others are reachable.
+    It needs the MCP SDK, which the extra mcp installs: pip install '.[mcp]' in a checkout.
     """
     from memvault.mcp import profiles
 
@@ -59,7 +58,7 @@ def mcp(
         from memvault.mcp import server
     from memvault.agents.address import address
 
-    # A model that may call tools must not run arbitrary programs or see the machine's paths.
+    # A model that calls tools must not run arbitrary programs or see the machine's paths.
     vault_names = _vaults(vaults)
     caller = options.caller()._replace(
         may_run_programs=programs,
@@ -69,14 +68,14 @@ def mcp(
         secrets="masked",
     )
     root = options.root()
-    address(caller.agent)  # report an invalid name now, not at each call
+    address(caller.agent)  # Report an invalid name now, not at each call.
     selection = profiles.ToolSelection(tools)
     try:
         settings = load_settings(root)
-    except MemvaultError:  # each call reports it, and it may be repaired in the meantime
+    except MemvaultError:  # Each call reports it, and it may be repaired in the meantime.
         pass
     else:
-        selection.selected(settings)  # report an unknown name now, not when tools are listed
+        selection.selected(settings)  # Report an unknown name now, not when tools are listed.
     code = server.serve(root, caller, selection)
     if code:
         raise Exit(code)
@@ -93,9 +92,11 @@ def mcp(
 )
 def serve(
     _: GlobalOptions,
-    http: Annotated[str, Arg("Where to listen", metavar="[HOST]:PORT")] = "",
+    http: Annotated[str, Arg("The address to listen on", metavar="[HOST]:PORT")] = "",
     vaults: Annotated[str, Arg("Vaults to serve (default all named)", metavar="NAME,NAME")] = "",
-    tools: Annotated[str, Arg("Profiles and tools to offer, as for mcp", metavar="NAMES")] = "",
+    tools: Annotated[
+        str, Arg("Profiles and tools to offer; see `memvault mcp`", metavar="NAMES")
+    ] = "",
     names: Annotated[
         list[str] | None,
         Arg("A host name that clients use for this server", flag="--name", metavar="HOST"),
@@ -115,10 +116,9 @@ def serve(
 ) -> None:
     """Serve named vaults to a team: MCP over HTTP, for clients that have a token.
 
-    `memvault tokens add` creates a token. It gives access to the vaults that it names, the
-    first at /mcp and each at /mcp/NAME, and to nothing else on this machine. Without a host
-    it listens on this machine only. `--audit` logs one line per call, without contents.
-    `--workers N` runs read-only tools in N processes.
+    `memvault tokens add` creates a token. It gives access only to the vaults listed in it, the
+    first at /mcp and each at /mcp/NAME. Without a host it listens on this machine only. `--audit`
+    logs one line per call, without contents. `--workers N` runs read-only tools in N processes.
     """
     with _require_sdk("serve"):
         from memvault.server import http_server
@@ -127,7 +127,7 @@ def serve(
     from memvault.server.gateway import RequestLimits
 
     if not http.strip():
-        raise UsageError("The address is missing", "`memvault serve --http :8420`")
+        raise UsageError("The address is missing", "pass one, as in `memvault serve --http :8420`")
     limits = RequestLimits(body * 1024 * 1024, calls=calls, rate=float(rate), queue=queue)
     address = http_server.ListenAddress.read(http, names or [])
     tls_certificate = http_server.TlsCertificate(certificate, key)
@@ -156,7 +156,7 @@ def _require_sdk(command: str) -> Iterator[None]:
 
 
 def _vaults(text: str) -> tuple[str, ...]:
-    """Parse a list of vault names, so that an unknown name is reported now, not at each call."""
+    """Parse a list of vault names, reporting unknown names immediately rather than at each call."""
     vault_names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in vault_names:
         locate.vault_named(name)
@@ -188,9 +188,9 @@ def add(
 ) -> dict[str, Any]:
     """Create a token for `memvault serve`; it is shown only once.
 
-    It gives access to the vaults in `--vaults`; the first is used if a client names none.
-    Its holder acts as the agent `--as`, by default the agent with the token's name, and as
-    no other. With the scope read nothing can be written.
+    It gives access to the vaults in `--vaults`; the first is used if a client names none. Its
+    holder acts only as the agent in `--as`, by default the token's name. The scope read prevents
+    all writes.
     """
     from memvault.server import tokens
 

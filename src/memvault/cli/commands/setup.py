@@ -1,4 +1,4 @@
-"""The commands ``setup``, which configures client programs, and ``skill``, the agent's guide."""
+"""The commands ``setup``, ``skill`` and ``hook``, which connect agents' programs."""
 
 from __future__ import annotations
 
@@ -46,21 +46,19 @@ def setup(
     user: Annotated[bool, Arg("For all of your projects")] = False,
     dry_run: Annotated[bool, Arg("Show the changes without writing them")] = False,
     remove: Annotated[bool, Arg("Undo the changes of setup")] = False,
-    capture: Annotated[bool, Arg("Keep each session as an episode")] = False,
+    capture: Annotated[bool, Arg("Import each session as an episode")] = False,
     yes: Annotated[bool, Arg("Write without asking")] = False,
 ) -> dict[str, Any] | None:
     """Set memvault up in an agent's program, such as Claude Code.
 
-    The program gets the MCP server, hooks that recall memories at the start of a
-    session and at each prompt, the historian as a separate agent, and instructions.
-    `--project`, the default, sets it up for this folder; `--user` for all your projects.
-    It shows the changes and asks; without a terminal it changes nothing unless `--yes`
-    is given. Your existing settings are kept. `--remove` undoes exactly these changes.
-    docs/reference/agent-setup.md lists the files that are written.
+    The program gets the MCP server, hooks that recall memories at the start of a session and at
+    each prompt, the historian as a separate agent, and instructions. `--project`, the default, sets
+    it up for this folder; `--user` for all your projects. It shows the changes and asks; without a
+    terminal it changes nothing unless `--yes` is given. Your existing settings are kept. `--remove`
+    undoes exactly these changes. docs/reference/agent-setup.md lists the files that are written.
 
-    `--capture` adds hooks that import each session as an episode, as `memvault import`
-    does, when it ends and before its context is compacted. Setup without it removes
-    them.
+    `--capture` adds hooks that import each session as an episode when it ends and before its
+    context is compacted. Setup without it removes them.
     """
     from memvault.integrations import setup as planning
 
@@ -70,9 +68,9 @@ def setup(
     if capture and not client.capture_events:
         raise UsageError(
             f"The hooks of {client.title} do not pass the session's transcript",
-            "`memvault import` imports its sessions"
+            "import its sessions with `memvault import`"
             if client.name in _IMPORTED
-            else "leave it out",
+            else "omit `--capture`",
         )
     context = _setup_context(options, client, user, remove)._replace(captures=capture or remove)
     changes = planning.plan_edits(client.files(context), context, remove)
@@ -82,11 +80,13 @@ def setup(
     agreed = bool(changes) and not dry_run and output.consent(yes, lines, question)
     if changes and agreed is False and not dry_run:
         raise Refused(
-            "Nothing was changed", f"`memvault setup {client.name} --dry-run` shows the changes"
+            "Nothing was changed",
+            f"run `memvault setup {client.name} --dry-run` to see the changes",
         )
     written = bool(agreed)
     if written:
-        planning.write(changes)  # before any output, which a closed pipe would end here
+        # Before any output, since a closed pipe would end the command there.
+        planning.write(changes)
     is_sdk_missing = not remove and importlib.util.find_spec("mcp") is None
     result: dict[str, Any] = {
         "program": client.name,
@@ -133,11 +133,11 @@ def _summary(title: str, result: Mapping[str, Any]) -> str:
 def _setup_context(
     options: GlobalOptions, client: Integration, user: bool, remove: bool
 ) -> SetupContext:
-    """Return the context of a setup: scope, folders and vault; removing needs no vault.
+    """Return the context of a setup: scope, folders and vault; removal needs no vault.
 
     Raises:
-        Refused: If the folder is the user's home, or there is no home folder.
-        VaultNotFound: If there is no vault.
+        Refused: the folder is the user's home, or there is no home folder.
+        VaultNotFound: there is no vault.
     """
     from memvault.integrations.integration import SetupContext
 
@@ -147,7 +147,7 @@ def _setup_context(
         raise Refused("There is no home folder", "set HOME to your home folder") from error
     root = Path.cwd().resolve()
     if not user and root == home.resolve():
-        hint = f"`memvault setup {client.name} --user` sets it up for all your projects"
+        hint = f"to set it up for all your projects, run `memvault setup {client.name} --user`"
         raise Refused("This is your home folder, not a project", hint)
     vault = root if remove else options.root()
     vault_option = "" if root.is_relative_to(vault) and not user else str(vault)
@@ -187,7 +187,7 @@ FORMS = {
     "claude": (agent_guide.claude_skill, f"{agent_guide.NAME}/SKILL.md"),
     "text": (agent_guide.plain_text, "memvault.txt"),
 }
-"""The function that builds the text of each form, and the name of its file."""
+"""For each format, the function that builds its text, and the name of its file."""
 
 
 @command(
@@ -202,9 +202,9 @@ def print_guide(
 ) -> dict[str, Any] | None:
     """Print the guide for agents: which tool to use when, and how.
 
-    `--as agents` is a page such as AGENTS.md, claude a skill for Claude, text the
-    same without markdown. `--out DIR` writes it to a file in that folder: AGENTS.md,
-    memvault/SKILL.md or memvault.txt. An existing file is not overwritten.
+    `--as agents` prints a page for AGENTS.md, `--as claude` a skill for Claude, `--as text` plain
+    text. `--out DIR` writes it to a file in that folder: AGENTS.md, memvault/SKILL.md or
+    memvault.txt. An existing file is not overwritten.
     """
     if form not in FORMS:
         raise UsageError(f"Unknown format {form!r}", f"use {', '.join(FORMS)}")
@@ -216,11 +216,13 @@ def print_guide(
 
     file = Path(out) / name
     if Path(out).exists() and not Path(out).is_dir():
-        raise Refused(f"{out} is not a folder", "choose a folder")
+        raise Refused(f"{out} is not a folder", "pass a folder")
     try:
         atomic.create(file, make().encode())
     except FileExistsError as error:
-        raise Refused(f"{file} already exists", "move it away, or choose another folder") from error
+        raise Refused(
+            f"{file} already exists", "move it elsewhere, or choose another folder"
+        ) from error
     return {"file": str(file)}
 
 
@@ -244,9 +246,9 @@ def run_hook(
 ) -> None:
     """Print context for a program's agent at an event; setup installs it there.
 
-    The program runs it with JSON on standard input. EVENT is session-start (prints what is
-    known), prompt (prints relevant memories), pre-compact, stop or session-end (print a
-    reminder to save memories). It never fails: on any error it prints nothing and exits with 0,
-    at session-start within 5 seconds, else within one.
+    The program runs it with JSON on standard input. EVENT is session-start (prints a summary of the
+    memory), prompt (prints relevant memories), pre-compact, stop or session-end (print a reminder
+    to save memories). It never fails: on any error it prints nothing and exits with 0, at
+    session-start within 5 seconds, else within one.
     """
     hook.answer(hook.HookInvocation(event, program, options.vault, options.agent, capture))

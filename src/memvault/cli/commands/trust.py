@@ -1,6 +1,6 @@
 """The commands that grant and revoke trust in vaults and in their registered tools.
 
-They are not tools, so that neither ``call`` nor an MCP client can run them.
+They are not tools, so neither ``call`` nor an MCP client can run them.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def trust(
 ) -> dict[str, Any]:
     """Allow a registered tool, in its current version, to run on this machine.
 
-    It shows the command and the files that the trust covers, and asks. If one of these changes,
-    for example by a pull or an edit, the trust ends.
+    It shows the command and the covered files, and asks for confirmation. If one of the files
+    changes, for example by a pull or an edit, the trust ends.
     """
     from memvault.vault_tools import trust
     from memvault.vault_tools.fingerprint import fingerprint_of
@@ -86,9 +86,9 @@ _TRUSTED_VAULTS = """
 def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     """Trust a vault of another user, so that commands in it use it.
 
-    A vault's settings and files control what is read and run on this machine, so a
-    vault of another user is otherwise used only if `--vault` or MEMVAULT_VAULT names it.
-    The list of trusted vaults is in your own settings.
+    A vault's settings and files determine which files are read and run on this machine. Without
+    trust, another user's vault is used only if `--vault` or MEMVAULT_VAULT selects it. The list of
+    trusted vaults is in your own settings.
     """
     from memvault import named_vaults
 
@@ -102,7 +102,7 @@ def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     group="setup",
 )
 def untrust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
-    """Revoke the trust in a vault of another user; it is then used only when named."""
+    """Revoke the trust in a vault of another user; commands then use it only with --vault."""
     from memvault import named_vaults
 
     return {"trusted": named_vaults.distrust(folder)}
@@ -112,9 +112,9 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     """Return a registered tool by its name.
 
     Raises:
-        UsageError: If the name is that of a built-in tool.
-        Refused: If the tool's file is invalid.
-        NotFound: If there is no such tool.
+        UsageError: the name belongs to a built-in tool.
+        Refused: the tool's file is invalid.
+        NotFound: there is no such tool.
     """
     from memvault.tools.core import registry
     from memvault.vault_tools import tool_files
@@ -130,7 +130,9 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     names = ", ".join(entry.definition.name for entry in registered.tools.values())
     raise NotFound(
         f"No tool {name!r} is registered in this vault",
-        f"registered are {names}" if names else "`memvault tools register FILE`",
+        f"the registered tools are {names}"
+        if names
+        else "register one with `memvault tools register FILE`",
     )
 
 
@@ -151,7 +153,7 @@ def _require_consent(yes: bool, name: str, summary: dict[str, Any]) -> None:
     """Ask for confirmation at the terminal, unless ``--yes`` was given.
 
     Raises:
-        Refused: If there is no terminal, or the answer is no.
+        Refused: there is no terminal, or the answer is no.
     """
     lines = [
         f"{name} would run here: {summary['command']}",

@@ -1,6 +1,6 @@
-"""The commands ``init``, ``vaults`` for named vaults, and ``index`` for the external search engine.
+"""The commands ``init``, ``vaults`` for named vaults, and ``index`` for the external engine.
 
-They are not tools, so that neither ``call`` nor an MCP client can run them.
+They are not tools, so neither ``call`` nor an MCP client can run them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Name = Annotated[str, Arg("The vault's name", positional=True)]
 
 
 _MAX_SHOWN = 8
-"""The most excluded files and folders that ``init`` lists."""
+"""Maximum number of excluded files and folders that ``init`` lists."""
 
 
 def _shortened(paths: list[str]) -> str:
@@ -35,7 +35,7 @@ def _shortened(paths: list[str]) -> str:
 
 
 def _shown(made: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the result of ``init`` with the texts that its view shows."""
+    """Return the result of ``init`` with additional texts for its view."""
     folder = os.path.relpath(made["vault"])
     cd = f"cd {sanitize.quote_argument(folder)} && " if folder != "." else ""
     first = "recall WORDS" if made["memories"] else 'remember "First note" "What to remember"'
@@ -126,11 +126,10 @@ def add(
 ) -> dict[str, Any]:
     """Register a name for a vault, for use with `memvault recall --vaults` and `--vault`.
 
-    Every command then accepts NAME:MEMORY for its memories. Names are stored in your own
-    settings, never in a vault. Instead of a folder, give the address of a Milvus server for
-    a vault that another machine has sent there with index push: its memories can be
-    recalled, listed and shown here, as of its last push. The token is read from
-    MEMVAULT_MILVUS_TOKEN.
+    Every command then accepts NAME:MEMORY for its memories. Names are stored in your own settings,
+    never in a vault. For a vault that another machine has pushed to a Milvus server, pass the
+    server's address instead of a folder; you can then recall, list and show its memories as of the
+    last push. The token is read from MEMVAULT_MILVUS_TOKEN.
     """
     from memvault.named_vaults import add_vault
     from memvault.publishing import remote_vaults
@@ -140,7 +139,7 @@ def add(
     if collection or remote_vault or timeout is not None:
         raise UsageError(
             "`--collection`, `--of` and `--patience` need the address of an engine",
-            "give its address, as http://…",
+            "pass its address, such as http://localhost:19530",
         )
     return {"name": name, "folder": add_vault(name, folder)}
 
@@ -156,7 +155,7 @@ def add(
 def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
     """Remove a vault's name; the vault itself is not changed.
 
-    For a vault that another machine sent, the data cached on this machine is deleted too.
+    For a vault from another machine, the data cached on this machine is deleted too.
     """
     from memvault.named_vaults import remove_vault
     from memvault.publishing import remote_vaults
@@ -194,9 +193,9 @@ def default(
         str, Arg("Their names; all for every named vault", positional=True, metavar="NAME,NAME")
     ] = "",
 ) -> dict[str, Any]:
-    """Set the vaults that recall searches in addition to the current one; without names, none.
+    """Set the vaults that recall searches in addition to the current one; no names clear the list.
 
-    `memvault recall --vaults` this searches only the current vault.
+    `memvault recall --vaults this` searches only the current vault.
     """
     from memvault.named_vaults import set_default
 
@@ -220,12 +219,12 @@ def push(
 ) -> dict[str, Any]:
     """Upload the vault, or its changes, to the engine set under [index] in memvault.toml.
 
-    From then on recall searches there. The first push gives the vault an id, which is
-    written to memvault.toml, and makes this machine the one that sends the vault. The token
-    is read from MEMVAULT_MILVUS_TOKEN, and is sent to the first engine that gets a vault from
-    here; `--to ADDRESS` allows sending it to another one that memvault.toml names. An
-    interrupted push is resumed by the next one. `--take-over` makes this machine the sender
-    from now on, for example after the vault was moved to another folder.
+    From then on, recall searches there. The first push writes an id of the vault to memvault.toml,
+    and only this machine can push it afterwards. The token is read from MEMVAULT_MILVUS_TOKEN and
+    is sent only to the first engine used from this machine; `--to ADDRESS` allows sending it to
+    another address in memvault.toml. An interrupted push is resumed by the next one. `--take-over`
+    makes this machine the sender from now on, for example after the vault was moved to another
+    folder.
     """
     from memvault.publishing import publish
 
@@ -244,7 +243,7 @@ def push(
     group="setup",
 )
 def status(options: GlobalOptions) -> dict[str, Any]:
-    """Compare the engine's contents with the data that this machine sent."""
+    """Compare the engine's contents with the data pushed from this machine."""
     from memvault.publishing import publish
 
     with closing(options.workspace()) as workspace:

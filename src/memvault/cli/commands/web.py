@@ -1,4 +1,4 @@
-"""The commands web and graph: the vault in a browser."""
+"""The commands ``web`` and ``graph``, which show the vault in a browser."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def _open(address: str, root: Path, files: contextlib.ExitStack) -> None:
 def graph(
     options: GlobalOptions,
     file: Annotated[str, Arg("The HTML file to write", positional=True, completes="file")],
-    force: Annotated[bool, Arg("Replace the file even if another program wrote it")] = False,
+    force: Annotated[bool, Arg("Replace the file even if another program created it")] = False,
 ) -> dict[str, Any]:
     """Write the map of the vault with all texts as one HTML file.
 
-    It needs no server and loads nothing, secrets in it are masked, and only you can read
-    the file. It needs the extra web.
+    The file needs no server and loads nothing else; secrets are masked, and only you can read it.
+    It needs the extra web.
     """
     from memvault.files.target import target_file
     from memvault.vault.paths import require_outside
@@ -103,7 +103,7 @@ def graph(
 
 @contextlib.contextmanager
 def require_extra() -> Iterator[None]:
-    """Raise an error that says which extra to install, if one of its packages is missing."""
+    """Raise an error about the missing extra if one of its packages is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

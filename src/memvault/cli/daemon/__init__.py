@@ -1,1 +1,1 @@
-"""The resident process: a daemon that runs commands with open vaults, and its client."""
+"""The resident process: a daemon that runs commands with vaults that stay open, and its client."""

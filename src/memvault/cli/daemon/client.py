@@ -1,11 +1,10 @@
 """Run a command line in the resident process, before loading anything else.
 
-Both processes check each other first (``agree``). Then the client sends its arguments and the
-variables that matter (``is_sent``). The process answers within ``PATIENCE`` seconds that it is
-ready, and begins only when the client confirms that it still waits, with its standard streams;
-otherwise the command is run here, as always. So no other process holds the streams of a command
-that runs here. If the process dies later, a command is run here only if it reads and has printed
-nothing.
+Both processes first check each other (``agree``). Then the client sends its arguments and the
+relevant environment variables (``is_sent``). The daemon answers within ``PATIENCE`` seconds that it
+is ready, and starts only after the client confirms that it is still waiting and passes its standard
+streams. Otherwise the command runs in the client, and no other process holds its streams. If the
+daemon dies later, the client reruns the command only if it is read-only and has printed nothing.
 """
 
 from __future__ import annotations
@@ -29,38 +28,38 @@ if TYPE_CHECKING:
 
 VARIABLE = "MEMVAULT_RESIDENT"
 FOLDER = "resident"
-"""The folder in the user's cache folder that the resident process serves."""
+"""The subfolder of the user's cache folder that belongs to the resident process."""
 SOCKET = "socket"
 """The name of the socket in that folder, if there is no runtime folder."""
 PATIENCE = 0.1
 """Seconds to wait for the resident process."""
 HOOK_SECONDS = 0.9
-"""Seconds that a hook may take; the client's agent waits for it."""
+"""Seconds to wait for a hook's answer, since the user's agent waits for it."""
 SECRET_DESCRIPTOR = 3
-"""The descriptor behind which the resident process keeps its secret."""
+"""The file descriptor with the resident process's secret."""
 SECRET_SIZE, DESCRIPTOR_SIZE = 8, 4
-"""Bytes of a secret, and of the number of a descriptor.
+"""Size in bytes of a secret, and of a descriptor number.
 
-The client begins with the secret of the process and the descriptor of its own secret. The process
+The client first sends the daemon's secret and the descriptor of its own secret. The daemon
 answers with the client's secret and a number that the client repeats in its request.
 """
 READS, WRITES, BEGIN = b"r", b"w", b"b"
-"""The answers of a process that is ready to run a command that reads, or one that changes
+"""The daemon's answers that it is ready to run a read-only command or a command that changes
 something, and the confirmation of the client."""
 PRINTS, ENDED, LATE = b"p", b"e", b"l"
-"""Messages of the process: it begins to print; the command has ended, with the exit code."""
+"""The daemon's messages: output has started; the command has ended, with its exit code."""
 LEFT = b"d"
-"""The answer of a process that has not begun the command, which the client has to run. The reason
+"""The daemon's answer that it has not started the command, so the client must run it. The reason
 may follow."""
 SIZE = 4
-"""Bytes of the number before a request: its length."""
+"""Size in bytes of the length that precedes a request."""
 MAX_REQUEST = 1 << 20
 TERMINAL = "terminal"
 APPLIED = frozenset((
     "COLUMNS", "LINES", "MEMVAULT_AGENT", "MEMVAULT_JSON", "MEMVAULT_VAULT", "NO_COLOR", "TERM",
     "TZ",
 ))  # fmt: skip
-"""Variables that the process sets to the client's values for one command."""
+"""Variables that the daemon sets to the client's values for one command."""
 _COMPARED = (
     "ANDROID_DATA", "HOME", "SUDO_UID", "TEMP", "TMP", "TMPDIR", "TZDIR", "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME", "XDG_STATE_HOME",
@@ -74,13 +73,13 @@ _NOT_COMPARED = (VARIABLE, "MEMVAULT_PAGER")
 _RECENT_SECONDS = 600.0
 _LOST = 70
 _LOST_MESSAGE = "The resident process ended while running the command"
-_LOST_HINT = "check `memvault log` for changes, then run the command again"
+_LOST_HINT = "check `memvault log` for its changes before you run the command again"
 
 
 def run_in_daemon(arguments: Sequence[str]) -> int | None:
     """Run a command line in the resident process; return None if this process must run it.
 
-    The exit code is returned once the command has ended.
+    Returns the exit code after the command has ended.
     """
     if sys.platform != "linux" or os.environ.get(VARIABLE) == "off" or not hasattr(os, "eventfd"):
         return None
@@ -101,7 +100,7 @@ def run_in_daemon(arguments: Sequence[str]) -> int | None:
 
 
 def end_at_once_on_interrupt() -> None:
-    """Let SIGINT end the process, as Python's handler raises an exception that a callback loses.
+    """Let SIGINT end the process, since Python's exception can be lost in a callback.
 
     Imports run many callbacks.
     """
@@ -110,9 +109,9 @@ def end_at_once_on_interrupt() -> None:
 
 
 def was_used_lately() -> bool:
-    """Return whether a recall was run within the last ten minutes; note that one is run now.
+    """Return whether a recall ran within the last ten minutes, and record that one runs now.
 
-    False too if no resident process is to be started.
+    Returns False if no resident process should be started.
     """
     if sys.platform != "linux" or os.environ.get(VARIABLE) == "off":
         return False
@@ -134,9 +133,9 @@ def was_used_lately() -> bool:
 
 
 def socket_folder(environment: Mapping[str, str]) -> str:
-    """Return the folder that the process serves, in the cache folder; empty if it is unknown.
+    """Return the folder of the daemon in the cache folder; empty if it is unknown.
 
-    The cache folder is that of ``user_folders.user_folder`` on Linux.
+    The cache folder is the same as in ``user_folders.user_folder`` on Linux.
     """
     base = os.path.expanduser(environment.get("MEMVAULT_CACHE", ""))  # noqa: PTH111  # pathlib takes 5 ms
     if not base:
@@ -148,12 +147,13 @@ def socket_folder(environment: Mapping[str, str]) -> str:
 
 
 def socket_place(folder: str) -> tuple[str, str]:
-    """Return the folder and the name of the socket of the process that serves ``folder``.
+    """Return the folder and the name of the socket of the daemon for ``folder``.
 
-    It is in the user's runtime folder, since a sandbox may be allowed to write to a cache folder.
+    The socket is in the user's runtime folder, since a sandbox may be allowed to write to a cache
+    folder.
 
     Raises:
-        OSError: there is no such folder, so no process serves it.
+        OSError: there is no such folder, so no daemon is running.
     """
     status = os.stat(folder)
     if sys.platform != "win32":
@@ -167,21 +167,21 @@ def socket_place(folder: str) -> tuple[str, str]:
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Return whether something is a folder that only this user can access."""
+    """Return whether a file status is that of a folder that only this user can access."""
     is_folder = status.st_mode & 0o170000 == 0o040000
     is_own = sys.platform == "win32" or status.st_uid == os.geteuid()
     return is_folder and is_own and not status.st_mode & 0o077
 
 
 def identity() -> str:
-    """Return the program's version and folder, and Python's flags, which both processes share."""
+    """Return the program's version, folder and Python flags, equal in both processes."""
     package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120  # the same
     modes = sys.flags.optimize, sys.flags.dev_mode, sys.warnoptions
     return f"{__version__} {package} {sys.prefix} {sys.hexversion} {modes}"
 
 
 def is_sent(name: str) -> bool:
-    """Return whether a variable is part of a request: a command run by the process may read it."""
+    """Return whether a variable is part of a request, because a command may read it."""
     return name not in _NOT_COMPARED and (
         name in APPLIED
         or name in _COMPARED
@@ -191,17 +191,17 @@ def is_sent(name: str) -> bool:
 
 
 def connected(folder: str) -> socket | None:
-    """Connect to the process that serves a folder; None if its socket is not this user's alone.
+    """Connect to the daemon of a folder; return None if its socket is not this user's alone.
 
     Raises:
-        OSError: no process listens.
+        OSError: no daemon is listening.
     """
     if sys.platform != "linux" or not folder:
         return None
     import _socket
 
     socket_folder, name = socket_place(folder)
-    # A descriptor, since the folder cannot be replaced then, and its path may be too long.
+    # Via a descriptor, since the folder cannot be replaced then, and its path may be too long.
     descriptor = os.open(socket_folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if not _is_private(os.fstat(descriptor)):
@@ -216,10 +216,10 @@ def connected(folder: str) -> socket | None:
 
 
 def ask(connection: socket, arguments: Sequence[str]) -> bytes:
-    """Send a command line to the process, once both have checked each other; return its answer.
+    """Send a command line to the daemon after a mutual check; return its answer.
 
     Raises:
-        OSError: it may not run commands for this one, or does not answer.
+        OSError: it may not run commands for this process, or does not answer.
     """
     if sys.platform != "linux":
         raise OSError
@@ -237,7 +237,7 @@ def ask(connection: socket, arguments: Sequence[str]) -> bytes:
 
 
 def _agree(connection: socket, server: Process) -> bytes:
-    """Check a process, and have it check this one; return the number to repeat in a request.
+    """Check a daemon, and have it check this process; return the number to repeat in a request.
 
     Raises:
         OSError: it has other rights, may be in a sandbox, or is not the one that answers.
@@ -263,7 +263,7 @@ def _agree(connection: socket, server: Process) -> bytes:
     senders = [
         peer_check.sender_of(data) for _, kind, data in ancillary if kind == _socket.SCM_CREDENTIALS
     ]
-    server.check()  # so the number of the sender was its own
+    server.check()  # So the sender's process id was its own.
     if senders != [server.number] or answer[:SECRET_SIZE] != secret.to_bytes(SECRET_SIZE, "big"):
         raise PermissionError("the socket's peer is another process")
     return answer[SECRET_SIZE:]
@@ -279,7 +279,7 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
         return None
     streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
     connection.sendmsg([BEGIN], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
-    # From here on the process may have begun, so a command that writes is not run again.
+    # From here on the daemon may have started, so a command that writes is not run again.
     signals = _Signals(connection)
     connection.settimeout(HOOK_SECONDS if arguments[:1] == ["hook"] else None)
     message = _last_message(connection)
@@ -296,7 +296,7 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
 
 
 def _lost(arguments: Sequence[str], has_printed: bool) -> int:
-    """Report that the process has died; return the exit code."""
+    """Report that the daemon has died; return the exit code."""
     from memvault.cli.options import GlobalOptions
 
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
@@ -311,15 +311,15 @@ def _lost(arguments: Sequence[str], has_printed: bool) -> int:
     data = text.encode() + b"\n"
     from contextlib import suppress
 
-    with suppress(OSError):  # nobody reads it
+    with suppress(OSError):  # Nobody reads the output.
         os.write(stream, data)
     return _LOST
 
 
 def _last_message(connection: socket) -> bytes:
-    """Return the process's last message: ``ENDED`` and the exit code, or another one.
+    """Return the daemon's last message, normally ``ENDED`` and the exit code.
 
-    It is empty if the process ended without a message, and ``LATE`` if that takes too long.
+    It is empty if the daemon ended without a message, and ``LATE`` after a timeout.
     """
     message = b""
     try:
@@ -329,13 +329,13 @@ def _last_message(connection: socket) -> bytes:
                 return message + connection.recv(1)
     except TimeoutError:
         return LATE
-    except OSError:  # it has ended without having read a signal
+    except OSError:  # It has ended without having received a signal.
         pass
     return message
 
 
 def request(arguments: Sequence[str]) -> bytes:
-    """Return a command line as ``request.parse`` reads it: texts that end with a null byte."""
+    """Return a command line in the format of ``request.parse``: null-terminated strings."""
     has_terminal = TERMINAL if any(map(os.isatty, (0, 1, 2))) else ""
     errors = sys.stdin.errors or "strict"
     texts = [identity(), str(int(time.time() * 1_000)), errors, has_terminal]
@@ -344,12 +344,12 @@ def request(arguments: Sequence[str]) -> bytes:
 
 
 def encoded(texts: Sequence[str]) -> bytes:
-    """Return the texts of a request as bytes."""
+    """Return the strings of a request as bytes."""
     return b"\0".join(map(os.fsencode, texts))
 
 
 class _Signals:
-    """Sends the signals that end a command to the process that runs it, which then answers.
+    """Forwards the signals that end a command to the daemon, which then answers.
 
     A second signal ends this process. ``received`` is the first one, or 0.
     """
@@ -373,5 +373,5 @@ class _Signals:
         self.received = number
         from contextlib import suppress
 
-        with suppress(OSError):  # the process has ended; the waiting code notices it
+        with suppress(OSError):  # The daemon has ended, which the waiting code notices.
             self._connection.send(bytes([number]))

@@ -1,13 +1,13 @@
-"""The process at the other end of a local socket, as Linux describes it.
+"""Identify and check the process at the other end of a local socket, on Linux.
 
-The client and the resident process check each other with this module before they exchange anything
-of value. It is loaded by every client, so it imports next to nothing.
+The client and the resident process check each other before they exchange anything of value. Every
+client loads this module, so it imports next to nothing.
 
 A process is identified by its folder in /proc, which is opened once. The folder of a process that
-has ended stays empty, so a new process with the same number is never taken for it. Namespaces,
-rights and limits are compared. A Landlock sandbox appears in no file, so each process also has to
-state a secret of the other, which the kernel shows only to a process that may inspect it. That is
-denied to a sandboxed process, root included.
+has ended stays empty, so a new process with the same id is never mistaken for it. Namespaces,
+rights and limits are compared. A Landlock sandbox is not visible in any file, so each process must
+also present a secret of the other, which the kernel reveals only to a process that may inspect it.
+A sandboxed process, even of root, may not.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 assert sys.platform == "linux"
 CREDENTIALS = 12
-"""Bytes of a process number, a user and a group."""
+"""Size in bytes of the ids of a process, a user and a group."""
 _PEER_PIDFD = 77
 """SO_PEERPIDFD, from Linux 6.5 on."""
 _STATUS = (
     "Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs",
     "Seccomp", "Seccomp_filters",
 )  # fmt: skip
-"""Lines of /proc/PID/status that must match before one process runs a command for the other."""
+"""Lines of /proc/PID/status that must be equal for one process to run another's commands."""
 _SANDBOXED = "NoNewPrivs"
 """The line of /proc/PID/status that is 1 in most sandboxes."""
 _LINKS = (
@@ -42,7 +42,7 @@ _MAX_FILE = 1 << 16
 
 
 class Process:
-    """A process, identified even if its number is reused.
+    """A process, identified even if its id is reused.
 
     ``folder`` is a descriptor of its folder in /proc. All methods raise OSError once it has ended.
     """
@@ -77,16 +77,16 @@ class Process:
         for name in _LINKS:
             try:
                 values[name] = os.readlink(name, dir_fd=self.folder)
-            except FileNotFoundError:  # a kernel without such a namespace
+            except FileNotFoundError:  # The kernel lacks this namespace.
                 self.check()
         try:
             values[_LABEL] = self.read(_LABEL)
-        except OSError:  # no security module
+        except OSError:  # There is no security module.
             self.check()
         return values
 
     def secret(self, descriptor: int) -> int:
-        """Return the secret that it keeps behind a descriptor of its own, as ``keep_secret`` does.
+        """Return the secret behind one of the process's descriptors (see ``keep_secret``).
 
         Raises:
             OSError: this process may not inspect it, or there is no secret.
@@ -107,16 +107,16 @@ class Process:
 
 
 def line_of(text: str, name: str) -> str:
-    """Return the value of a line such as ``Uid:  0``, empty if there is none."""
+    """Return the value of a line such as ``Uid:  0``; empty if there is none."""
     start = text.find(f"\n{name}:") + 1
     return text[start + len(name) + 1 : text.find("\n", start)].strip() if start else ""
 
 
 def find_peer(connection: socket) -> Process:
-    """Return the process of this user that has connected, or that listens.
+    """Return the process of this user that is connected, or is listening.
 
     Raises:
-        OSError: it has ended, or is of another user or another process namespace.
+        OSError: it has ended, or belongs to another user or process namespace.
     """
     data = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, CREDENTIALS)
     number = sender_of(data)
@@ -134,8 +134,8 @@ def find_peer(connection: socket) -> Process:
 def _check_number(connection: socket, number: int) -> None:
     """Raise OSError if a process has ended, since its id may have been reused.
 
-    Older kernels cannot tell. There, and for a socket that another process has inherited, only
-    the sender of a later message counts: see ``sender_of``.
+    Older kernels cannot tell. There, and for a socket that another process has inherited, only the
+    sender of a later message counts (see ``sender_of``).
     """
     try:
         data = connection.getsockopt(_socket.SOL_SOCKET, _PEER_PIDFD, 4)
@@ -157,7 +157,7 @@ def _check_number(connection: socket, number: int) -> None:
 
 
 def sender_of(credentials: bytes) -> int:
-    """Return the number of the process that sent a message, from its SCM_CREDENTIALS."""
+    """Return the id of the process that sent a message, from its SCM_CREDENTIALS."""
     return int.from_bytes(credentials[:4], sys.byteorder, signed=True)
 
 
@@ -167,7 +167,7 @@ def may_be_sandboxed(rights: dict[str, str]) -> bool:
 
 
 def differences(theirs: dict[str, str], ours: dict[str, str]) -> list[str]:
-    """Return the names of the rights or limits that keep a process from acting for another one."""
+    """Return the names of rights or limits that prevent a process from acting for another one."""
     return [
         name
         for name in {**theirs, **ours}
@@ -176,7 +176,7 @@ def differences(theirs: dict[str, str], ours: dict[str, str]) -> list[str]:
 
 
 def keep_secret() -> tuple[int, int]:
-    """Return a random number, and a descriptor behind which other processes may read it."""
+    """Return a random number, and a descriptor through which other processes can read it."""
     secret = int.from_bytes(os.urandom(8)) >> 1 | 1
     descriptor = os.eventfd(0)
     os.eventfd_write(descriptor, secret)

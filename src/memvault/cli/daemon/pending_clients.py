@@ -1,7 +1,7 @@
-"""Processes that have connected to the resident process, and have not sent a whole request yet.
+"""Connections to the resident process whose request is incomplete.
 
-Each one is checked before any of its bytes is read. Reading never waits for one of them, and each
-one has a limited time for all of its request.
+Each client is checked before any of its bytes is read. Reading never blocks on a client, and each
+one has limited time to send its complete request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from memvault.cli.daemon import peer_check
 assert sys.platform == "linux"
 _MAX_WAITING = 16
 _SECONDS = 1.0
-"""Seconds that a process has to send its whole request."""
+"""Seconds within which a client must send its complete request."""
 _STREAMS = 3
 _PIECE = 1 << 16
 _HELLO = protocol.SECRET_SIZE + protocol.DESCRIPTOR_SIZE
@@ -54,7 +54,7 @@ class Client:
         """Read the available data; return the request once it is complete.
 
         Raises:
-            OSError: the process has ended, sends something else, or does not know the secret.
+            OSError: the client has ended, sent something else, or does not have the secret.
         """
         data, streams = self._receive(_PIECE, socket.MSG_DONTWAIT)
         _close_all(streams)
@@ -72,7 +72,7 @@ class Client:
             return None
         if self._data[protocol.SIZE : _HEAD] != self._number:
             raise ConnectionError
-        self.process.check()  # so the number of the sender was its own
+        self.process.check()  # So the sender's process id was its own.
         return bytes(self._data[_HEAD : _HEAD + size])
 
     def _answer_hello(self, secret: int) -> None:
@@ -88,10 +88,10 @@ class Client:
     def receive_streams(self) -> list[int]:
         """Wait for the confirmation with the standard streams; return their descriptors.
 
-        There are none if this process has too many open files.
+        The list is empty if this process has too many open files.
 
         Raises:
-            OSError: the confirmation did not come.
+            OSError: the confirmation did not arrive.
         """
         begin, streams = self._receive(1)
         if begin == protocol.BEGIN and len(streams) == _STREAMS:
@@ -105,7 +105,7 @@ class Client:
         """Receive bytes and descriptors.
 
         Raises:
-            OSError: another process has sent them, or they did not come.
+            OSError: another process sent them, or they did not arrive.
         """
         flags |= socket.MSG_CMSG_CLOEXEC
         data, ancillary, _, _ = self.connection.recvmsg(size, _ANCILLARY, flags)
@@ -125,10 +125,10 @@ class Client:
 
 
 class WaitingClients:
-    """The processes that have connected, and the checks that each one has to pass."""
+    """The connected processes, and the checks that each must pass."""
 
     def __init__(self, listener: socket.socket, secret: int, limits: dict[str, str]) -> None:
-        """Expect processes with the rights of this one, and with some limits."""
+        """Accept only processes with the rights of this one and with the given limits."""
         self.listener = listener
         self._secret = secret
         self._limits = limits
@@ -142,7 +142,7 @@ class WaitingClients:
 
     @property
     def are_waiting(self) -> bool:
-        """Whether a connected process has not sent its request yet."""
+        """Return whether any client has not yet sent its complete request."""
         return bool(self._clients)
 
     def seconds_left(self) -> float | None:
@@ -150,7 +150,7 @@ class WaitingClients:
         return max(0.0, self._clients[0].until - time.monotonic()) if self._clients else None
 
     def accept(self) -> None:
-        """Accept a process, if this one may act for it.
+        """Accept a client if this process may act for it.
 
         Raises:
             OSError: it cannot be accepted.
@@ -178,10 +178,9 @@ class WaitingClients:
         return False
 
     def whole_requests(self, ready: set[int]) -> Iterator[tuple[Client, bytes]]:
-        """Yield each client whose request has arrived completely, with that request.
+        """Yield each client whose request is complete, with the request.
 
-        ``ready`` are descriptors that can be read. Each client is closed afterwards; the others
-        keep waiting.
+        ``ready`` are the readable descriptors. Each yielded client is closed afterwards.
         """
         for client in list(self._clients):
             if client.connection.fileno() not in ready:

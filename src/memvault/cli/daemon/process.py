@@ -25,11 +25,10 @@ def socket_folder() -> Path:
     """Return the folder of the socket.
 
     Raises:
-        Refused: the platform lacks what the process needs, or there is no cache folder outside of
-            a vault.
+        Refused: the platform is not supported, or there is no cache folder outside a vault.
     """
     if sys.platform != "linux" or not hasattr(os, "eventfd"):
-        raise Refused("`memvault watch` needs Linux", "commands run without it, more slowly")
+        raise Refused("`memvault watch` needs Linux", "run commands without it, which is slower")
     folder = client.socket_folder(os.environ)
     if not folder:
         raise Refused("There is no cache folder", "set MEMVAULT_CACHE to a folder")
@@ -43,16 +42,17 @@ def socket_folder() -> Path:
 
 
 def start(folder: Path) -> None:
-    """Start the process in the background and wait until it answers, unless it runs already.
+    """Start the daemon in the background unless it is running, and wait until it answers.
 
     Raises:
-        Refused: a resident process is running, but cannot run this process's commands.
+        Refused: a daemon is running, but cannot run this process's commands.
         TimedOut: it does not answer.
     """
     resident = find(folder)
     if resident is not None and resident.unused:
         raise Refused(
-            f"Resident process {resident.number} cannot run commands from here: {resident.unused}",
+            f"The resident process {resident.number} cannot run commands from here: "
+            f"{resident.unused}",
             "run `memvault watch --stop`, then start it again",
         )
     if resident is not None:
@@ -79,7 +79,7 @@ def _spawn() -> None:
 
 
 def start_in_background() -> None:
-    """Start the process, unless one runs or the user does not want it; failures are ignored."""
+    """Start the daemon unless one is running or the user disabled it; ignore failures."""
     if sys.platform != "linux":
         return
     with contextlib.suppress(OSError, MemvaultError):
@@ -99,7 +99,7 @@ def _is_sandboxed() -> bool:
 
 
 def stop(folder: Path) -> bool:
-    """End the process and wait for its end; return whether one ran.
+    """Stop the daemon and wait for its end; return whether one was running.
 
     Raises:
         TimedOut: it does not end.
@@ -114,26 +114,26 @@ def stop(folder: Path) -> bool:
     until = time.monotonic() + _STOP_SECONDS
     while process_of(folder):
         if time.monotonic() > until:
-            raise TimedOut(f"Process {process} does not stop", f"kill -9 {process}")
+            raise TimedOut(f"Process {process} does not stop", f"run `kill -9 {process}`")
         time.sleep(_STEP)
     return True
 
 
 class Found(NamedTuple):
-    """A resident process; ``unused`` is why this process cannot use it, or empty."""
+    """A running daemon; ``unused`` is the reason why this process cannot use it, or empty."""
 
     number: int
     unused: str
 
 
 def find(folder: Path) -> Found | None:
-    """Return the process that serves a folder, or None."""
+    """Return the daemon of a folder, or None."""
     number = process_of(folder)
     return Found(number, _why_unused(folder)) if number else None
 
 
 def _why_unused(folder: Path) -> str:
-    """Return why the process that serves a folder runs no command for this one."""
+    """Return why the daemon of a folder runs no commands for this process."""
     try:
         connection = client.connected(str(folder))
         if connection is None:
@@ -141,7 +141,7 @@ def _why_unused(folder: Path) -> str:
         with contextlib.closing(connection):
             answer = client.ask(connection, ["watch", "--status"])
             reason = connection.recv(_MAX_REASON) if answer == client.LEFT else b""
-    except TimeoutError:  # it runs a command
+    except TimeoutError:  # It is running a command.
         return ""
     except PermissionError as error:
         return str(error)
@@ -153,7 +153,7 @@ def _why_unused(folder: Path) -> str:
 
 
 def process_of(folder: Path) -> int:
-    """Return the process that listens on the socket of a folder; 0 if none does."""
+    """Return the id of the process that listens on the socket of a folder; 0 if there is none."""
     if sys.platform != "linux":
         return 0
     from memvault.cli.daemon import peer_check

@@ -1,4 +1,4 @@
-"""Requests to the resident process: command lines of other processes, as bytes."""
+"""Parse the requests of the resident process's clients: command lines encoded as bytes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import NamedTuple
 from memvault.cli.daemon import client
 
 _FIELDS = 5
-"""The number of texts before the arguments."""
+"""The number of strings before the arguments."""
 _MAX_DIGITS = 15
 _ERRORS = ("strict", "surrogateescape", "replace", "ignore", "backslashreplace", "surrogatepass")
 
 
 class Request(NamedTuple):
-    """A command line of another process, and the variables that matter to it.
+    """A client's command line, and its relevant environment variables.
 
-    ``milliseconds`` is that process's time. ``errors`` is how undecodable bytes of its standard
-    input are read, and ``has_terminal`` whether one of its standard streams is a terminal.
+    ``milliseconds`` is the client's time. ``errors`` is the handling of undecodable bytes in its
+    standard input, and ``has_terminal`` whether one of its standard streams is a terminal.
     """
 
     identity: str
@@ -29,12 +29,12 @@ class Request(NamedTuple):
 
     @property
     def is_prompt_hook(self) -> bool:
-        """Whether an agent's program waits for the memories for a prompt."""
+        """Whether an agent's program is waiting for memories for a prompt."""
         return self.arguments[:2] == ["hook", "prompt"] and "--capture" not in self.arguments
 
     @property
     def applied(self) -> dict[str, str]:
-        """The variables that are set for this command."""
+        """The variables to set for this command."""
         return {n: value for n, value in self.variables.items() if n in client.APPLIED}
 
     @property
@@ -44,7 +44,7 @@ class Request(NamedTuple):
 
 
 def parse(body: bytes) -> Request | None:
-    """Parse a request without its size; None if it is malformed."""
+    """Parse a request without its length; return None if it is malformed."""
     texts = [os.fsdecode(text) for text in body.split(b"\0")]
     if len(texts) < _FIELDS:
         return None

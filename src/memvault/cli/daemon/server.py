@@ -1,8 +1,8 @@
-"""The resident process: runs command lines of other processes, with their vaults kept open.
+"""Run other processes' command lines in a resident process that keeps their vaults open.
 
-One process serves a user's cache folder. It runs one command at a time, as the process that sent
-it would: with its arguments, variables, folder and standard streams. Commands that take long, ask a
-person or run other programs are left to the client, which then runs them itself.
+One process serves a user's cache folder. It runs one command at a time exactly as the client would:
+with its arguments, variables, folder and standard streams. Commands that take long, ask the user or
+run other programs are left to the client.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from memvault import workspace
 from memvault.agents import address
 from memvault.call import LOCAL, Call
-from memvault.cli import command_line, output, workspace_cache
+from memvault.cli import command_line, output
 from memvault.cli.daemon import client as protocol
 from memvault.cli.daemon import peer_check, pending_clients
 from memvault.cli.daemon.request import Request, parse
+from memvault.cli.daemon.workspace_cache import WorkspaceCache
 from memvault.cli.shutdown import run_guarded
 from memvault.errors import MemvaultError, Refused
 from memvault.files.lock import FileLock
@@ -41,13 +43,13 @@ assert sys.platform == "linux"
 _IDLE_SECONDS = 1_800.0
 _CHECK_SECONDS = 60.0
 _PAUSE = 1.0
-"""Seconds without a command after which changes of the watched vaults are indexed."""
+"""Seconds of idle time after which changes of the watched vaults are indexed."""
 _BACKLOG = 64
 _MAX_MEMORY = 512 << 20
-"""Bytes of memory above which the process ends after a command; a vault needs about 100 MB."""
+"""Memory in bytes above which the process exits after a command; a vault needs about 100 MB."""
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _INTERRUPTED = 128
-"""The smallest exit code that stands for a signal."""
+"""The smallest exit code that means a signal."""
 _MAX_DESCRIPTORS = 65_536
 _MIN_DESCRIPTORS = 256
 _MAX_CLOCK_DIFFERENCE = 2_000
@@ -60,10 +62,10 @@ Run = Callable[[list[str]], int]
 
 
 class Daemon:
-    """The resident process of the cache folder that contains ``folder``."""
+    """The daemon of the cache folder that contains ``folder``."""
 
     def __init__(self, folder: Path, run: Run, respond: Run) -> None:
-        """Prepare to serve.
+        """Prepare the daemon.
 
         Args:
             folder: The socket's folder, below the cache folder.
@@ -82,11 +84,12 @@ class Daemon:
             for name, value in os.environ.items()
             if protocol.is_sent(name) and name not in protocol.APPLIED
         }
+        self._cache = WorkspaceCache()
         self._descriptors = (0, 0)
         self._null = -1
 
     def serve(self) -> bool:
-        """Serve until the process is idle or asked to end; False if another one serves already.
+        """Serve until the daemon is idle or told to end; return False if another one is serving.
 
         Raises:
             Refused: this process may be in a sandbox, or may not open enough files.
@@ -95,17 +98,19 @@ class Daemon:
         # Close the files inherited from the process that started this one.
         os.closerange(_STREAMS, min(os.sysconf("SC_OPEN_MAX"), _MAX_DESCRIPTORS))
         with peer_check.Process(os.getpid()) as own_process:
-            limits = pending_clients.limits_of(own_process)  # before the server raises its own
+            # Before the server raises its own limit.
+            limits = pending_clients.limits_of(own_process)
             if peer_check.may_be_sandboxed(own_process.rights()):
                 raise Refused(
-                    "The resident process cannot run in a sandbox", "run commands without it"
+                    "The resident process cannot run in a sandbox",
+                    "run it outside the sandbox, or run commands without it",
                 )
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         if most < _MIN_DESCRIPTORS:
             raise Refused(
                 f"The resident process needs {_MIN_DESCRIPTORS} open files, "
                 f"but its limit is {most}",
-                f"ulimit -n {_MIN_DESCRIPTORS}",
+                f"run `ulimit -n {_MIN_DESCRIPTORS}` first",
             )
         self._descriptors = (most, most)
         resource.setrlimit(resource.RLIMIT_NOFILE, self._descriptors)  # for vaults kept open
@@ -120,34 +125,31 @@ class Daemon:
             listener = stack.enter_context(_listening(socket_path))
             clients = pending_clients.WaitingClients(listener, secret, limits)
             stack.callback(clients.close)
-            cache = workspace_cache.cache = workspace_cache.WorkspaceCache()
-            stack.callback(cache.close)
+            stack.callback(self._cache.close)
+            workspace.reuse = self._cache.open
             os.chdir("/")
             _leave_streams(self._null)
             woken = stack.enter_context(_wake_up_by_signals())
-            self._serve(clients, woken, cache)
+            self._serve(clients, woken)
         return True
 
     def status(self) -> dict[str, Any]:
-        """Return the process, how many commands it has run, its memory, and its vaults."""
+        """Return the process id, the number of commands run, the memory use and the vaults."""
         return {
             "process": os.getpid(),
             "commands": self._answered,
             "megabytes": round(_memory() / 1e6, 1),
-            "vaults": [str(root) for root in workspace_cache.cache.roots]
-            if workspace_cache.cache
-            else [],
+            "vaults": list(map(str, self._cache.roots)),
         }
 
     def _serve(
         self,
         clients: pending_clients.WaitingClients,
         woken: int,
-        cache: workspace_cache.WorkspaceCache,
     ) -> None:
-        """Answer clients, and index what changes in the cached vaults, until the process ends.
+        """Answer clients, and index changes in the cached vaults, until the daemon ends.
 
-        ``woken`` is a descriptor with the numbers of the signals that were received.
+        ``woken`` is a descriptor with the numbers of received signals.
         """
         pending = False
         socket_path = _socket_of(self._folder)
@@ -155,7 +157,7 @@ class Daemon:
         while not self._is_over(socket_path, socket_file):
             waited = [woken, *clients.descriptors()]
             if not pending:
-                waited += [watch.fileno() for watch in cache.watched()]
+                waited += [watch.fileno() for watch in self._cache.watched()]
             seconds = clients.seconds_left()
             if seconds is None:
                 seconds = _PAUSE if pending else _CHECK_SECONDS
@@ -164,10 +166,10 @@ class Daemon:
                 if _ENDING & {*os.read(woken, 4096)}:
                     return
             elif clients.are_waiting or clients.listener.fileno() in ready:
-                pending |= self._attend(clients, ready, cache)
+                pending |= self._attend(clients, ready)
             elif pending or not ready:
                 pending = False
-                cache.for_each(_keep_up)
+                self._cache.for_each(_keep_up)
             else:
                 pending = True
 
@@ -175,7 +177,6 @@ class Daemon:
         self,
         clients: pending_clients.WaitingClients,
         ready: set[int],
-        cache: workspace_cache.WorkspaceCache,
     ) -> bool:
         """Accept a client and run fully received commands; return whether any ran.
 
@@ -185,22 +186,22 @@ class Daemon:
         if clients.listener.fileno() in ready:
             try:
                 clients.accept()
-            except BlockingIOError:  # the client has ended
+            except BlockingIOError:  # The client has ended.
                 pass
-            except OSError:  # such as too many open files
+            except OSError:  # For example, too many open files.
                 clients.close()
-                cache.close()
+                self._cache.close()
                 time.sleep(protocol.PATIENCE)
         for client, body in clients.whole_requests(ready):
             if len(os.listdir("/proc/self/fd")) > self._descriptors[0] // 2:
-                cache.close()
+                self._cache.close()
             self._answer(client, body, clients)
             answered = True
         clients.close_late()
         return answered
 
     def _is_over(self, socket_path: Path, socket_file: tuple[int, int] | None) -> bool:
-        """Return whether the process is unused, too large, out of reach, or of another version."""
+        """Return whether the daemon is idle, too large, unreachable, or of an outdated version."""
         return (
             time.monotonic() - self._used >= _IDLE_SECONDS
             or _memory() > _MAX_MEMORY
@@ -213,7 +214,7 @@ class Daemon:
     def _answer(
         self, client: pending_clients.Client, body: bytes, clients: pending_clients.WaitingClients
     ) -> None:
-        """Run the command of a client, if it may be run here; it works by itself otherwise."""
+        """Run a client's command if possible; otherwise tell the client to run it."""
         connection = client.connection
         connection.settimeout(protocol.PATIENCE)
         try:
@@ -238,10 +239,10 @@ class Daemon:
                         os.close(descriptor)
             connection.sendall(last)
         except OSError:
-            return  # the client has ended
+            return  # The client has ended.
 
     def _reason_against(self, request: Request) -> str:
-        """Return why a process's commands are not run here, or an empty string if they are."""
+        """Return why a process's commands cannot run here; empty if they can."""
         if request.identity != self._identity or _program_state() != self._program:
             return "different memvault version, installation or Python options"
         if abs(request.milliseconds - time.time() * 1_000) > _MAX_CLOCK_DIFFERENCE:
@@ -251,8 +252,8 @@ class Daemon:
         return f"different values of {', '.join(sorted(names))}" if names else ""
 
     def _ready_for(self, request: Request) -> bytes | None:
-        """Return the answer to a request, None if the client has to run the command."""
-        with contextlib.suppress(Exception), _variables(request.applied):  # the client reports it
+        """Return the answer to a request, or None if the client must run the command."""
+        with contextlib.suppress(Exception), _variables(request.applied):  # The client reports it.
             return self._answer_to(request)
         return None
 
@@ -278,7 +279,7 @@ class Daemon:
         return None if request.has_terminal or is_left else protocol.WRITES
 
     def _run_for(self, request: Request, streams: list[int], connection: socket.socket) -> bytes:
-        """Run a command as its client; return the last message to it."""
+        """Run a command for a client; return the last message to it."""
         self._used = time.monotonic()
         self._answered += 1
         is_whole = False
@@ -299,46 +300,46 @@ class Daemon:
                 return b""
             finally:
                 self._used = time.monotonic()
-                if not is_whole and workspace_cache.cache is not None:
-                    workspace_cache.cache.close()  # its parts were left anywhere
+                if not is_whole:
+                    self._cache.close()  # An interrupt may have left its parts in any state.
         raise AssertionError("nothing above suppresses exceptions")
 
 
 def _is_committed(vault: str | None, arguments: list[str]) -> bool:
-    """Return whether git commits the changes of a command, and has to see the client's variables.
+    """Return whether git commits a command's changes, which requires the client's variables.
 
     Raises:
         MemvaultError: there is no vault, or its settings are invalid.
     """
-    workspace = workspace_cache.open_workspace(locate.find_vault(vault, lambda *_: None))
-    workspace.refresh_settings()
-    if workspace.settings.git.autocommit:
+    opened = workspace.open_workspace(locate.find_vault(vault, lambda *_: None))
+    opened.refresh_settings()
+    if opened.settings.git.autocommit:
         return True
-    if not any(":" in argument for argument in arguments):  # no NAME:MEMORY of another vault
+    if not any(":" in argument for argument in arguments):  # Not a NAME:MEMORY of another vault.
         return False
     others = locate.reachable_vaults(LOCAL.vaults).values()
     return any(vault_settings.load_settings(root).git.autocommit for root in others)
 
 
 def _keep_up(opened: Workspace) -> None:
-    """Index what has changed in a vault, and deliver the events of plans that are due."""
+    """Index the changes in a vault, and deliver the events of due plans."""
     opened.progress = lambda *_: None
-    if opened.settings.index.sent:  # its memories are elsewhere
+    if opened.settings.index.sent:  # Its memories are on another machine.
         return
     opened.index.index_small_changes()
     for name in address.agent_names(opened.root):
         call = Call(opened, LOCAL._replace(agent=name), tool="watch", read_only=False)
-        with contextlib.suppress(MemvaultError):  # such as a name that no agent can have
+        with contextlib.suppress(MemvaultError):  # For example, an invalid agent name.
             due = call.plans.next_due()
             if due is not None and due <= call.plans.now():
                 with call.inbox.locked():
-                    pass  # the events of plans are delivered before anything else
+                    pass  # Due plans are delivered before anything else.
                 invoke.autocommit(call)
 
 
 @contextmanager
 def _wake_up_by_signals() -> Iterator[int]:
-    """Yield a descriptor that can be read once a signal was received, with its number."""
+    """Yield a descriptor that becomes readable, with the number of the signal, on each signal."""
     reader, writer = os.pipe()
     for descriptor in (reader, writer):
         os.set_blocking(descriptor, False)
@@ -380,7 +381,7 @@ def _leave_streams(null: int) -> None:
 
 @contextmanager
 def _folder_and_mask(process: peer_check.Process) -> Iterator[None]:
-    """Work in a process's folder and with its file mode mask.
+    """Use a client's working folder and file mode mask.
 
     Raises:
         OSError: the folder cannot be entered.
@@ -400,7 +401,7 @@ def _folder_and_mask(process: peer_check.Process) -> Iterator[None]:
 
 
 def _socket_of(folder: Path) -> Path:
-    """Return the path of the socket of the process that serves a folder; empty if it is gone."""
+    """Return the path of the socket of a folder's daemon; empty if it is gone."""
     try:
         return Path(*protocol.socket_place(str(folder)))
     except OSError:
@@ -416,7 +417,7 @@ def _listening(socket_path: Path) -> Iterator[socket.socket]:
     try:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        listener.bind(f"/proc/self/fd/{descriptor}/{socket_path.name}")  # may be too long a path
+        listener.bind(f"/proc/self/fd/{descriptor}/{socket_path.name}")  # The path may be too long.
     finally:
         os.umask(mask)
         os.close(descriptor)
@@ -427,12 +428,12 @@ def _listening(socket_path: Path) -> Iterator[socket.socket]:
         yield listener
     finally:
         listener.close()
-        if _identity(socket_path) == socket_identity:  # not another process's
+        if _identity(socket_path) == socket_identity:  # Do not delete another process's socket.
             socket_path.unlink(missing_ok=True)
 
 
 def _program_state() -> list[int]:
-    """Return when files of the program were last added, replaced or removed, in each folder."""
+    """Return when the program's files were last added, replaced or removed, for each folder."""
     with os.scandir(_PACKAGE) as entries:
         folders = [
             entry.path for entry in entries if entry.is_dir() and entry.name != "__pycache__"
@@ -441,7 +442,7 @@ def _program_state() -> list[int]:
 
 
 def _readable(descriptors: list[int], seconds: float) -> set[int]:
-    """Return those of some descriptors that can be read, after waiting for one."""
+    """Return the descriptors that are readable, after waiting for at least one."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -478,7 +479,7 @@ def _apply(values: dict[str, str]) -> None:
 
 
 class _AnnouncedOutput(io.FileIO):
-    """A standard stream of a client; ``PRINTS`` is sent before the first write to one of them."""
+    """A client's standard stream; ``PRINTS`` is sent before the first write to any of them."""
 
     def __init__(self, descriptor: int, connection: socket.socket, announced: list[bool]) -> None:
         super().__init__(descriptor, "w", closefd=False)
@@ -489,7 +490,7 @@ class _AnnouncedOutput(io.FileIO):
         """Write bytes."""
         if not self._announced:
             self._announced.append(True)
-            with contextlib.suppress(OSError):  # the client has ended
+            with contextlib.suppress(OSError):  # The client has ended.
                 self._connection.sendall(protocol.PRINTS)
         return super().write(data)
 
@@ -498,9 +499,9 @@ class _AnnouncedOutput(io.FileIO):
 def _standard_streams(
     streams: list[int], errors: str, connection: socket.socket, null: int
 ) -> Iterator[None]:
-    """Use the standard streams of a client; ``PRINTS`` is sent to it before something is printed.
+    """Use a client's standard streams, sending ``PRINTS`` to it before the first output.
 
-    ``errors`` is as in ``Request``, and ``null`` a descriptor of the null device.
+    ``errors`` is explained in ``Request``; ``null`` is a descriptor of the null device.
     """
     previous = {name: getattr(sys, name) for name in _STREAM_NAMES}
     for number, descriptor in enumerate(streams):
@@ -534,7 +535,7 @@ def _standard_streams(
 
 
 class _ClientSignals:
-    """The signals that a client sends over its connection; the client's end counts as SIGTERM."""
+    """The signals sent by a client over its connection; a closed connection counts as SIGTERM."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -543,7 +544,7 @@ class _ClientSignals:
 
     @contextmanager
     def received(self) -> Iterator[None]:
-        """Receive signals in the block; deliver those before ``run`` to it."""
+        """Receive signals in the block; signals that arrive before ``run`` are delivered to it."""
         descriptor = self._connection.fileno()
         previous = signal.signal(signal.SIGIO, self._receive)
         fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
@@ -560,9 +561,9 @@ class _ClientSignals:
             signal.signal(signal.SIGIO, previous or signal.SIG_DFL)
 
     def run(self, command: Callable[[], int]) -> int:
-        """Run a command within ``run_guarded``, interrupted by these signals only.
+        """Run a command within ``run_guarded``, interrupted only by the client's signals.
 
-        Those that this process receives itself wait for the end of the command.
+        Signals of this process itself are deferred until the command ends.
         """
         handlers = {number: signal.signal(number, lambda *_: None) for number in _ENDING}
         try:
@@ -590,6 +591,6 @@ class _ClientSignals:
 
 
 def _memory() -> int:
-    """Return the bytes of memory that the process occupies."""
+    """Return the memory use of this process in bytes."""
     pages = Path("/proc/self/statm").read_text("ascii").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")

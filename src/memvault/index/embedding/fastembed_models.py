@@ -147,8 +147,8 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
             model = _create(kind, name, cache_dir=str(cache))
         except Exception as unreachable:
             raise EmbedderError(
-                f"The model {name} is not on this machine and could not be fetched",
-                "try again with a network; a folder with model.onnx needs none",
+                f"The model {name} is not on this machine and could not be downloaded",
+                "connect to the network and try again, or use a folder with model.onnx",
             ) from unreachable
     folder = getattr(model.model, "_model_dir", None)
     return LoadedModel(model, Path(folder).name[:12] if folder else "1")

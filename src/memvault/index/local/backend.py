@@ -62,7 +62,7 @@ class Backend(Protocol):
 
 
 class LocalBackend:
-    """Files next to the manifest, for this machine only."""
+    """A backend of files next to the manifest."""
 
     is_shared = False
 

@@ -256,7 +256,7 @@ class Analyzer:
                 wholes.append(_whole(segment))
         if len(groups) > 1 or not chunk.isalnum():
             wholes.append(_whole(chunk))
-        spaced = (whole for whole in wholes if not _UNSPACED_RUN.search(whole))
+        spaced = (whole for whole in wholes if not any(_unspaced_runs(whole)))
         stems = tuple(chain.from_iterable(groups))
         return AnalyzedToken(tuple(groups), stems, tuple(dict.fromkeys(spaced)))
 
@@ -264,7 +264,7 @@ class Analyzer:
         self, word: str, wholes: list[str], querying: bool
     ) -> Iterable[tuple[str, ...]]:
         position = 0
-        for run in _UNSPACED_RUN.finditer(word):
+        for run in _unspaced_runs(word):
             if run.start() > position:
                 yield from self._word_groups(word[position : run.start()], wholes, querying)
             yield from ((pair,) for pair in _pairs(fold(run[0]), querying))
@@ -354,6 +354,11 @@ def _spellings(chunk: str, previous: str, following: str) -> Iterator[str]:
         yield version[2] if version[1] else f"v{version[2]}"
 
 
+def _unspaced_runs(text: str) -> Iterable[re.Match[str]]:
+    """Return the parts of a text in scripts without spaces between words."""
+    return () if text.isascii() else _UNSPACED_RUN.finditer(text)
+
+
 def _whole(text: str) -> str:
     return fold(text)[:_MAX_TERM_LENGTH].replace("’", "'")
 
@@ -370,7 +375,8 @@ def ideographs(text: str) -> list[str]:
 
     A query phrased differently from the memory often shares no character pair with it.
     """
-    runs = (run for run in _UNSPACED_RUN.findall(fold(text)) if len(run) > _MAX_UNSPACED_WORD)
+    found = (match[0] for match in _unspaced_runs(fold(text)))
+    runs = (run for run in found if len(run) > _MAX_UNSPACED_WORD)
     return list(dict.fromkeys(ideograph for run in runs for ideograph in _IDEOGRAPH.findall(run)))
 
 

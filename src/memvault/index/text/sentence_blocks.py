@@ -29,12 +29,13 @@ from memvault.index.text.sentences import split_sentences
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory, Passage
 from memvault.sanitize import replace_surrogates
+from memvault.settings.vault_settings import BUILTIN_TYPES
 from memvault.vault.date_ranges import note_days
 from memvault.vault.markdown import headings, is_link_line
 from memvault.vault.memory_file import header_tags
 from memvault.vault.names import is_identifier, normalize_title
 
-VERSION = 4
+VERSION = 5
 """Incremented when the stretches, term ids or passage texts of a memory change."""
 
 TERM_ID_MASK = 0xFFFFFFFC
@@ -98,7 +99,7 @@ def split_memory(memory: Memory) -> list[TextBlock]:
     A stretch consists of whole sentences. Stretches of link lists are kept separate, because they
     contain the titles of other memories but do not answer questions about them.
     """
-    tags = ", ".join(header_tags(memory.metadata))[:_STRETCH_LENGTH]
+    tags = ", ".join(subject_labels(memory))[:_STRETCH_LENGTH]
     names = ", ".join(filter(None, (display_title(memory), *other_names(memory))))[:_STRETCH_LENGTH]
     head = f"{names}\n{tags}"
     passages = split_passages(memory.body)
@@ -211,6 +212,7 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start:]
 
 
+_BUILTIN_TYPES = frozenset(memory_type.name for memory_type in BUILTIN_TYPES)
 _RESERVED_KEYS = frozenset(
     "id memory_type tags tag title aliases alias created modified date updated importance "
     "confidence valid_from valid_to".split()
@@ -264,7 +266,7 @@ def _shared_terms(
     title = _prefix(display_title(memory), LONGEST_TITLE if max_length else None)
     aliases = _prefix("\n".join(other_names(memory)), max_length)
     names = analyzer.list_terms(f"{title}\n{aliases}")
-    tags = terms("\n".join(header_tags(memory.metadata)))
+    tags = terms("\n".join(subject_labels(memory)))
     path = terms(replace_surrogates(memory.path)).wholes
     folder, _, _ = memory.path.partition("/")
     for whole in terms(folder).wholes if folder == memory.memory_type else ():
@@ -288,6 +290,19 @@ def display_title(memory: Memory) -> str:
     """Return a memory's title; empty if it is only the date of a periodic note."""
     is_name = note_days(memory.path) and memory.title == PurePosixPath(memory.path).stem
     return "" if is_name else memory.title
+
+
+def subject_labels(memory: Memory) -> list[str]:
+    """Return a memory's tags and the names of its folders, which are often its subject.
+
+    Folders that are named after a memory type or a number are left out.
+    """
+    folders = PurePosixPath(replace_surrogates(memory.path)).parts[:-1]
+    types = {memory.memory_type, *_BUILTIN_TYPES}
+    return [
+        *header_tags(memory.metadata),
+        *(name for name in folders if name not in types and not name.isdigit()),
+    ]
 
 
 def other_names(memory: Memory) -> list[str]:
@@ -315,7 +330,7 @@ def passage_texts(memory: Memory) -> list[str]:
     title = display_title(memory)[:LONGEST_TITLE]
     title = "" if is_identifier(title) else title
     aliases = _prefix(", ".join(other_names(memory)), _MAX_REPEATED)
-    tags = _prefix(", ".join(header_tags(memory.metadata)), _MAX_REPEATED)
+    tags = _prefix(", ".join(subject_labels(memory)), _MAX_REPEATED)
     for start, end, heading in passages.split_passages(memory.body):
         text = memory.body[start:end]
         above = (title, aliases, "" if heading == title else heading, tags)

@@ -1,4 +1,4 @@
-"""Recall over an agent's own data besides memories: values, goals, plans and messages."""
+"""Search an agent's own data other than memories: values, goals, plans and messages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 def search_agent_state(
     call: Call, query: str, include: list[str], limit: int, full: bool
 ) -> list[RecalledEntry]:
-    """Search the agent's own data, the best hits first.
+    """Search the agent's own data, best hits first.
 
     Raises:
-        UsageError: If ``include`` names an unknown kind of data.
+        UsageError: ``include`` contains an unknown kind of data.
     """
     from memvault.agents import agent_search
 
@@ -40,7 +40,7 @@ def search_agent_state(
 
 
 def suggest_include(call: Call, query: str) -> None:
-    """Add a note on how many of the agent's own entries match, for queries with weak results."""
+    """Add a note with the number of the agent's own entries that match, after a weak result."""
     from memvault.errors import MemvaultError
 
     try:
@@ -55,11 +55,12 @@ def suggest_include(call: Call, query: str) -> None:
             )
             for name in agent_search.KINDS
         }
-    except MemvaultError:  # the note is optional
+    except MemvaultError:  # The note is optional.
         return
     if any(counts.values()):
         parts = " and ".join(f"{count} in your {name}" for name, count in counts.items() if count)
         kinds = ",".join(name for name, count in counts.items() if count)
         call.notes.append(
-            f"no memory fits well, but {parts}; `memvault recall --include {kinds}` shows it"
+            f"no memory is a good match, but {parts}; run `memvault recall --include {kinds}` "
+            "to see it"
         )

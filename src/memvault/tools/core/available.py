@@ -1,7 +1,7 @@
-"""The tools available to a caller: the built-in ones, and those registered in the vault.
+"""Find the tools available to a caller: built-in ones, and those registered in the vault.
 
-All code that runs a tool looks it up here, so that the caller's scope is always enforced. The
-vault's tools, which are programs on this machine, are only available with the scope ``all``.
+All code that runs a tool looks it up here, so the caller's scope is always enforced. The vault's
+own tools, which are programs on this machine, are only available with the scope ``all``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from memvault.vault_tools.tool_files import ToolFiles
 
 WORLD = "world"
-"""The group of tools that must be enabled in ``memvault.toml``."""
+"""The group of tools that is disabled unless ``memvault.toml`` enables it."""
 _SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
 def builtin_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
-    """Return the built-in tools that are enabled in the vault and allowed by the caller's scope."""
+    """Return the built-in tools that the vault enables and the caller's scope allows."""
     is_world_enabled = workspace.settings.world.enabled
     return [
         entry
@@ -39,9 +39,9 @@ def scope_allows(tool: Tool, caller: Caller) -> bool:
 
 
 def advertised_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
-    """Return the tools to list for a model; the vault's tools only if trusted on this machine.
+    """Return the tools to list for a model, with the vault's own tools only if trusted here.
 
-    The description of an untrusted tool may come from anyone.
+    The description of an untrusted tool is untrusted too.
     """
     from memvault.tools.core import vault_tools
     from memvault.vault_tools import trust
@@ -64,8 +64,8 @@ def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
     """Return the tool with an exact name; built-in tools take precedence.
 
     Raises:
-        UsageError: If there is no such tool.
-        Refused: If it is disabled, its file is invalid, or the caller's scope is insufficient.
+        UsageError: there is no such tool.
+        Refused: it is disabled, its file is invalid, or the caller's scope is insufficient.
     """
     builtin = registry.lookup(name)
     if builtin is not None:

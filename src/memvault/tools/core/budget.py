@@ -14,41 +14,41 @@ from memvault import sanitize
 from memvault.errors import MemvaultError
 
 MAX_CHARACTERS = 12
-"""Maximum characters of a result per token of its budget, since the tokenizer ignores blanks."""
+"""Maximum number of characters per token of the budget, since the tokenizer ignores blanks."""
 _LONGEST, _SHORTEST = 8_000, 8
-"""Lengths of texts between which values are shortened."""
+"""Minimum and maximum length of a shortened text."""
 _ENTRY_LENGTH = 25
-"""Characters of the maximum length of a text for which a nested list has one more entry."""
+"""Nested lists get one entry for each this many characters of the maximum text length."""
 _MIN_KEYS = 24
-"""Minimum number of keys to which a nested object is cut."""
+"""Minimum number of keys that a shortened nested object keeps."""
 _NAMES = frozenset(
     "memId filePath etag id eventId changeId factId episodeId procedureId proposalId requestId "
     "skillId spaceId messageId confirmToken".split()
 )
-"""Keys of values that a caller needs for its next call, which are not shortened."""
+"""Keys whose values a caller needs for its next call, and which are not shortened."""
 _MAX_NAME = 300
 _MAX_DEPTH = 12
 _NOTE_ROOM = 60
 """Tokens reserved for the warning about shortened values."""
 _BOUNDARIES = ("\n", ". ", "。", " ")
-"""Preferred places to cut a text: after a line, a sentence or a word."""
+"""Matches preferred places to cut a text: after a line, a sentence or a word."""
 _LARGE = 10**9
 
 Present = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""A function from a result to its visible form, for example with secrets masked."""
+"""A function that returns the visible form of a result, for example with secrets masked."""
 
 
 AdjustCut = Callable[[str, int, int], tuple[int, int]]
-"""A function from a text and the bounds of a part to bounds that split no secret."""
+"""A function that adjusts the bounds of a part of a text so that they split no secret."""
 
 
 def keep_bounds(_: str, start: int, end: int) -> tuple[int, int]:
-    """Return the start and end of a part as they are, for callers that may see secrets."""
+    """Return the bounds of a part unchanged, for callers that may see secrets."""
     return start, end
 
 
 class PageRequest(NamedTuple):
-    """The part of a result that a call asks for, and the keys under which it may be long.
+    """The requested part of a result, and the keys under which the result may be long.
 
     ``offset`` is the number of entries or characters skipped; ``newest_last`` lists are cut at
     their beginning. With ``continues``, a call with ``next`` as its offset returns the rest;
@@ -73,7 +73,7 @@ def _count_tokens(text: str) -> int:
 
     try:
         return tokenizer.count_tokens(text)
-    except MemvaultError:  # without the tokenizer, better too short a result than none
+    except MemvaultError:  # Without the tokenizer, return too little rather than fail.
         return len(text.encode("utf-8", "replace")) // 2
 
 
@@ -84,7 +84,7 @@ def cost(value: Any, room: int) -> int:
 
 
 def fits(value: Any, room: int) -> bool:
-    """Return whether a value as JSON has at most ``room`` tokens, and not too many characters."""
+    """Return whether a value as JSON fits into ``room`` tokens and the limit of characters."""
     return cost(value, room) <= room
 
 
@@ -167,7 +167,7 @@ def _cut_text(
     """Cut the text under a key, whose offset counts in the text before it is presented."""
     text, total = result[key], result.get("totalLength", request.offset + len(result[key]))
     others = present({**result, key: ""})
-    others = shortened(others, budget // 2, "budget 0 returns the full result")
+    others = shortened(others, budget // 2, "use budget 0 for the full result")
     room = budget - count({**others, "next": _LARGE, "totalLength": total})
     while True:
         _, end = request.adjust_cut(text, 0, prefix_length(text, max(1, room)))
@@ -185,7 +185,7 @@ def _cut_text(
 def _cut_lists(
     shown: Mapping[str, Any], keys: Sequence[str], budget: int, request: PageRequest
 ) -> Mapping[str, Any]:
-    """Cut lists after the entries that fit; the first is shortened if it does not fit alone."""
+    """Cut lists after the last entry that fits; a first entry that does not fit is shortened."""
     entries = [(key, entry) for key in keys for entry in shown[key]]
     if request.newest_last:
         entries.reverse()
@@ -216,7 +216,7 @@ def _cut_lists(
 def _shorten_first(
     others: Mapping[str, Any], entries: list[tuple[str, Any]], room: int, request: PageRequest
 ) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
-    """Shorten the first entry, and add a warning that says how to read it whole."""
+    """Shorten the first entry, and add a warning that explains how to read all of it."""
     key, first = entries[0]
     note = f"the first of {key} is shortened"
     note = f"{note}; {request.continuation_hint}" if request.continuation_hint else note
@@ -259,7 +259,7 @@ def _assemble(
 
 
 def shortened(shown: Mapping[str, Any], budget: int, rest: str = "") -> dict[str, Any]:
-    """Return a result with its longest values shortened, and a warning that names them."""
+    """Return a result with its longest values shortened, and a warning that lists them."""
     if fits(shown, budget):
         return dict(shown)
     short = _shorten(shown, budget - _NOTE_ROOM)
@@ -284,7 +284,7 @@ def _shorten(value: Any, room: int) -> Any:
 
 
 def _limited(value: Any, length: int, entries: int, depth: int) -> Any:
-    """Return a value whose texts and lists have at most these lengths, nested to a depth."""
+    """Return a value whose texts and lists are limited to these lengths, down to a depth."""
     if isinstance(value, str):
         if len(value) <= length:
             return value
@@ -292,7 +292,7 @@ def _limited(value: Any, length: int, entries: int, depth: int) -> Any:
     if isinstance(value, list | tuple):
         entries = max(
             entries, depth == _MAX_DEPTH - 1
-        )  # a list of the result itself is not emptied
+        )  # A list of the result itself is not emptied.
         return [
             _limited(part, length, entries, depth - 1) for part in value[: entries * (depth > 0)]
         ]
@@ -308,10 +308,10 @@ def _limited(value: Any, length: int, entries: int, depth: int) -> Any:
 
 
 def _limited_value(key: str, value: Any, length: int, entries: int, depth: int) -> Any:
-    """Return the value of a key as ``_limited`` does; front matter is left out as a whole."""
+    """Return the value of a key, limited as in ``_limited``; front matter is left out entirely."""
     if key in _NAMES and isinstance(value, str) and len(value) <= _MAX_NAME:
         return value
-    # Front matter has any keys; the metadata of an episode has those that its type requires.
+    # Front matter may have any keys; an episode's metadata has the keys that its type requires.
     is_front_matter = key == "metadata" and "skillsUsed" not in value
     if is_front_matter and len(sanitize.safe_json(value)) > length:
         return {}

@@ -1,7 +1,7 @@
-"""Run tools: every call of a tool goes through this module.
+"""Run tools; every call of a tool goes through this module.
 
-Python and the command line pass arguments by parameter name (``call``, ``run``); front ends for
-JSON pass them by key (``call_json``).
+Python and the command line pass arguments by parameter name (``call``, ``run``); JSON front ends
+pass them by key (``call_json``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memvault.workspace import Workspace
 
 
 class VaultTarget(NamedTuple):
-    """A named vault, and a call's arguments without that vault's prefix."""
+    """A named vault, and a call's arguments without the vault's prefix."""
 
     vault: str
     root: Path
@@ -33,13 +33,13 @@ class VaultTarget(NamedTuple):
 def resolve_vault(
     tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path
 ) -> VaultTarget | None:
-    """Return the vault to which a call's arguments refer as ``NAME:MEMORY``, or None.
+    """Return the vault that a call's arguments refer to as ``NAME:MEMORY``, or None.
 
     It may be the current vault, ``here``.
 
     Raises:
-        UsageError: If they refer to several vaults.
-        VaultNotFound: If the vault no longer exists.
+        UsageError: they refer to several vaults.
+        VaultNotFound: the vault no longer exists.
     """
     parameter_names = {
         parameter.name
@@ -62,7 +62,7 @@ def resolve_vault(
         is_here = any(vault == locate.THIS for vault, _ in parts.values())
         raise UsageError(
             f"These memories are in several vaults: {', '.join(vaults)}{' and this one' * is_here}",
-            "use memories of one vault at a time",
+            "pass memories of one vault at a time",
         )
     vault = vaults[0]
     arguments = {
@@ -96,17 +96,17 @@ def _split_name(text: str, vault_roots: Mapping[str, Path]) -> tuple[str, str]:
 
 _MAX_WARNINGS = 20
 _MIN_BUDGET = 200
-"""Tokens that are always enough for a result with one entry."""
+"""Number of tokens that is always enough for a result with one entry."""
 _WRAPPER = 20
-"""Tokens that wrapping a result in another tool's result adds."""
+"""Number of tokens added by wrapping a result in another tool's result."""
 
 
 class ToolOutcome:
     """A tool's result, and the events in it.
 
-    As a context manager it returns the events to their queue on exit, unless ``acknowledge`` was
-    called because the caller has the result. ``changed`` is a sentence on the changed files, and
-    ``conceal`` hides in a note what the caller may not see.
+    As a context manager, it returns the events to their queue on exit, unless ``acknowledge`` was
+    called after the caller received the result. ``changed`` is a sentence about the changed files,
+    and ``conceal`` removes secrets and paths from a note if the caller may not see them.
     """
 
     def __init__(
@@ -137,9 +137,9 @@ class ToolOutcome:
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result", bound=Mapping[str, Any])
 FindTool = Callable[[Workspace, Caller, str], Tool]
-"""A function that looks up a tool for a caller; errors are those of ``available.find_tool``."""
+"""A function that looks up a tool for a caller; it raises like ``available.find_tool``."""
 Present = Callable[[Call, Mapping[str, Any], dict[str, Any]], dict[str, Any]]
-"""A function from a call's result, and what its caller may see of it, to what the caller gets."""
+"""A function that converts a call's visible result to the caller's result."""
 
 
 def _unchanged(_: Call, __: Mapping[str, Any], visible: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def _unchanged(_: Call, __: Mapping[str, Any], visible: dict[str, Any]) -> dict[
 
 
 class _CallOptions(NamedTuple):
-    """How a tool is called: its caller, its lookup, and how its result is shown and limited.
+    """How to call a tool: for which caller, with which lookup, and how its result is shown.
 
     ``has_keys`` is whether the arguments have JSON keys instead of parameter names.
     """
@@ -162,12 +162,12 @@ class _CallOptions(NamedTuple):
     def masks(self, tool: Tool) -> bool:
         """Return whether the secrets in a tool's result are masked.
 
-        Nested results are masked as well: a secret that was cut is not recognized afterwards.
+        Nested results are masked as well, since a truncated secret would not be recognized later.
         """
         return self.caller.mask_secrets or (self.caller.secrets == "asked" and not tool.reveals)
 
     def visible(self, tool: Tool, call: Call, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the caller gets of a result: without secrets and paths it may not see."""
+        """Return the result without secrets and paths that the caller may not see."""
         shown = dict(result)
         if not self.caller.may_see_paths:
             hide = call.hide_paths
@@ -195,13 +195,13 @@ def call(
 ) -> ToolOutcome:
     """Run a tool with arguments by the names of its function's parameters.
 
-    Warnings are returned under ``warnings``. A tool that waits releases the workspace's lock for
-    that time, and stops soon after ``is_cancelled`` returns true and the workspace is notified.
-    Secrets and local paths that the caller may not see are removed from the result and from
-    errors; ``present`` changes what is left.
+    Warnings are returned under ``warnings``. A waiting tool releases the workspace's lock, and
+    stops soon after ``is_cancelled`` returns true and the workspace is notified. Secrets and local
+    paths that the caller may not see are removed from the result and from errors; ``present`` then
+    converts the result.
 
     Raises:
-        MemvaultError: If the tool failed; ``error.result()`` is the failed result.
+        MemvaultError: the tool failed; ``error.result()`` is the failed result.
     """
     return _call_masked(
         workspace, name, arguments, _CallOptions(caller, is_cancelled, find, present)
@@ -217,7 +217,7 @@ def call_json(
     find: FindTool = available.find_tool,
     present: Present = _unchanged,
 ) -> ToolOutcome:
-    """Run a tool with arguments by the keys of its JSON schema; otherwise as ``call``."""
+    """Run a tool with arguments by the keys of its JSON schema; otherwise like ``call``."""
     how = _CallOptions(caller, is_cancelled, find, present, has_keys=True)
     return _call_masked(workspace, name, arguments, how)
 
@@ -230,10 +230,10 @@ def run(
     *positional: Arguments.args,
     **named: Arguments.kwargs,
 ) -> Result:
-    """Run the tool that a function implements, and acknowledge its events.
+    """Run the tool implemented by a function, and acknowledge its events.
 
     Raises:
-        MemvaultError: If the tool failed.
+        MemvaultError: the tool failed.
     """
     arguments = registry.arguments_by_name(function, positional, named)
     with workspace.lock:
@@ -253,7 +253,7 @@ def _call_masked(
 
 
 def failure(workspace: Workspace, caller: Caller, error: Exception) -> MemvaultError:
-    """Return an error without the secrets and local paths that the caller may not see."""
+    """Return an error without secrets and local paths that the caller may not see."""
     failed = to_memvault_error(error)
     if not caller.may_see_paths:
         hide = Call(workspace, caller).hide_paths
@@ -269,7 +269,7 @@ def failure(workspace: Workspace, caller: Caller, error: Exception) -> MemvaultE
 def _call(
     workspace: Workspace, name: str, arguments: Mapping[str, Any], how: _CallOptions
 ) -> ToolOutcome:
-    """Run a tool as ``call`` does; a nested call's result has all its warnings."""
+    """Run a tool like ``call``; a nested call's result includes all its warnings."""
     with workspace.lock:
         tool = None
         try:
@@ -289,7 +289,7 @@ def _call(
 def _bind_and_run(
     workspace: Workspace, tool: Tool, arguments: Mapping[str, Any], how: _CallOptions
 ) -> ToolOutcome:
-    """Check the arguments, and run a tool in the vault to which they refer."""
+    """Check the arguments, and run a tool in the vault that they refer to."""
     ignored: list[str] | None = [] if how.caller.adds_arguments else None
     named = tool.by_name(arguments, ignored) if how.has_keys else arguments
     bound, within = tool.check(named), None
@@ -312,7 +312,7 @@ def _bind_and_run(
     try:
         other = workspace.open_other(target.root)
         outcome = _run(in_vault(other), tool, target.bound, how, notes, target.vault)
-        if how.caller.mask_secrets:  # by the rules of the caller's own vault, too
+        if how.caller.mask_secrets:  # Also checked by the rules of the caller's own vault.
             own_call = Call(workspace, how.caller, read_only=True)
             outcome.result = how.visible(tool, own_call, outcome.result)
         return outcome
@@ -324,11 +324,11 @@ def _bind_and_run(
 def _other_vault(
     tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path
 ) -> VaultTarget | None:
-    """Return the vault to which checked arguments refer, or None.
+    """Return the vault that checked arguments refer to, or None.
 
     Raises:
-        UsageError: If they refer to several vaults.
-        VaultNotFound: If the vault no longer exists.
+        UsageError: they refer to several vaults.
+        VaultNotFound: the vault no longer exists.
     """
     texts = (
         text for value in bound.values() for text in (value if isinstance(value, list) else [value])
@@ -349,8 +349,8 @@ def _run(
 ) -> ToolOutcome:
     """Run a tool in the vault of a call; ``vault`` is its name unless it is the caller's own.
 
-    ``notes`` are warnings about the arguments. The token limit is the call's, else that of the
-    outer tool, else the setting for callers that have a token budget.
+    ``notes`` are warnings about the arguments. The token limit comes from the call, else from the
+    outer tool, else from the setting for callers that have a token budget.
     """
     added = {entry.name for entry in tool.page_parameters}
     is_limited = "budget" in added or (tool.paged_keys is not None and tool.own_parameters is None)
@@ -358,7 +358,7 @@ def _run(
     if "budget" in added and 0 < bound.get("budget", 0) < _MIN_BUDGET:
         raise UsageError(
             f"`--budget` must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
-            "give a larger one, or 0 for no limit",
+            "use a larger one, or 0 for no limit",
         )
     default = call_context.settings.mcp.budget if how.caller.has_token_budget else 0
     call_context.budget = next((limit for limit in limits if limit is not None), default)
@@ -374,7 +374,7 @@ def _run(
             failed = _with_changes(error, call_context, tool, bound)
             if failed is None:
                 raise
-            autocommit(call_context)  # commit the changes made before the failure
+            autocommit(call_context)  # Commit the changes made before the failure.
             raise failed from error.__cause__ if failed is error else error
         notes = [*notes, *call_context.settings.warnings]
         with _failures_noted(call_context, notes):
@@ -396,7 +396,8 @@ def _run(
     if late:
         result["warnings"] = [*map(conceal, [*result.get("warnings", ()), *late])]
     if warnings and how.is_nested:
-        result["warnings"] = [*warnings, *result.get("warnings", ())]  # for the outer call
+        # These are for the outer call.
+        result["warnings"] = [*warnings, *result.get("warnings", ())]
     changed = call_context.change_set.summary(when="")
     return ToolOutcome(result, call_context.delivery, call_context.budget, changed, conceal)
 
@@ -404,7 +405,7 @@ def _run(
 def _concealed(call_context: Call, note: str) -> str:
     """Return a note without paths and secrets that the caller may not see.
 
-    It uses no settings of the vault, whose failure may be what the note reports.
+    It does not use the vault's settings, since the note may report that they are invalid.
     """
     if call_context.caller.secrets == "shown":
         return call_context.hide_paths(note)
@@ -431,9 +432,9 @@ def _worded(
 def _with_changes(
     error: BaseException, call_context: Call, tool: Tool, bound: Mapping[str, Any]
 ) -> MemvaultError | None:
-    """Return a call's error with the files it changed before; None for a bug without changes.
+    """Return an error with the files that the call had changed; None for a bug without changes.
 
-    After changes, a bug is reported as an error too: the caller would otherwise repeat them.
+    After changes, a bug is reported as an error too, since the caller might otherwise repeat them.
     """
     changed = call_context.change_set.summary()
     if isinstance(error, MemvaultError):
@@ -450,7 +451,7 @@ def _with_changes(
 
 @contextmanager
 def _failures_noted(call_context: Call, notes: list[str]) -> Iterator[None]:
-    """Turn a failure after a change into a note: the caller would repeat a failed call."""
+    """Turn a failure after a change into a note, since the caller would repeat a failed call."""
     try:
         yield
     except Exception as error:
@@ -468,7 +469,7 @@ def _presented(
     result: dict[str, Any],
     how: _CallOptions,
 ) -> dict[str, Any]:
-    """Return what the caller gets of a result: the part it asks for, within its budget."""
+    """Return the part of a result that the caller requested, within its budget."""
     if result.get("warnings") and tool.reveals and how.caller.secrets == "asked":
         detector = call_context.settings.detector
         result["warnings"] = list(map(detector.masked, result["warnings"]))
@@ -488,7 +489,7 @@ def _page(
     result: dict[str, Any],
     how: _CallOptions,
 ) -> dict[str, Any]:
-    """Return the part of a result that its call asks for and its budget allows."""
+    """Return the part of a result that its call requested and its budget allows."""
     from memvault.tools.core import budget
 
     visible = partial(how.visible, tool, call_context)
@@ -499,7 +500,7 @@ def _page(
     around = budget.keep_bounds if may_cut else call_context.settings.detector.around
     if added & {"offset", "length"} & bound.keys():
         result, offset = budget.skip(result, keys, offset, bound.get("length", 0), around)
-    # A tool with its own budget applies it; the rest of the result matters to agents only.
+    # A tool with its own budget applies it; the rest of its result matters only to agents.
     if not call_context.budget or not (how.caller.has_token_budget or "budget" in added):
         return visible(result)
     changes_nothing = not call_context.change_set.files
@@ -514,7 +515,7 @@ def _page(
 
 
 def truncate_warnings(notes: list[str]) -> list[str]:
-    """Return the first warnings, and count the rest: a vault may cause thousands."""
+    """Return the first warnings and the number of the rest, since a vault may cause thousands."""
     omitted_count = len(notes) - _MAX_WARNINGS
     return (
         [*notes[:_MAX_WARNINGS], f"{omitted_count:,} more warnings were omitted"]
@@ -538,10 +539,10 @@ def run_nested(
     *positional: Arguments.args,
     **named: Arguments.kwargs,
 ) -> Result:
-    """Run the tool of a function for a call, which gets its warnings and events.
+    """Run a function's tool within a call, which gets its warnings and events.
 
     Raises:
-        MemvaultError: If the tool failed.
+        MemvaultError: the tool failed.
     """
     arguments = registry.arguments_by_name(function, positional, named)
     return cast("Result", call_nested(call_context, function.__name__, arguments, has_keys=False))
@@ -550,10 +551,10 @@ def run_nested(
 def call_nested(
     call_context: Call, name: str, arguments: Mapping[str, Any], has_keys: bool = True
 ) -> Mapping[str, Any]:
-    """Run another tool for a call, which gets its warnings and events.
+    """Run another tool within a call, which gets its warnings and events.
 
     Raises:
-        MemvaultError: If the tool failed.
+        MemvaultError: the tool failed.
     """
     limit = max(1, call_context.budget - _WRAPPER) if call_context.budget else 0
     how = _CallOptions(
@@ -570,7 +571,7 @@ def require_local_files(call_context: Call, name: str) -> None:
     """Check that the files of a vault are on this machine.
 
     Raises:
-        Refused: If they are on another machine.
+        Refused: they are on another machine.
     """
     holder = call_context.settings.index.sent
     if holder:
@@ -586,7 +587,7 @@ def call_result(
     arguments: Mapping[str, Any],
     caller: Caller = LOCAL,
 ) -> dict[str, Any]:
-    """Run a tool with JSON arguments and return its result, or the failed result if it failed.
+    """Run a tool with JSON arguments and return its result, even if it failed.
 
     Events in the result are acknowledged as delivered.
     """

@@ -1,4 +1,4 @@
-"""Rendering of messages and descriptions for callers that have tools, not a shell.
+"""Rewrite messages and descriptions for callers that have tools, not a shell.
 
 Messages contain commands, options and arguments in backticks, as typed in a shell. For callers
 over MCP and in Python, these become tool names and JSON keys. ``memvault call`` is typed in a
@@ -31,16 +31,16 @@ _SPAN = lazy_pattern(
     r"(?<!\w)(?P<quote>['\"])(?:(?!(?P=quote))[^\\]|\\.){0,300}+(?P=quote)(?!\w)"
     r"|`(?P<span>[^`\n]{1,500})`"
 )
-"""A quoted name, which is skipped, or a span in backticks."""
+"""Matches a quoted name, which is skipped, or a span in backticks."""
 _PART = lazy_pattern(r"(?:'[^']*'|\"[^\"]*\"|[^ '\"])+")
 _PLACEHOLDER = lazy_pattern(r"[A-Z][A-Z-]*(?:\.\.\.)?")
 _WORD = lazy_pattern(r"\S+")
 _MAX_NAME_WORDS = 12
 """Words of a file's name before and behind a span in it that are compared with the vault."""
 _FOR_PEOPLE = ("model_use",)
-"""Tools whose commands stay in messages, because a person decides about them."""
+"""Tools whose commands stay in messages, because they are for people."""
 _TEXTS = ("message", "hint", "error", "warnings")
-"""The keys of a result that hold messages: one, a list, or an object of them."""
+"""The keys of a result whose value is a message, or a list or object of messages."""
 _COMMANDS = "todo"
 """The key of a result that holds a list of commands, without backticks."""
 
@@ -94,7 +94,7 @@ def _is_in_file_name(text: str, span: tuple[int, int], root: Path) -> bool:
 
 
 def _split_command(parts: list[str], caller: Caller) -> tuple[Tool | None, list[str]]:
-    """Return the caller's tool that a command line runs, or None, and its arguments."""
+    """Return the caller's tool for a command line, or None, and its arguments."""
     for count in (2, 1):
         tool = registry.lookup("_".join(parts[:count])) if len(parts) >= count else None
         if tool is not None:
@@ -108,7 +108,7 @@ def _arguments(
 ) -> list[str]:
     """Return the arguments of a command line as ``key=value``; empty if one has no key.
 
-    Without ``positional``, the parts are not those of a command.
+    Without ``positional``, the parts do not belong to a command.
     """
     rendered: list[str] = []
     rest = list(parts)
@@ -132,7 +132,7 @@ def _arguments(
 
 
 def _find(tools: list[Tool], word: str) -> Parameter | None:
-    """Return the parameter with an option or an argument's name in capitals, of the first tool."""
+    """Return the first tool's parameter with this option or argument name in capitals."""
     for tool in tools:
         for entry in tool.parameters:
             for part in (entry, *entry.items):
@@ -146,7 +146,7 @@ def _find(tools: list[Tool], word: str) -> Parameter | None:
 
 @cache
 def describe(text: str, name: str) -> str:
-    """Return a description of a built-in tool as ``render`` does."""
+    """Return a description of a built-in tool, rewritten by ``render``."""
     return render(text, registry.find(name), LOCAL)
 
 
@@ -169,7 +169,7 @@ def render_result(
 
 
 def _at(value: Any, path: list[str], change: Callable[[str], str]) -> Any:
-    """Return a value with the texts at a path of keys changed, in each entry of the lists there."""
+    """Apply a function to the texts at a path of keys, in each entry of lists on the path."""
     if isinstance(value, list):
         return [_at(entry, path, change) for entry in value]
     if isinstance(value, Mapping):

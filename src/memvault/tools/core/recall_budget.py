@@ -1,4 +1,4 @@
-"""Memories of a result within a budget: in full, as one line each, or left out."""
+"""Fit a result's memories into a budget: in full, as one line each, or left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _COMMON_FIELDS = {"memories": [], "brief": [], "count": 10, "more": 10, "next": 10}
-"""The other keys of a recall result, whose tokens count in the budget."""
+"""The other keys of a recall result, which count toward the budget."""
 _MARK_LABELS = {
     "supersededBy": "replaced by",
     "newer": "newer:",
@@ -50,14 +50,14 @@ class RenderedMemory(NamedTuple):
 
 
 class ResultBudget(NamedTuple):
-    """The size limits of a result: whether as lines only, and the budget in tokens (0 for none)."""
+    """The size limits of a result: whether it has lines only, and the token budget (0: none)."""
 
     brief: bool
     budget: int
 
     @classmethod
     def of(cls, call: Call, brief: bool, budget: int | None) -> ResultBudget:
-        """Create it from a tool's arguments; without a budget, that of the call applies."""
+        """Create it from a tool's arguments; the default budget is the call's."""
         return cls(brief, call.budget if budget is None else budget)
 
     @property
@@ -72,9 +72,9 @@ class ResultBudget(NamedTuple):
         offset: int,
         others: Sequence[RecalledEntry] | None = None,
     ) -> RecalledMemories:
-        """Build a result from ``about`` and the memories found, which are ordered best first.
+        """Build a result from ``about`` and the found memories, which are ordered best first.
 
-        ``others``, if requested, count in the budget, and are shortened to half of it.
+        ``others``, if requested, count toward the budget, and are shortened to half of it.
         """
         extra: dict[str, Any] = {} if others is None else {"others": others}
         if others and self.budget:
@@ -101,7 +101,7 @@ class ResultBudget(NamedTuple):
     def _fitting(
         self, about: Mapping[str, Any], rendered: Sequence[RenderedMemory]
     ) -> tuple[int, list[str]]:
-        """Return how many memories fit in full, and the lines of those after them."""
+        """Return how many memories fit in full, and the remaining ones as lines."""
         from memvault.recall.one_line import split_budget
         from memvault.tools.core import budget
 

@@ -1,7 +1,7 @@
-"""Mask secrets in results, which only ``invoke`` does.
+"""Mask secrets in results; only ``invoke`` uses this.
 
-In a part of a result that comes from a memory, the secrets of that memory are masked even where
-its text is truncated; they are not masked if the memory's header allows them.
+In a part of a result that comes from a memory, the secrets of that memory are masked even if its
+text is truncated; they are not masked if the memory's header allows them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _TEXT_KEYS = ("content", "snippet", "text", "diff")
 _MEM_ID = re.compile(r"\(([\w.-]{1,200})[;)]")
 """Matches the memId that ``context`` adds to a line as its source."""
 _MAX_MEM_IDS = 1_000
-"""The maximum number of such memIds to look up in one text; ``context`` names ten."""
+"""The maximum number of such memIds to look up in one text; ``context`` adds ten."""
 _BETWEEN = "\n\0\n"
-"""A text that no secret contains."""
+"""A string that no secret contains."""
 _MAX_FILES = 4_096
 """Maximum number of files whose secrets are cached."""
 
@@ -42,10 +42,10 @@ class KnownSecrets(NamedTuple):
 
 
 class _Lookups(NamedTuple):
-    """The lookups of one result, cached because its texts may name a memory many times.
+    """The lookups for one result, cached because its texts may mention a memory many times.
 
-    ``in_vault`` returns a call for the vault of a name, ``known`` the secrets of a memory by its
-    path or memId.
+    ``in_vault`` returns a call for a named vault, ``known`` the secrets of a memory by its path or
+    memId.
     """
 
     in_vault: Callable[[str], Call]
@@ -68,13 +68,13 @@ def mask_error(error: MemvaultError, workspace: Workspace) -> None:
 
 
 def _is_clean(result: Mapping[str, Any], detector: SecretDetector) -> bool:
-    """Return whether a result has no secrets, and no excerpts in which a secret may be cut."""
+    """Return whether a result has no secrets, and no excerpts that may contain parts of one."""
     texts: list[str] = []
     return _collect(result, texts) and not detector.find(_BETWEEN.join(texts))
 
 
 def _collect(value: Any, texts: list[str]) -> bool:
-    """Append the texts in a value to a list; return False if some may be excerpts of a memory."""
+    """Append the strings in a value to a list; return False if some may be excerpts of a memory."""
     if isinstance(value, str):
         texts.append(value)
     elif isinstance(value, Mapping):
@@ -106,7 +106,7 @@ def _masked(call: Call, value: Any, known_secrets: KnownSecrets, lookups: _Looku
         result = _masked_entries(call, value, memory_secrets or known_secrets, lookups)
         if (
             memory_secrets is None and result != value
-        ):  # a secret was masked: does the memory allow it?
+        ):  # A secret was masked; check whether the memory allows it.
             memory_secrets = _secrets_of(call, value, lookups)
             if memory_secrets is not None and memory_secrets.allowed:
                 result = _masked_entries(call, value, memory_secrets, lookups)
@@ -126,7 +126,7 @@ def _masked_entries(
 
 
 def _in_vault(call: Call, name: str) -> Call:
-    """Return a call for the vault that a part of a result names, or the given one if unknown."""
+    """Return a call for the vault in a part of a result, or the given call if unknown."""
     with contextlib.suppress(MemvaultError):
         roots = [root for root in call.vaults([name]).values() if root != call.root]
         if len(roots) == 1:
@@ -148,7 +148,7 @@ def _masked_text(call: Call, text: str, known_secrets: KnownSecrets, lookups: _L
 
 
 def _secrets_of(call: Call, value: Mapping[str, Any], lookups: _Lookups) -> KnownSecrets | None:
-    """Return the secrets of the memory that a part of a result is about, or else None."""
+    """Return the secrets of the memory that a part of a result is about, or None."""
     path = str(value.get("filePath") or "")
     mem_id = next((str(value[key]) for key in _ID_KEYS if value.get(key)), "")
     if not (path or mem_id):
@@ -169,7 +169,7 @@ def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
 
 @lru_cache(_MAX_FILES)
 def _in_file(store: MemoryStore, state: FileState) -> KnownSecrets | None:
-    """Return the secrets of a memory as long as its file has this state; raises as ``read``."""
+    """Return the secrets of a memory while its file has this state; raises like ``read``."""
     return _in_memory(store.read_listed(state.path), store.settings.detector)
 
 
@@ -184,7 +184,7 @@ def _in_memory(memory: Memory | None, detector: SecretDetector) -> KnownSecrets 
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a value of a header."""
+    """Yield the strings in a header value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

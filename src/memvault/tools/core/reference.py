@@ -1,4 +1,4 @@
-"""The reference of all tools, generated as a markdown page and as a JSON schema."""
+"""Generate the reference of all tools as a markdown page and as a JSON schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memvault.results import ToolEntry
 
 _SHARED_KEYS = ("success", "warnings", "vault")
-"""The keys that every result may have; the beginning of the reference describes them."""
+"""The keys that every result may have, which the beginning of the reference describes."""
 SCHEMA_VERSION = 3
 """Version of the schema; incremented if a key or tool is renamed or removed, not if added."""
 
@@ -27,8 +27,8 @@ SCHEMA_VERSION = 3
 def described(tool: Tool) -> ToolEntry:
     """Return a tool as listed over MCP: name, description, schemas and annotations.
 
-    A description names tools and arguments, not commands and options, except that of a tool of the
-    vault, which has no schema of its result.
+    Descriptions mention tools and arguments instead of commands and options. A vault's own tool has
+    its own description and no result schema.
     """
     worded = str if tool.own_parameters is not None else partial(messages.describe, name=tool.name)
     result_type = tool.result_type
@@ -50,7 +50,7 @@ def described(tool: Tool) -> ToolEntry:
 
 
 def _worded_schema(schema: Mapping[str, Any], worded: Callable[[str], str]) -> dict[str, Any]:
-    """Return a schema with the descriptions in it changed by a function."""
+    """Return a schema with a function applied to its descriptions."""
     changed = dict(schema)
     for key, entry in schema.items():
         if isinstance(entry, Mapping):
@@ -61,7 +61,7 @@ def _worded_schema(schema: Mapping[str, Any], worded: Callable[[str], str]) -> d
 
 
 def schema_document() -> dict[str, Any]:
-    """Return the schemas of all tools, of their failures, and of those of ``call_tool``."""
+    """Return the schemas of all tools, of their failures, and of the failures of ``call_tool``."""
     text = {"type": "string"}
     error = {
         "type": "object",
@@ -112,8 +112,8 @@ def markdown(find_command: Callable[[str], ShellForm | None] = registry.lookup) 
         "",
         "On the command line the words of a query need no quotes. `-n`, `-t` and `-T` are",
         "`--limit`, `--type` and `--tags`. Every argument is an option too, under its name in any",
-        "spelling, such as `--memoryType`. A text that is required and left out is what is piped",
-        "in. Commands and groups may be typed in the plural or singular.",
+        "spelling, such as `--memoryType`. A required text that is omitted is read from a",
+        "pipe. Commands and groups may be typed in the plural or singular.",
         "",
         "A result has `success`, the keys listed for its tool, of which those with `?` are",
         "optional, and optionally `warnings`, a list of texts, and `vault`, the name of the vault",
@@ -168,7 +168,7 @@ def _section(tool: Tool, command: ShellForm) -> list[str]:
 
 
 def _result_table(tool: Tool) -> list[str]:
-    """Return the table of the keys of a tool's result, without those that every result may have."""
+    """Return the table of the keys of a tool's result, without the keys of every result."""
     schema = result_schema(tool.result_type)
     rows = [
         f"| `{key}{_optional(key, schema)}` | {_type_in_words(entry)} |"
@@ -209,7 +209,7 @@ def _in_json(parameters: tuple[Parameter, ...]) -> list[str]:
 
 
 def _on_the_command_line(command: ShellForm) -> list[str]:
-    """Return the table of command-line arguments, where these differ from those in JSON."""
+    """Return the table of command-line arguments that differ from the JSON arguments."""
     lines = ["| on the command line | |", "|---|---|"]
     for parameter in command.shell_parameters:
         _, notes = _describe(parameter, "Required")
@@ -230,7 +230,7 @@ def _describe(parameter: Parameter, required: str) -> tuple[str, str]:
         notes.append("One of " + ", ".join(parameter.choices))
     aliases = [f"`{alias}`" for alias in parameter.arg.json_aliases if alias != parameter.key]
     if aliases:
-        notes.append(f"Also taken as {', '.join(aliases)}")
+        notes.append(f"Also accepted as {', '.join(aliases)}")
     if parameter.required:
         notes.append(required)
     if entry.get("default") not in (None, False, ""):

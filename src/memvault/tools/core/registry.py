@@ -1,11 +1,9 @@
-"""The registry of tools; a tool is one typed function.
+"""Register tools; a tool is one typed function.
 
-A generated table maps tools to modules, so that a call only imports the module of
-its own tool.
+A generated table maps tools to modules, so a call imports only the module of its own tool.
 
-A tool is defined by its signature, the ``Arg`` annotations of its parameters and
-its docstring. The command line, the JSON schema and the reference are generated
-from these.
+A tool is defined by its signature, the ``Arg`` annotations of its parameters and its docstring. The
+command line, the JSON schema and the reference are generated from these.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from memvault.tools.core.render import Template
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 _CONFIRM = "confirm"
 _TEXTS = ("content", "diff")
-"""Keys of results that contain one text instead of a list."""
+"""Keys of results whose value is one text instead of a list."""
 
 
 def _number(key: str, help_text: str) -> Parameter:
@@ -43,7 +41,7 @@ def _number(key: str, help_text: str) -> Parameter:
 BUDGET = _number("budget", "Maximum tokens; 0: no limit")
 BUDGET = BUDGET._replace(arg=BUDGET.arg._replace(default=None))
 _OFFSET = _number("offset", "Entries to skip: next of the previous result")
-_TEXT_OFFSET = _number("offset", "Characters to skip, as next says")
+_TEXT_OFFSET = _number("offset", "Characters to skip: next of the previous result")
 _LENGTH = _number("length", "Maximum characters; 0: all")
 OPEN = Parameter(
     "open_entry",
@@ -55,11 +53,18 @@ OPEN = Parameter(
     None,
     Arg("Open the result of this number in your editor, at its line", minimum=1, metavar="N"),
 )
-"""An option of commands that is not an argument of their tools."""
+"""A command-line option that is not an argument of the tool."""
 YES = Parameter(
-    "yes", "yes", "--yes", (bool,), (), False, None, Arg("Do not ask; as `--confirm true`")
+    "yes",
+    "yes",
+    "--yes",
+    (bool,),
+    (),
+    False,
+    None,
+    Arg("Do not ask for confirmation; the same as `--confirm true`"),
 )
-"""An option of the commands of tools that can be confirmed."""
+"""An option of commands that ask for confirmation."""
 
 
 class Tool(NamedTuple):
@@ -139,7 +144,7 @@ class Tool(NamedTuple):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters: those declared, and those that come from ``paged_keys``."""
+        """The declared parameters, and the parameters added by ``paged_keys``."""
         return (*self._declared, *self.page_parameters)
 
     @property
@@ -148,7 +153,7 @@ class Tool(NamedTuple):
 
     @property
     def page_parameters(self) -> tuple[Parameter, ...]:
-        """The parameters for a part of the result, which ``invoke`` handles."""
+        """The parameters that select a part of the result, which ``invoke`` handles."""
         if self.paged_keys is None:
             return ()
         own_keys = {entry.key for entry in self._declared}
@@ -194,7 +199,7 @@ class Tool(NamedTuple):
         """Convert the values of the command's parameters to the tool's arguments, by name.
 
         Raises:
-            UsageError: If a value cannot be parsed.
+            UsageError: a value cannot be parsed.
         """
         if self.command_line_form:
             return self.by_name(self.command_line_form(**cli_values))
@@ -206,15 +211,15 @@ class Tool(NamedTuple):
     def by_name(
         self, arguments: Mapping[str, Any], ignored: list[str] | None = None
     ) -> dict[str, Any]:
-        """Return JSON arguments by parameter name; as ``binding.by_name``."""
+        """Return JSON arguments by parameter name; see ``binding.by_name``."""
         return binding.by_name(self._in_messages, arguments, f"`{self.name}`", ignored)
 
     def check(self, named: Mapping[str, Any]) -> dict[str, Any]:
-        """Validate arguments by parameter name; as ``binding.check``."""
+        """Validate arguments by parameter name; see ``binding.check``."""
         return binding.check(self._in_messages, named, f"`{self.name}`")
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Validate JSON arguments and return them by parameter name; as ``binding.bind``."""
+        """Validate JSON arguments and return them by parameter name; see ``binding.bind``."""
         return self.check(self.by_name(arguments))
 
     @property
@@ -223,14 +228,14 @@ class Tool(NamedTuple):
         if not self.command_line_form:
             return self.parameters
         typed = {entry.shell_name for entry in self.shell_parameters}
-        return tuple(  # the others come from a file that the command reads
+        return tuple(  # The others come from a file that the command reads.
             entry if entry.items or entry.shell_name in typed else in_file((entry,))[0]
             for entry in self.parameters
         )
 
     @property
     def summary(self) -> str:
-        """The first line of the docstring, without its full stop."""
+        """The first line of the docstring, without its period."""
         return self.doc.split("\n", 1)[0].strip().rstrip(".")
 
     @property
@@ -299,9 +304,9 @@ _GROUPS: dict[str, ToolGroup] = {}
 
 
 def command_line_form(name: str) -> Callable[[Function], Function]:
-    """Return a decorator that registers the command-line form of an already registered tool.
+    """Return a decorator that registers the command-line form of a registered tool.
 
-    The decorated function's parameters become the command's; it returns the tool's
+    The decorated function's parameters become the command's parameters; it returns the tool's
     arguments.
     """
 
@@ -338,12 +343,12 @@ def _load(command: Command) -> Tool:
 
 
 def check_table(name: str) -> None:
-    """Report a tool, named by its name or its command's first words, that the table lacks.
+    """Report a tool that the table lacks, given its name or its command's first words.
 
     Tools are only searched in a checkout, where the table may be out of date.
 
     Raises:
-        UsageError: There is such a tool.
+        UsageError: there is such a tool.
     """
     if not (_CHECKOUT / "scripts" / "write_docs.py").is_file():
         return
@@ -359,10 +364,10 @@ def _stale(reason: str) -> UsageError:
 
 
 def find(name: str) -> Tool:
-    """Return the built-in tool with a name, ignoring case and the choice of ``_`` or ``-``.
+    """Return the built-in tool with a name, ignoring case and treating ``_`` and ``-`` as equal.
 
     Raises:
-        UsageError: If there is no such tool.
+        UsageError: there is no such tool.
     """
     tool = lookup(name)
     if tool is None:
@@ -372,25 +377,25 @@ def find(name: str) -> Tool:
 
 _CHECKOUT = Path(__file__).parents[4]
 _MAX_NAME = 100
-"""Maximum length of an unknown name that is compared with tool names and shown."""
+"""Maximum length of an unknown name to compare with tool names and to show."""
 
 
 def unknown(name: str, names: list[str]) -> UsageError:
-    """Return the error for an unknown tool name, suggesting the tools that it may mean."""
+    """Return the error for an unknown tool name, with suggestions."""
     from memvault.tools.core.suggestions import suggest_tools
 
     check_table(normal_name(name))
     name = name[:_MAX_NAME]
     hint = f"did you mean {' or '.join(suggest_tools(name, names))}?"
     if hint == "did you mean ?":
-        hint = "`memvault tools list` lists them"
+        hint = "run `memvault tools list` to list all tools"
     return UsageError(f"There is no tool {name!r}", hint)
 
 
 def arguments_by_name(
     function: Callable[..., Any], positional: Sequence[object], named: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments of a tool's function by the names of its parameters."""
+    """Return the arguments of a tool's function by parameter name."""
     names = [parameter.name for parameter in parameters_of(function)]
     return {**dict(zip(names, positional, strict=False)), **named}
 

@@ -68,7 +68,7 @@ class Template(NamedTuple):
 
 
 def _dedented(text: str) -> str:
-    """Return a text without common indentation and blank lines around it, as a docstring is."""
+    """Return a text without common indentation and surrounding blank lines, like a docstring."""
     first, *others = text.split("\n")
     indents = [len(line) - len(line.lstrip()) for line in others if line.strip()]
     margin = min(indents, default=0)
@@ -103,14 +103,14 @@ _STYLES = {
 }
 _INDENT = "  "
 _TIME_LENGTHS = {"day": 10, "minute": 16, "second": 19}
-"""Characters of an ISO 8601 time."""
+"""Number of characters in an ISO 8601 time."""
 SPREADING = ("each", "rest", "diff", "markdown")
 """Format specifications of values with several lines: all, all but the first, a diff, markdown."""
 _DIFF_STYLES = {"--- ": "bold", "+++ ": "bold", "@": "cyan", "+": "green", "-": "red"}
-"""Styles of the lines of a unified diff, by their beginning."""
+"""Styles of the lines of a unified diff, by their first character."""
 _FORMATTER = Formatter()
 _GAP = "  "
-"""Separator of the parts of a line; a part without a value is left out."""
+"""Separates the parts of a line; a part without a value is left out."""
 
 
 Markdown = Callable[[str], list[Line]]
@@ -119,8 +119,8 @@ Markdown = Callable[[str], list[Line]]
 def lines(view: Template, result: Result, markdown: Markdown | None = None) -> list[Line]:
     """Render a result as lines for people, by a view or, if that is empty, by its values' types.
 
-    ``markdown`` renders the values with the format specification ``markdown``, which are
-    otherwise shown as they are.
+    ``markdown`` renders values with the format specification ``markdown``; without it, they are
+    shown as they are.
     """
     template = view.expanded
     shown = view.prepare(result) if view.prepare else result
@@ -141,14 +141,14 @@ def lines(view: Template, result: Result, markdown: Markdown | None = None) -> l
 
 
 def shortened(texts: Iterable[str], most: int = 20) -> list[str]:
-    """Return the first of some texts for a person, and how many others there are; JSON has all."""
+    """Return the first texts for a person, and the number of the others; JSON has all of them."""
     every = list(texts)
     omission = [f"… and {len(every) - most:,} more"] if len(every) > most else []
     return [*every[:most], *omission]
 
 
 def _paging_footer(result: Result) -> str:
-    """Return a line with how many entries are shown, and the option that shows more."""
+    """Return a line with the number of shown entries, and the option to see more."""
     shown = result.get("count", len(_list(result)))
     return f"{shown:,} of {result['total']:,}; `--offset {result['next']}` shows more"
 
@@ -200,7 +200,7 @@ def _items(entries: Sequence[Any], indent: str, for_people: bool) -> Iterator[Li
 
 
 def _relevant_fields(record: Result) -> dict[str, Any]:
-    """Return the fields of a record in a list that a reader needs."""
+    """Return the fields of a record that a reader of a list needs."""
     fields = {key: value for key, value in record.items() if value not in ("", [], {}, None)}
     if isinstance(fields.get("modified"), str):
         fields.pop("created", None)
@@ -209,7 +209,7 @@ def _relevant_fields(record: Result) -> dict[str, Any]:
 
 
 def _inline(value: Any, for_people: bool) -> str | None:
-    """Return a value as text that fits on its key's line, or None if it needs its own lines."""
+    """Return a value as text if it fits on its key's line, or None if it needs its own lines."""
     if for_people and (isinstance(value, bool) or value in ("", None, [], {})):
         return "–" if value is None else _words(value)
     if isinstance(value, str):
@@ -274,7 +274,7 @@ def _render_view(template: str, result: Result, markdown: Markdown | None) -> It
 
 
 def _template_lines(template: str, result: Result) -> Iterator[Line]:
-    """Fill in one line of a template; with ``:each`` and the like, once per line of a value."""
+    """Fill in one line of a template; with ``:each`` and similar, once per line of a value."""
     for _, name, spec, _ in _FORMATTER.parse(template):
         if name and spec in SPREADING:
             value = _value(name, result)
@@ -335,7 +335,7 @@ def _value(name: str, result: Result) -> Any:
 
 
 def _text(name: str, value: Any, spec: str) -> str:
-    """Format a value by a format specification, as ``Template`` documents them.
+    """Format a value by a format specification (see ``Template``).
 
     For a specification of ``SPREADING``, this is called with one line at a time.
     """

@@ -1,4 +1,4 @@
-"""Parts of results that several tools share: entries, pages, lists and messages."""
+"""Build the parts of results that several tools share: entries, pages, lists and messages."""
 
 from __future__ import annotations
 
@@ -74,18 +74,18 @@ def page_info(total: int, offset: int, shown: int, nothing: str = "") -> PageInf
 
 
 def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
-    """Return the results of a search, and add its notes to the call's."""
+    """Return the results of a search, adding its notes to the call's."""
     call.notes += answer.notes
     return answer.found
 
 
 def fields(entry: object, *names: str) -> dict[Any, Any]:
-    """Return attributes of an object under their names in camelCase, as a part of a result."""
+    """Return an object's attributes under their names in camelCase, for use in a result."""
     return {to_camel(name): getattr(entry, name) for name in names}
 
 
 def without_none(**values: Any) -> dict[Any, Any]:
-    """Return the values that are not None, as they may be missing in a result."""
+    """Return the values that are not None, since optional keys are left out of results."""
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -104,10 +104,10 @@ def with_notice(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def relevant(results: Iterable[RecallResult]) -> list[RecallResult]:
-    """Return the results that count as retrievals: those that may answer the query."""
+    """Return the results that count as retrievals: the likely answers to the query."""
     return [entry for entry in results if entry.is_relevant]
 
 
 def as_of_field(sent: str) -> AsOfMark:
-    """Return the time as of which a memory is known, if another machine sent it."""
+    """Return the time as of which a memory is shown, if another machine pushed it."""
     return {"asOf": sent} if sent else {}

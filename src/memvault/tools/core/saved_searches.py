@@ -1,6 +1,6 @@
-"""Saved searches: a query ``@NAME`` stands for one, with its filters.
+"""Expand saved searches: the query ``@NAME`` is replaced by the search with its filters.
 
-Filters of a query may follow the name: ``@blockers tag:work -draft``.
+Further filters may follow the name: ``@blockers tag:work -draft``.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 QUERY = "query"
 _KINDS = ("search", QUERY)
-"""Kinds of arguments that accept a saved search; a ``QUERY`` may contain filters, too."""
+"""Kinds of arguments that accept a saved search; a ``QUERY`` may also contain filters."""
 SIGN = "@"
 """The prefix of a saved search's name in a query."""
 
 
 class ExpandedArguments(NamedTuple):
-    """Bound arguments of a tool, and the filters of a saved search that the tool does not take."""
+    """A tool's bound arguments, and a saved search's filters for which it has no arguments."""
 
     bound: dict[str, Any]
     within: Filters | None = None
@@ -34,12 +34,12 @@ class ExpandedArguments(NamedTuple):
 def expanded(
     tool: Tool, bound: Mapping[str, Any], searches: Mapping[str, Mapping[str, Any]]
 ) -> ExpandedArguments:
-    """Return bound arguments with a saved search in place of its name.
+    """Return bound arguments with the name of a saved search replaced by the search.
 
-    Filters that the caller gives replace those of the search.
+    Filters given by the caller replace the search's.
 
     Raises:
-        UsageError: If a value of the search is invalid, or it has no words and the tool needs some.
+        UsageError: a value of the search is invalid, or it has no words and the tool needs some.
     """
     for parameter in tool.parameters:
         value = bound.get(parameter.name)
@@ -54,7 +54,7 @@ def expanded(
 
 
 def words_of(line: str, searches: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the words of a query without its filters; those of a saved search for its name."""
+    """Return the words of a query without its filters, replacing the name of a saved search."""
     name, _, others = line.strip().partition(" ")
     search = searches.get(name[1:]) if name[:1] == SIGN else None
     if search is not None and not query_filters.parse(others).words.strip():
@@ -69,8 +69,8 @@ def _expanded(
     search: Mapping[str, Any],
     added: str,
 ) -> ExpandedArguments:
-    """Return the arguments with a search and the filters that were ``added`` to its name."""
-    from memvault.tools.core.filter_arguments import filters
+    """Return the arguments with a search and the filters ``added`` after its name."""
+    from memvault.tools.core.shared_args import filters
 
     keys = {entry.key for entry in tool.parameters}
     query, within = search.get("query", ""), None
@@ -82,7 +82,8 @@ def _expanded(
     if not query and not keys >= SEARCH_KEYS:
         name = bound[parameter.name]
         raise UsageError(
-            f"{name} has filters but no search words", f"`memvault recall {name}` lists them"
+            f"{name} has filters but no search words",
+            f"run `memvault recall {name}` to list its memories",
         )
     search_arguments = {key: entry for key, entry in search.items() if key in keys - {"query"}}
     saved = tool.bind({**search_arguments, parameter.key: query})

@@ -1,14 +1,20 @@
-"""Arguments that several tools share: their annotations and checks."""
+"""Arguments that several tools share: their annotations, checks and conversion to filters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
 
 from memvault.arguments.binding import FLAGS
-from memvault.arguments.parameters import Arg
+from memvault.arguments.parameters import Arg, split_tags
+from memvault.call import Call
 from memvault.errors import Conflict, UsageError
 from memvault.files.plain_files import digest_of
+
+if TYPE_CHECKING:
+    from memvault.recall.filters import Filters
+    from memvault.recall.recall_engine import RecallEngine
 
 Confirm = Annotated[
     bool | str | None,
@@ -20,13 +26,13 @@ Confirm = Annotated[
 
 
 def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str) -> str:
-    """Return the token that confirms an action on some items, or "" if it is confirmed already.
+    """Return the token to confirm an action on some items, or "" if it is already confirmed.
 
-    ``items`` are texts that identify them; they should include the items' state, so that the
-    token changes with it. ``what`` describes them. With a token, the caller returns a preview.
+    ``items`` are strings that identify them; they should include the items' state, so the token
+    changes with it. ``what`` describes them. If a token is returned, return a preview.
 
     Raises:
-        Conflict: If the given token is another one.
+        Conflict: the given token is a different one.
     """
     shown = "\n".join(sorted(items)).encode("utf-8", "surrogatepass")
     token = digest_of(shown, 6).hex()
@@ -109,11 +115,80 @@ Offset = Annotated[
 
 
 def require_text(text: str | None, name: str, hint: str) -> str:
-    """Return an optional text without surrounding whitespace, or an empty text if it is None.
+    """Return an optional text without surrounding whitespace, or an empty text for None.
 
     Raises:
-        UsageError: If it was given but is empty, for example from an unset shell variable.
+        UsageError: it was given but is empty, for example from an unset shell variable.
     """
     if text is not None and not text.strip():
         raise UsageError(f"{name} is empty", hint)
     return (text or "").strip()
+
+
+def filters(
+    memory_type: str | None,
+    tags: list[str] | None,
+    since: str | None,
+    until: str | None,
+    expression: str | None,
+    also: Filters | None = None,
+) -> Filters:
+    """Create filters from a tool's arguments, combined with the filters of its query.
+
+    Raises:
+        UsageError: ``since`` or ``until`` is not a date.
+    """
+    from memvault.recall.filters import Filters
+
+    argument_filters = Filters(
+        memory_type=(memory_type or "").strip(),
+        tags=tuple(
+            part
+            for tag in tags or ()
+            # A tag in a file may contain a comma.
+            for part in (split_tags(tag) if " #" in tag or "\n" in tag else [tag])
+            if part.strip()
+        ),
+        since=parse_date_argument(since, "since", False),
+        until=parse_date_argument(until, "until", True),
+        expression=expression or "",
+    )
+    return argument_filters if also is None else argument_filters.both(also)
+
+
+def warn_unknown_filters(call: Call, chosen: Filters, engine: RecallEngine | None = None) -> None:
+    """Add notes about types and tags in the filters that no memory has, after an empty result."""
+    if any(
+        part.memory_type or part.types or part.tags or part.folders for part in chosen.required()
+    ):
+        from memvault.recall.filters import Filters, unknown_value_notes
+
+        every = (engine or call.engine).list_records(Filters())
+        call.notes += unknown_value_notes(every, chosen, call.settings.types)
+
+
+def tags_in(query: str) -> Filters:
+    """Convert the query of a tag search to filters."""
+    from memvault.recall.filters import Filters
+
+    return Filters(tags=tuple(query.replace(",", " ").split()))
+
+
+def parse_date_argument(text: str | None, name: str, end: bool) -> datetime | None:
+    """Parse a date argument to the first moment of that date, or with ``end`` the last.
+
+    Raises:
+        UsageError: it is not a date.
+    """
+    from memvault.recall import dates
+
+    if not text or not text.strip():
+        return None
+    moment = dates.parse_moment(text, end)
+    if moment is None:
+        shown = text if len(text) <= 60 else f"{text[:60]}..."
+        raise UsageError(
+            f"{name} must be a date, a time, an age, or words for one, not {shown!r}",
+            "write 2026-01-31, 2026-01-31T12:00:00Z, 2026-W05, 7d, 12h, 2w, or such as 'last week'",
+        )
+    return moment

@@ -1,4 +1,4 @@
-"""Memories that are similar to a text that was just written."""
+"""Find memories that are similar to a text that was just written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from memvault.model import Memory
 
 _MAX_SIMILAR = 3
 _MAX_SIMILAR_TEXT = 400
-"""Characters of a text by which similar memories are found; more take the transformer longer."""
+"""Number of leading characters used to find similar memories; more would take longer to embed."""
 
 
 def similar_memories(
@@ -15,7 +15,7 @@ def similar_memories(
 ) -> list[tuple[Memory, float]]:
     """Return the memories most similar to a text that was just written, with similarities in 0..1.
 
-    Weak results, those not current, and the memory of ``own_path`` are left out. Whatever fails
+    Weak results, outdated memories, and the memory at ``own_path`` are left out. Every failure
     becomes a note, since a caller that sees an error would write the text again.
     """
     from memvault.errors import TimedOut, to_memvault_error
@@ -42,7 +42,7 @@ def similar_memories(
                 for result in call.engine.search(request).found
                 if result.memory.path != own_path
             ][:_MAX_SIMILAR]
-        except Exception as error:  # such as a cache that is deleted, or no memory
+        except Exception as error:  # For example, a deleted cache or too little memory.
             reason = to_memvault_error(error).message
             call.notes.append(f"the search for similar memories failed: {reason}")
             if isinstance(error, TimedOut):

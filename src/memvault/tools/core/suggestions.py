@@ -1,4 +1,4 @@
-"""Suggestions of a command or a tool for an unknown name, by its words and its spelling."""
+"""Suggest a command or a tool for an unknown name, by its words and its spelling."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ SYNONYMS = {
 A key lists the candidates; the first that exists is suggested.
 """
 _MIN_SIMILARITY = 0.75
-"""A less similar name is not suggested: a wrong guess helps less than a list."""
+"""Minimum similarity of a suggestion, since a wrong guess helps less than a list."""
 _MAX_TOOLS = 3
 
 
 def suggest_command(name: str, names: Collection[str]) -> str | None:
-    """Return the command that an unknown name probably means, or None."""
+    """Return the most likely command for an unknown name, or None."""
     for canonical, synonyms in SYNONYMS.items():
         available = [command for command in canonical if command in names]
         if available and name.lower() in synonyms.split():
@@ -45,7 +45,7 @@ def suggest_command(name: str, names: Collection[str]) -> str | None:
 
 
 def suggest_tools(name: str, names: Collection[str]) -> list[str]:
-    """Return the tools that an unknown name probably means, the likeliest first.
+    """Return the tools that an unknown name may mean, the most likely first.
 
     These have its words in another order, or a synonym for one of them, or else a similar name.
     """

@@ -1,4 +1,4 @@
-"""The type of a memory to write, with a question about a similar known type."""
+"""Choose the type of a memory to write, asking about a similar known type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memvault.errors import MemvaultError
 
 
 class TypeChoice(NamedTuple):
-    """The type of a memory to write, empty for the default, and known types perhaps meant."""
+    """The type of a memory to write (empty: the default), and similar known types."""
 
     name: str
     meant: tuple[str, ...] = ()
@@ -19,18 +19,18 @@ class TypeChoice(NamedTuple):
         if self.meant:
             call.notes.append(
                 f"there was no memory type {self.name!r}; if you mean {' or '.join(self.meant)}, "
-                f'`memvault compound {mem_id} "" --type {self.meant[0]}` changes it'
+                f'run `memvault compound {mem_id} "" --type {self.meant[0]}`'
             )
 
 
 def choose_type(call: Call, requested_type: str | None) -> TypeChoice:
-    """Return the type for a memory, after asking the person at the terminal about a close one.
+    """Return the type for a memory, after asking the user at the terminal about a similar one.
 
-    Only a type that is neither built in nor declared is compared with those that memories or
-    templates of the vault have; if they cannot be read at once, it is taken as it is.
+    Only a type that is neither built in nor declared is compared with the types of existing
+    memories and templates; if they cannot be read immediately, the type is used as it is.
 
     Raises:
-        UsageError: If it cannot be the name of a type.
+        UsageError: it is not a valid name of a type.
     """
     from memvault.vault import naming
 

@@ -1,4 +1,4 @@
-"""The vaults that a call searches, and the counts of retrievals in them."""
+"""Choose the vaults that a call searches, and count retrievals in them."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class VaultSelection:
         """Create it from a tool's argument.
 
         Raises:
-            VaultNotFound: If no reachable vault has one of the names.
+            VaultNotFound: no reachable vault has one of the names.
         """
         return cls(call, call.vaults(names))
 
     def read(self, record: MemoryRecord) -> Memory | None:
-        """Read the current file of a listed memory; None if it cannot be read any more."""
+        """Read the current file of a listed memory; return None if it is no longer readable."""
         root = self._vaults.get(record.vault)
         call = self._call.workspace.open_other(root) if root is not None else self._call
         try:
             return call.reader.read(record.path)
-        except MemvaultError:  # removed since the listing
+        except MemvaultError:  # The file was removed after the listing.
             return None
 
     def count(self, results: Iterable[RecallResult]) -> None:
@@ -61,10 +61,10 @@ def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
 
     If the counts cannot be written, a note is added and the recall still succeeds.
     """
-    from memvault.experience import recall_counts
+    from memvault.recall import recall_counts
 
     try:
-        if call.caller.scope != "read":  # a read-only caller changes no file
+        if call.caller.scope != "read":  # A read-only caller changes no file.
             recall_counts.count(call.root, mem_ids)
     except MemvaultError as error:
         call.notes.append(f"the access was not counted: {error.message}")
@@ -72,10 +72,10 @@ def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
 
 
 def count_retrievals(call: Call, memories: Iterable[Memory], root: Path | None = None) -> None:
-    """Count the retrieval of these memories, for the types whose recalls are tracked.
+    """Count the retrieval of memories whose types are tracked.
 
-    ``root`` is the root of their vault if it is not the call's. The count is a side
-    effect, so failures are ignored silently, and a read-only caller counts nothing.
+    ``root`` is the root of their vault if it is not the call's. The count is a side effect, so
+    failures are ignored, and a read-only caller counts nothing.
     """
     if call.caller.scope == "read":
         return
@@ -83,7 +83,7 @@ def count_retrievals(call: Call, memories: Iterable[Memory], root: Path | None =
     mem_ids = [memory.mem_id for memory in memories if memory.memory_type in kinds]
     if not mem_ids:
         return
-    from memvault.experience import recall_counts
+    from memvault.recall import recall_counts
 
     with contextlib.suppress(MemvaultError):
         recall_counts.count(root or call.root, mem_ids, seconds=_COUNT_TIMEOUT)

@@ -1,4 +1,4 @@
-"""Tools registered in a vault, created at run time from their files; each runs a program."""
+"""Run tools registered in a vault; each is created from its file and runs a program."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from memvault.vault_tools.tool_files import ToolFile
 
 GROUP = "registered"
 _MAX_OUTPUT = 1_000_000
-"""Maximum number of bytes that a tool may print."""
+"""Maximum size in bytes of a tool's output."""
 _MAX_REASON = 500
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?", re.IGNORECASE)
 _RESERVED_KEYS = ("success", "warnings", "error")
 
 
 def tool_from_plugin(tool_file: ToolFile) -> Tool:
-    """Create the tool that a file defines."""
+    """Create the tool defined by a file."""
 
     def function(call: Call, /, **arguments: Any) -> Mapping[str, Any]:
         return _run_program(call, tool_file, arguments)
@@ -40,7 +40,7 @@ def tool_from_plugin(tool_file: ToolFile) -> Tool:
         destructive=True,
         open_world=True,
         own_parameters=parameters,
-        reveals=True,  # the output of a user's program
+        reveals=True,  # The output of a user's program.
         description=description,
         hidden_args=("budget",),
         paged_keys=(),
@@ -62,7 +62,7 @@ def _run_program(call: Call, tool_file: ToolFile, arguments: Mapping[str, Any]) 
             _environment(call),
             call.sleep,
         )
-    except UsageError as error:  # a mistake in the tool's definition, not by the caller
+    except UsageError as error:  # A mistake in the tool's definition, not by the caller.
         message = f"The tool {definition.name} failed: {error.message}"
         raise MemvaultError(message, error.hint) from error
     _check(tool_file, process_result)
@@ -80,12 +80,12 @@ def _arguments_json(definition: ToolDefinition, arguments: Mapping[str, Any]) ->
     except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(
             f"The arguments of {definition.name} cannot be written as JSON: {error}",
-            "use texts, numbers, true, false, lists and objects",
+            "use strings, numbers, true, false, lists and objects",
         ) from error
 
 
 def _command(program: str, rest: tuple[str, ...]) -> list[str]:
-    """Return the command line; Python gets ``-P``, not to import modules next to the script."""
+    """Return the command line, with ``-P`` for Python."""
     return [program, *(["-P"] if _PYTHON.fullmatch(Path(program).name) else []), *rest]
 
 
@@ -100,8 +100,8 @@ def _check(tool_file: ToolFile, finished: process.ProcessResult) -> None:
     """Raise an error if the program timed out, printed too much or failed.
 
     Raises:
-        TimedOut: If it did not end in time.
-        MemvaultError: If it printed too much, or its exit code is not 0.
+        TimedOut: it did not end in time.
+        MemvaultError: it printed too much, or its exit code is not 0.
     """
     name = tool_file.definition.name
     if finished.timed_out:
@@ -111,7 +111,7 @@ def _check(tool_file: ToolFile, finished: process.ProcessResult) -> None:
         )
     if finished.truncated:
         raise MemvaultError(
-            f"The tool {name} printed more than {_MAX_OUTPUT:,} bytes", "make it print less"
+            f"The tool {name} printed more than {_MAX_OUTPUT:,} bytes", "reduce the tool's output"
         )
     if finished.code:
         code = finished.code
@@ -125,7 +125,7 @@ def _result(call: Call, definition: ToolDefinition, output: str) -> dict[str, An
     """Convert the output of a tool to its result.
 
     Raises:
-        MemvaultError: If the output reports a failure.
+        MemvaultError: the output reports a failure.
     """
     try:
         value = json.loads(output, parse_constant=_reject_constant) if output.strip() else {}

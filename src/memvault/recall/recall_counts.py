@@ -1,4 +1,4 @@
-"""Counts of how often each memory was recalled on this machine."""
+"""Count how often each memory was recalled on this machine."""
 
 from __future__ import annotations
 
@@ -19,32 +19,29 @@ _COUNTS_FILE = "access.json"
 _RECENT_FILE = "access.jsonl"
 _LOCK_FILE = "access.lock"
 _MAX_RECENT_BYTES = 64 * 1024
-"""Maximum number of bytes of recent recalls before they are added to the counts."""
+"""Size in bytes at which recent recalls are added to the counts."""
 _MAX_COUNTED = 50_000
-"""Maximum number of memories with counts, those recalled last.
+"""Maximum number of memories with counts; the most recently recalled ones are kept.
 
 This keeps their file far below the maximum size.
 """
 _RETENTION = timedelta(days=90)
-"""How long counts of missing memories are kept: they may be in the trash or on another branch."""
+"""How long to keep counts of missing memories, which may be in the trash or on another branch."""
 
 Counts = dict[str, dict[str, Any]]
 
 
 def counts(root: Path) -> dict[str, int]:
-    """Return how often each memory was recalled, by memId; damaged entries count as never."""
+    """Return how often each memory was recalled, by memId; damaged entries count as zero."""
     folder = existing_private(root)
     entries = _read_counts(folder) if folder else {}
     return {mem_id: entry["count"] for mem_id, entry in entries.items()}
 
 
 def count(root: Path, mem_ids: Iterable[str], seconds: float = 30.0) -> None:
-    """Count one more recall of each of these memories.
+    """Increment the recall count of each of these memories.
 
-    Args:
-        root: the folder of the vault.
-        mem_ids: the memories that were recalled.
-        seconds: how long to wait for other processes that are counting.
+    ``seconds`` is how long to wait for other processes that are counting.
 
     Raises:
         StorageError: the vault cannot be written.
@@ -83,7 +80,7 @@ def prune(root: Path, existing_ids: Collection[str]) -> None:
 
 
 def _replace_counts(folder: Path, stored: Counts) -> None:
-    """Replace both files by the given counts.
+    """Replace both files with the given counts.
 
     If the process is killed in between, recent recalls are counted twice.
     """

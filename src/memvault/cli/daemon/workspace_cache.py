@@ -1,4 +1,4 @@
-"""The vaults that the resident process keeps open, and the opening of a vault for a command."""
+"""The vaults that the resident process keeps open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from memvault.files.plain_files import stamp_of
 from memvault.files.user_folders import user_folder
-from memvault.workspace import Workspace, silent
+from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
     from memvault.vault.folder_watch import FolderWatch
@@ -32,8 +32,7 @@ class WorkspaceCache:
         key = root, _user_settings()
         workspace = self._workspaces.pop(key, None)
         if workspace is None:
-            workspace = Workspace(root, long_lived=True)
-            workspace.is_cached = True
+            workspace = Workspace(root, long_lived=True, is_cached=True)
         self._workspaces[key] = workspace
         while len(self._workspaces) > _MAX_WORKSPACES:
             self._drop(next(iter(self._workspaces)))
@@ -68,19 +67,6 @@ class WorkspaceCache:
 
     def _drop(self, key: tuple[Path, object]) -> None:
         self._workspaces.pop(key).close()
-
-
-cache: WorkspaceCache | None = None
-"""The vaults that ``open_workspace`` reuses; None in a process that runs one command."""
-
-
-def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:
-    """Open the vault in a folder; the resident process reuses one that it keeps open."""
-    if cache is None:
-        return Workspace(root, progress)
-    workspace = cache.open(root)
-    workspace.progress = progress
-    return workspace
 
 
 def _user_settings() -> object:
