@@ -53,12 +53,12 @@ def add(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
     }
     with atomic.map_os_errors(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.parent.chmod(0o700)  # Check this before writing any file to it.
+        file.parent.chmod(0o700)  # Private before any file is written to it.
     atomic.write(file, json.dumps(record, indent=2).encode(), private=True)
 
 
 def machine_secret() -> str:
-    """Return a random string of this user on this machine, unknown to vaults; created once.
+    """Return a random secret of this user on this machine, created on first use.
 
     Raises:
         Refused: the state folder is inside a vault.

@@ -165,7 +165,7 @@ def replace_unchanged(path: Path, before: bytes, after: bytes) -> None:
 
 
 def hard_link(path: Path, name: Path, data: bytes) -> None:
-    """Hard-link a file to a second name, so that name also gets later in-place writes.
+    """Hard-link a file to a second name, so later in-place writes appear under both.
 
     On another mount or a file system without hard links, a copy is created instead, with ``data``
     and the file's attributes.
@@ -319,7 +319,7 @@ def _temporary(
     from memvault.files import temporary_files
 
     temporary = path.parent / temporary_files.temporary_name(path.name)
-    if clock.random_id(1) == "0":  # Sweep in about one of 32 calls.
+    if clock.random_id(1) == "0":  # Sweep on one call in 32.
         temporary_files.remove_stale_temp_files(path.parent)
     try:
         _write_new(temporary, data, durable, private, like)

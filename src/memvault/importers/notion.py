@@ -168,7 +168,7 @@ def _possible_names(name: str) -> Iterator[str]:
     """Yield possible names for a file or folder, ending with its full ID."""
     yield _ID.sub("", name)
     if page_id := _ID.search(name):
-        yield _ID.sub(f" {page_id[1][-8:]}", name)  # IDs of the same day start alike
+        yield _ID.sub(f" {page_id[1][-8:]}", name)  # Ids of the same day share a prefix.
         yield name
 
 

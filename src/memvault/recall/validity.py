@@ -72,7 +72,7 @@ def check(view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime
 
 
 class _Replacements:
-    """The superseding memories in one view at a moment; each name is looked up once."""
+    """Finds the memories that supersede others in a view at a moment; caches each lookup."""
 
     def __init__(self, view: View, moment: datetime) -> None:
         self._view = view

@@ -31,7 +31,7 @@ _LIMITS = (
 )  # fmt: skip
 _LIMIT_WIDTH = 25
 _NICE = 16
-"""The index of the nice value in /proc/PID/stat, counted after the name."""
+"""The index of the nice value in /proc/PID/stat, counted from the field after the name."""
 _ANCILLARY = socket.CMSG_SPACE(peer_check.CREDENTIALS) + socket.CMSG_SPACE(4 * _STREAMS)
 
 
@@ -72,7 +72,7 @@ class Client:
             return None
         if self._data[protocol.SIZE : _HEAD] != self._number:
             raise ConnectionError
-        self.process.check()  # So the sender's process id was its own.
+        self.process.check()  # The process is still alive, so its id was not reused.
         return bytes(self._data[_HEAD : _HEAD + size])
 
     def _answer_hello(self, secret: int) -> None:

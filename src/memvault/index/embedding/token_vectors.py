@@ -130,7 +130,7 @@ class TokenEmbedder(Embedder, Protocol):
 
     @property
     def codec(self) -> TokenCodec | None:
-        """Return the quantization of its token vectors; None if it returns none."""
+        """The codec of this embedder's token vectors, or None if it computes none."""
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
         """Return the vector of each passage with its token vectors."""
