@@ -112,8 +112,7 @@ def effective_date(entry: MemoryRecord | Memory) -> str:
 
 
 def is_newer(date: str, other: str) -> bool:
-    """Return whether an effective date is after another; a date without a time means the whole day.
-    """
+    """Return whether an effective date is after another; a date without time is a whole day."""
     if not date or not other:
         return False
     if len(date) > _DAY_LENGTH < len(other):

@@ -164,8 +164,7 @@ def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> li
 
 
 def _at(line: tuple[float, float], cosine: float | None) -> float:
-    """Return the value of a line at a cosine; if the cosine is None, at the mean of all memories.
-    """
+    """Return the value of a line at a cosine; None stands for the mean of all memories."""
     slope, intercept = line
     return slope * (cosine or 0.0) + intercept
 

@@ -72,8 +72,7 @@ def check(view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime
 
 
 class _Replacements:
-    """Finds which memories supersede others in a view as of a given time; caches each name lookup.
-    """
+    """Finds which memories supersede others as of a given time; caches each name lookup."""
 
     def __init__(self, view: View, moment: datetime) -> None:
         self._view = view

@@ -47,7 +47,7 @@ class RankingConstants(NamedTuple):
     Newer memories about the same subject:
 
     - ``newer_similarity``: minimum similarity. With a lower value, newer memories moved up even if
-      the two only had a header field in common.
+      the two only had one field in common.
     - ``shared_words``: minimum share of the shorter one's words that the other one also has.
     - ``newer_score``: minimum score of the newer one, as a share of the older one's.
     - ``newer_size``: maximum size of both files, in bytes. Longer memories, such as sessions and
