@@ -540,7 +540,7 @@ def test_fresh_full_disk_for_deep_vectors_is_reported(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
-def test_fresh_full_disk_keeps_old_index(folder: Path, run: Run) -> None:
+def test_fresh_keeps_old_index_if_disk_is_full(folder: Path, run: Run) -> None:
     """A reindex on a full disk fails with one sentence, and the vault keeps working."""
     _filled(folder, 60)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

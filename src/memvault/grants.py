@@ -53,7 +53,7 @@ def add(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
     }
     with atomic.map_os_errors(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.parent.chmod(0o700)  # Check this before writing any file to it.
+        file.parent.chmod(0o700)  # Private before any file is written to it.
     atomic.write(file, json.dumps(record, indent=2).encode(), private=True)
 
 

@@ -354,7 +354,7 @@ def _used_key(parameter: Parameter, arguments: Mapping[str, Any]) -> str:
 def _nearest(key: str, parameters_by_key: Mapping[str, Parameter]) -> str:
     """Return the most similar argument for an unknown key, by option, prefix or spelling."""
     key = key[:_MAX_COMPARED_KEY]
-    if key == "memory":  # its type is not what was meant
+    if key == "memory":  # Do not suggest the memory type.
         parameters_by_key = {
             name: entry for name, entry in parameters_by_key.items() if name != "memorytype"
         }

@@ -88,7 +88,7 @@ class Arg(NamedTuple):
     completes: str = ""
     # The name of its value in the help; by default the key.
     metavar: str = ""
-    # Whether the command has one object's keys instead of a list of objects.
+    # Whether options set the keys of one object, not a list of objects.
     flatten: bool = False
     cli_override: CommandLineForm | None = None
 

@@ -212,7 +212,7 @@ def number(value: Any, otherwise: float) -> float:
 
 
 def texts(value: object) -> list[str]:
-    """Return a list of a header as strings; a single value becomes a list of one."""
+    """Return a header value as a list of strings; a single value becomes a one-item list."""
     entries = value if isinstance(value, list) else [value] if value else []
     return [str(entry) for entry in entries]
 

@@ -319,7 +319,7 @@ def _temporary(
     from memvault.files import temporary_files
 
     temporary = path.parent / temporary_files.temporary_name(path.name)
-    if clock.random_id(1) == "0":  # Sweep in one call of 32.
+    if clock.random_id(1) == "0":  # Sweep on one call in 32.
         temporary_files.remove_stale_temp_files(path.parent)
     try:
         _write_new(temporary, data, durable, private, like)

@@ -126,5 +126,5 @@ def _several_exports(source: Source, exports: list[Path]) -> UsageError:
     return UsageError(
         f"{source.path} contains exports of other programs",
         f"{listed} {'import' if commands[1:] else 'imports'} them; "
-        f"{everything} imports all as a folder of markdown",
+        f"{everything} imports everything as a folder of markdown",
     )

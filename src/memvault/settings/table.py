@@ -52,7 +52,7 @@ class Setting(Generic[T]):
 class Section:
     """A group of settings and their values; a setting without a value has its default.
 
-    Besides rows and sections, annotated attributes of the class have values. Two sections of a
+    A section also has a value for each annotated attribute of its class. Two sections of a
     class are equal if all of their values are equal.
 
     Raises:

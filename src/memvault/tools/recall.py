@@ -412,8 +412,8 @@ def memory_remember(
 ) -> RememberedMemory:
     """Remember something as a new memory; existing ones are never overwritten.
 
-    The result lists similar memories, so that you can compound one that says the same instead;
-    similarity compares meaning, without a threshold. With `--file-path`, that memory gets the
+    The result lists similar memories, so that you can compound an existing one that says the same.
+    Similarity is by meaning, without a minimum. With `--file-path`, that memory gets the
     new content; the old content is kept as a revision.
     """
     from memvault.memories import create

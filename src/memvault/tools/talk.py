@@ -60,7 +60,7 @@ _SEVERITIES = {
 _MIN_EVENT_BUDGET = 300
 """Minimum budget in tokens of a result with one event, which is shortened if necessary."""
 _EVENTS_ROOM = 100
-"""Number of tokens in a result of events other than the events."""
+"""Tokens reserved in a result for everything except the events."""
 _MAX_TALK_ID_DIGITS = 16
 """Maximum number of digits in a talkId, which is always below 2**53."""
 

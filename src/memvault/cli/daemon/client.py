@@ -263,7 +263,7 @@ def _agree(connection: socket, server: Process) -> bytes:
     senders = [
         peer_check.sender_of(data) for _, kind, data in ancillary if kind == _socket.SCM_CREDENTIALS
     ]
-    server.check()  # So the sender's process id was its own.
+    server.check()  # The process is still alive, so its id was not reused.
     if senders != [server.number] or answer[:SECRET_SIZE] != secret.to_bytes(SECRET_SIZE, "big"):
         raise PermissionError("the socket's peer is another process")
     return answer[SECRET_SIZE:]

@@ -72,7 +72,7 @@ class Client:
             return None
         if self._data[protocol.SIZE : _HEAD] != self._number:
             raise ConnectionError
-        self.process.check()  # So the sender's process id was its own.
+        self.process.check()  # The process is still alive, so its id was not reused.
         return bytes(self._data[_HEAD : _HEAD + size])
 
     def _answer_hello(self, secret: int) -> None:

@@ -35,7 +35,7 @@ class Backend(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """Return whether other machines read the index, so changes must be uploaded."""
+        """Return whether other machines read the index, in which case changes must be uploaded."""
 
     def refreshing(
         self, files: IndexFiles, is_patient: bool = False

@@ -44,8 +44,8 @@ class TransformerModel:
     ) -> None:
         """Use the vectors below an index's folder.
 
-        ``languages`` returns the numbers of memories by language, which select a built-in model if
-        neither the vault nor its user names a model.
+        ``languages`` returns the number of memories by language. It decides between the built-in
+        models if neither the vault nor its user names a model.
         """
         self.store = store
         self._languages = languages

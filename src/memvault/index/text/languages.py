@@ -83,7 +83,7 @@ _MIN_NOT_STEMMED = 0.3
 """The minimum share of such letters in a text; other words in such texts are mostly names."""
 _WORD = lazy_pattern(r"[\u0b80-\u0bff]+|[^\W\d_]+")
 _SPACES = {number: " " for number in range(128) if not chr(number).isalpha()}
-"""A table that replaces non-letters by spaces, five times as fast as a pattern for ASCII text."""
+"""Replaces non-letters with spaces; for ASCII text, five times as fast as a pattern."""
 _SAMPLE_LENGTH = 2_000
 """The number of characters of a memory to examine."""
 _MIN_VOTES = 2
