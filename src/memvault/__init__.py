@@ -57,7 +57,7 @@ def __dir__() -> list[str]:
 
 
 def open_vault(path: str | PathLike[str] | None = None, agent: str | None = None) -> Vault:
-    """Open a vault by its folder, or find it like the command line does.
+    """Open a vault by its folder, or find it as the command line does.
 
     Raises:
         memvault.errors.VaultNotFound: there is none.

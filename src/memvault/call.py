@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 SecretVisibility = Literal["shown", "asked", "masked"]
 """Which results show secrets: all, only the text that a tool was asked to return, or none."""
 Scope = Literal["read", "write", "all"]
-"""The scopes of a caller: read; also write memories and its own files; also maintain the vault."""
+"""The scopes of a caller: read memories; also write them and its own files; also maintain the
+vault."""
 Confirm = Callable[[Sequence[str], str], bool]
 """A function that prints lines and a question, and returns whether the answer is yes."""
 
@@ -54,7 +55,7 @@ class Caller(NamedTuple):
     has_token_budget: bool = False
     # The names of other vaults that it may access; None for all.
     vaults: tuple[str, ...] | None = None
-    # With another scope than "all" it sees no files of other agents.
+    # With any scope but "all", it cannot access other agents' files.
     scope: Scope = "all"
     secrets: SecretVisibility = "masked"
     # Asks the user at the terminal; None without a terminal.

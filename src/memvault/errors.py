@@ -48,7 +48,7 @@ __all__ = [
 
 
 class Verbatim(str):
-    """A message or hint to show unchanged, because a vault's tool wrote it or it is already worded.
+    """A message or hint to show as is: from a vault's tool, or already in the caller's words.
 
     ``tools.core.messages`` rewrites commands and options in all other ones.
     """

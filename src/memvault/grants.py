@@ -58,7 +58,7 @@ def add(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
 
 
 def machine_secret() -> str:
-    """Return a random string of this user on this machine, unknown to vaults; created once.
+    """Return a random secret of this user on this machine, created on first use.
 
     Raises:
         Refused: the state folder is inside a vault.

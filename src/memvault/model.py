@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, Self
 
 MAX_RESULTS = 1_000
-"""The most results of one search, each of which is read."""
+"""Maximum number of results of one search, because each one is read."""
 FALLBACK_TYPE = "context"
 EPISODE, FACT, PROCEDURE = "episode", "fact", "procedure"
 """The types of memories whose recalls are counted."""

@@ -23,8 +23,8 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
     """Anthropic's memory tool, type ``memory_20250818``, for a vault.
 
     ``vault`` is the vault's folder, by default the one that the command line finds. ``/memories``
-    is ``folder`` in the vault; an empty string means the whole vault. ``agent`` is the author of
-    changes in the log, ``memory_type`` the type of new memories. Each command is one change set,
+    maps to ``folder`` in the vault; an empty string means the whole vault. ``agent`` is the author
+    of changes in the log, ``memory_type`` the type of new memories. Each command is one change set,
     which ``memvault undo`` reverts.
 
     Raises:
@@ -56,7 +56,7 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
 
 
 class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
-    """``VaultMemoryTool`` for the asynchronous client, which accesses the vault in a thread."""
+    """``VaultMemoryTool`` for the asynchronous client; it accesses the vault in a thread."""
 
     def __init__(
         self,

@@ -32,11 +32,11 @@ _EXCLUDED = "node_modules"
 _KNOWN_EXTENSIONS = frozenset(
     ".cfg .css .csv .html .ini .js .json .log .py .sh .sql .toml .tsv .txt .xml .yaml .yml".split()
 )
-"""File extensions to which the vault appends ``.md``, which Claude does not see."""
+"""File extensions after which the vault appends ``.md``, hidden from Claude."""
 
 
 class MemoryFolder:
-    """The folder of the vault for ``/memories``, and the type of new memories in it."""
+    """The vault folder behind ``/memories``, and the type of new memories in it."""
 
     def __init__(self, folder: str, memory_type: str) -> None:
         self.folder = folder
@@ -50,7 +50,7 @@ class MemoryFolder:
         """Return the path in the vault of a new file, with ``.md`` appended if needed.
 
         Raises:
-            UsageError: the path cannot be that of a memory.
+            UsageError: a memory cannot have this path.
         """
         name = inside if inside.lower().endswith(".md") else f"{inside}.md"
         target = self.path(name)
@@ -98,7 +98,7 @@ def relative_path(path: str) -> str:
 
 
 def check(target: str) -> None:
-    """Check that a path in the vault can be a memory's.
+    """Check that a memory can have this path in the vault.
 
     Raises:
         UsageError: it cannot.
@@ -108,7 +108,7 @@ def check(target: str) -> None:
 
 
 def shown_name(name: str) -> str:
-    """Return a file's name as Claude gave it, without ``.md`` after another known extension."""
+    """Return a file's name for Claude, without ``.md`` after another known extension."""
     stem = name[: -len(".md")]
     return stem if PurePosixPath(stem).suffix.lower() in _KNOWN_EXTENSIONS else name
 
@@ -126,7 +126,7 @@ def parts(memory: Memory) -> tuple[str, str]:
 def display_text(memory: Memory, detector: SecretDetector) -> str:
     """Return a file's text for a model, with secrets masked unless the memory allows them.
 
-    It must not have line numbers yet, which would hide a secret of several lines.
+    Call this before adding line numbers, which would hide a secret that spans several lines.
     """
     return detector.masking(memory.metadata)(parts(memory)[1].replace("\r\n", "\n"))
 
@@ -179,7 +179,7 @@ def occurrences(text: str, old: str) -> list[int]:
 
 
 def with_ends(memory: Memory, text: str) -> str:
-    """Return a text with the line endings of a memory."""
+    """Convert a text's line endings to those of a memory."""
     plain = text.replace("\r\n", "\n")
     return plain if memory.newline == "\n" else plain.replace("\n", memory.newline)
 
@@ -269,7 +269,7 @@ class MemoryFiles:
 
 
 def _notes(result: Mapping[str, Any]) -> list[str]:
-    """Return the warnings to show to Claude: about secrets in the text that it wrote."""
+    """Return warnings for Claude about secrets in the text that it wrote."""
     return [note for note in result.get("warnings", ()) if "secret" in note]
 
 

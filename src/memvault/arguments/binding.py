@@ -34,7 +34,7 @@ FLAGS = {
 }
 """The words for true and false, in lower case."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Maximum size in bytes of a file or input for an argument, which is the maximum of a memory."""
+"""Maximum size in bytes of a file or input for an argument, the same as for a memory."""
 NO_MATCH = object()
 """Returned by a leniency that does not apply to a value."""
 
@@ -139,7 +139,7 @@ def _pairs(parameter: Parameter, value: Any) -> Any:
         return NO_MATCH
     entry_keys = {normal_key(str(key)) for key in value}
     names = [{item.key, *map(normal_key, item.arg.json_aliases)} for item in parameter.items]
-    # The value may be one object of the list.
+    # The value may be a single entry rather than a mapping of keys to values.
     if entry_keys & {*keys} or all(entry_keys & item_names for item_names in names):
         return NO_MATCH
     return [{"key": key, "value": entry} for key, entry in value.items()]
@@ -198,7 +198,7 @@ LENIENCIES = (
     Leniency("a list of strings for a markdown text", "a markdown list of them", _lines),
     Leniency("one object for a list of objects", "a list of it", _one_object),
 )
-"""All leniencies in the order of use, for values that the schema does not allow."""
+"""All leniencies, in the order in which they are tried on a value that the schema rejects."""
 
 
 _MAX_COMPARED_KEY = 100
@@ -287,7 +287,7 @@ def check(expected: tuple[Parameter, ...], named: Mapping[str, Any], whose: str)
 def _without_additions(
     expected: tuple[Parameter, ...], arguments: Mapping[str, Any], ignored: list[str]
 ) -> dict[str, Any]:
-    """Return the arguments without extra ones of a client; append their keys to ``ignored``."""
+    """Return the arguments without those that a client added; append their keys to ``ignored``."""
     parameters_by_key = {normal_key(parameter.key): parameter for parameter in expected}
     given_keys = {normal_key(key) for key in arguments} & parameters_by_key.keys()
     accepted = {}
@@ -338,7 +338,7 @@ def _check_entry(parameter: Parameter, entry: Mapping[str, Any], whose: str) -> 
 
 
 def _by_alias(key: str, expected: tuple[Parameter, ...]) -> Parameter | None:
-    """Return the parameter with a normalized key as an alias, or None."""
+    """Return the parameter that has this normalized key as an alias, or None."""
     for parameter in expected:
         if key in map(normal_key, parameter.arg.json_aliases):
             return parameter
@@ -346,7 +346,7 @@ def _by_alias(key: str, expected: tuple[Parameter, ...]) -> Parameter | None:
 
 
 def _used_key(parameter: Parameter, arguments: Mapping[str, Any]) -> str:
-    """Return the key or alias with which an object that allows further keys gives a parameter."""
+    """Return the key or alias that an object uses for a parameter; by default the key."""
     names = (parameter.key, *parameter.arg.json_aliases)
     return next((name for name in names if name in arguments), parameter.key)
 
@@ -486,7 +486,7 @@ def _shorten(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     try:
         text = repr(value)
-    except ValueError:  # an integer of thousands of digits
+    except ValueError:  # an integer with thousands of digits
         text = "a number of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 

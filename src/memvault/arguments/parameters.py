@@ -17,7 +17,7 @@ from memvault.lazy_pattern import lazy_pattern
 
 LARGEST = 1e300
 MOST_ENTRIES = 5_000
-"""Maximum number of entries in a list, since a tool's work grows with it."""
+"""Maximum number of entries in a list, which bounds a tool's work."""
 JSON_NAMES = {
     str: "string",
     int: "integer",
@@ -33,7 +33,7 @@ _BULLET = lazy_pattern(r"\A\s*+[-*+•]\s++")
 MOST_CHARACTERS = 100_000
 """Maximum length in characters of a text that is not content, such as a query or a name.
 
-The schema leaves it out, to keep the descriptions that a model reads short.
+The schema omits it, to keep the descriptions that a model reads short.
 """
 
 
@@ -70,7 +70,7 @@ class Arg(NamedTuple):
     maximum: float | None = None
     # The default shown in the schema, if the function computes it.
     default: object = None
-    # Whether commas do not separate the entries of a list on the command line.
+    # Whether commas are part of a list's entries on the command line, not separators.
     keep_commas: bool = False
     # A second spelling of its option.
     option_alias: str = ""
@@ -359,7 +359,7 @@ def parse_json(text: str) -> Any:
 
 
 def is_short(parameter: Parameter) -> bool:
-    """Return whether a text's length is limited: it is a built-in tool's and not content."""
+    """Return whether a text's length is limited: a built-in tool's, and not content."""
     return str in parameter.types and not (
         parameter.arg.text or parameter.arg.unbounded or parameter.anything
     )

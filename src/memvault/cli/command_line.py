@@ -148,7 +148,7 @@ def _command_values(
     for parameter in parameters:
         if not parameter.arg.positional or not positional:
             continue
-        if value_type(parameter) is list:  # The last one, if a command has one.
+        if value_type(parameter) is list:  # Always the last positional.
             values[parameter.name], positional = positional, []
         else:
             values[parameter.name] = positional.pop(0)

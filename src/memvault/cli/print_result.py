@@ -61,7 +61,7 @@ def print_result(
     if not options.quiet:
         vault = result.get("vault")
         output.notes(result.get("warnings", ()))
-        if writes and isinstance(vault, str) and vault != THIS:  # Undo does not revert it here.
+        if writes and isinstance(vault, str) and vault != THIS:  # Undo here does not revert it.
             undo = f"`memvault --vault {vault} undo`"
             output.notes([f"this changed the vault {vault}; to revert it, run {undo}"])
 

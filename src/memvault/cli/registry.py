@@ -90,7 +90,7 @@ def command(
 
 
 def find(entry: Command) -> CliCommand:
-    """Return the handwritten command of a row of the command table."""
+    """Return the handwritten command for a row of the command table."""
     import_module(f"memvault.{entry.module}")
     return _COMMANDS[entry.words]
 

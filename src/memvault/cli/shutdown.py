@@ -60,10 +60,10 @@ class Terminated(BaseException):
 class OrderedStderr:
     """Standard error that flushes standard output before each write.
 
-    A reader of both, such as ``2>&1 | less``, gets everything in the order in which it was
-    written. ``output_error`` is the first error of standard output in such a flush, which loses
-    what was to be written; messages are written all the same. After a termination signal a write
-    that a frozen terminal does not accept is abandoned, and so are those that follow.
+    A reader of both, such as ``2>&1 | less``, gets everything in the order in which it was written.
+    ``output_error`` is the first error of standard output in such a flush, which loses the pending
+    output; messages are still written. After a termination signal a write that a frozen terminal
+    does not accept is abandoned, and so are those that follow.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -167,7 +167,7 @@ def exit_process(code: int) -> None:
         return
     if is_terminated:
         finishes(_finish, _OUTPUT_TIMEOUT)
-    elif not _finish():  # Python reports it.
+    elif not _finish():  # Python reports the error when it exits.
         return
     os._exit(code)
 

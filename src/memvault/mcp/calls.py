@@ -104,7 +104,7 @@ class PendingCall:
 
     Delivered events are confirmed by ``acknowledge`` and returned to their queue by ``cancel``,
     which may be called at any time. ``find`` looks up the tool. When ``ending`` returns true, a
-    waiting tool ends; any other runs to its end.
+    waiting tool ends; any other runs to completion.
     """
 
     def __init__(
@@ -119,7 +119,8 @@ class PendingCall:
         self._workspace = workspace
         self._caller = caller._replace(message_style="tools", adds_arguments=True)
         self._state = threading.Lock()
-        # Without ``self``: a cycle would keep the call's view of the index until a collection.
+        # A reference to ``self`` would form a cycle, and keep the index view alive until a garbage
+        # collection.
         self._cancelled = cancelled = threading.Event()
         self._outcome: ToolOutcome | None = None
         self._has_waited = False
@@ -157,7 +158,7 @@ class PendingCall:
             if not self._cancelled.is_set():
                 self._outcome = outcome
                 return outcome.result
-        with outcome:  # Events are returned to their queue.
+        with outcome:  # Requeue its events.
             return outcome.result
 
     def acknowledge(self) -> list[str]:

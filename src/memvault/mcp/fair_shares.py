@@ -17,8 +17,8 @@ _ALONE_AFTER = 60.0
 _HEAVY_WEIGHT = 2.0
 """The factor applied to the seconds of a heavy call."""
 _MIN_HEAVY, _MUCH_MORE, _ALWAYS_HEAVY = 0.15, 3.0, 2.0
-"""A call is heavy if it takes at least the first number of seconds, and this many times as long as
-other calls. From the last number of seconds on, it always is.
+"""A call is heavy if it takes at least ``_MIN_HEAVY`` seconds and ``_MUCH_MORE`` times as long as
+other calls, or at least ``_ALWAYS_HEAVY`` seconds.
 """
 _SMOOTHING = 0.2
 """The weight of the newest call in the mean cost of a key's calls."""
@@ -107,9 +107,9 @@ class CallCosts:
             del self._means[other]
 
     def is_heavy(self, key: Hashable, tool: str) -> bool:
-        """Return whether the next call is heavy: its tool is declared so, or the last calls were.
+        """Return whether the next call is heavy: its tool takes long, or its last calls were heavy.
 
-        They are compared with the tool's cheapest call, and with the usual call of other keys.
+        The last calls are compared with the tool's cheapest call and other keys' usual call.
         """
         definition = registry.lookup(tool)
         if definition is not None and definition.takes_long:

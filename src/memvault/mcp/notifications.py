@@ -49,7 +49,7 @@ class MemoryFingerprint(NamedTuple):
 class ChangeDetector:
     """Compares a vault's tools and memories with their previous state.
 
-    No change to a list is reported before the list was first read, because no client has it.
+    Changes to a list are not reported until it was first read, because no client has it yet.
     """
 
     def __init__(self, offer: ToolSelection) -> None:

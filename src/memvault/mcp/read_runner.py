@@ -24,7 +24,7 @@ from memvault.tools.core import registry
 from memvault.workspace import Workspace
 
 AT_ONCE = 2
-"""Maximum concurrent reads of one vault in this process; more would wait for the interpreter."""
+"""Maximum concurrent reads of one vault in this process; more would only wait for the GIL."""
 
 
 class Read(NamedTuple):

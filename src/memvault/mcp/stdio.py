@@ -116,8 +116,8 @@ def _message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
         message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
         if not isinstance(message, types.JSONRPCNotification):
             return SessionMessage(message)
-    # A notification, perhaps because its id has a wrong type, or a line that the strict parser
-    # refuses: a lone surrogate is valid JSON.
+    # Either a notification, possibly a request whose id has the wrong type, or a line that the
+    # strict parser rejects, such as one with a lone surrogate, which is valid JSON.
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -231,7 +231,7 @@ def _line(message: types.JSONRPCMessage) -> bytes:
     try:
         text = message.model_dump_json(by_alias=True, exclude_unset=True)
         return f"{sanitize.escaped(text)}\n".encode()
-    except ValueError:  # A lone surrogate in a name from the client, which is sent back.
+    except ValueError:  # The answer repeats a client's name with a lone surrogate.
         return f"{json.dumps(message.model_dump(by_alias=True, exclude_unset=True))}\n".encode()
 
 

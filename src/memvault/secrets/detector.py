@@ -41,7 +41,7 @@ _NEEDED = {
     "credentials in a header": ("earer", "asic", "oken"),
     "private key": ("PRIVATE KEY", "Private-Lines"),
 }
-"""For some kinds, words of which a text must contain one, in addition to the kind's marker."""
+"""For some kinds, words: a text must contain one of them in addition to the kind's marker."""
 _AFTER_KEYWORD = frozenset({"credentials in a header", "AWS secret key"})
 _LINE_END = lazy_pattern("\n")
 

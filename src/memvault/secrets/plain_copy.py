@@ -55,10 +55,10 @@ _TOKEN = lazy_pattern(
 )
 _TARGETS = ("](", "][", "[[", "[^")
 _BESIDE = r"*`~^$<>[]()&\;%"
-"""Markup between which a mark such as ``_`` may be emphasis within a word."""
+"""Characters of markup; next to one, a marker such as ``_`` within a word may be emphasis."""
 _MAX_RUN = 6
 _NEAR = 1_000
-"""Maximum distance in characters of two marks that form a pair, such as ``==`` and ``==``."""
+"""Maximum distance in characters between two markers that form a pair, such as ``==``."""
 _END = "\n\0\n"
 """A string that no secret contains."""
 _REPLACED = {"n": "\n", "r": "\n", "t": "\t"}

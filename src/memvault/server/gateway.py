@@ -180,7 +180,7 @@ class HttpGateway:
 
     def _check_id(self, request_key: tuple[str, str], is_valid: bool) -> Response | None:
         """Return the response that refuses the id of a request, or None."""
-        if not is_valid:  # The SDK would take it for a notification.
+        if not is_valid:  # The SDK would treat it as a notification.
             return _error_response(
                 400,
                 "The request id must be a string or an integer",

@@ -48,8 +48,7 @@ _MAX_CONNECTIONS = 1_000
 _IDLE_TIMEOUT = 10.0
 """Seconds that a connection may stay open without a request."""
 _SWITCH_INTERVAL = 0.001
-"""The interpreter's switch interval in seconds, the longest time that the event loop waits for a
-thread."""
+"""The interpreter's switch interval in seconds, after which a thread yields to the event loop."""
 _POLL_INTERVAL = 0.05
 _REAP_INTERVAL = 1.0
 
@@ -220,7 +219,7 @@ def serve(
     for name, root in locate.reachable_vaults(vaults or None).items():
         try:
             offer.selected(load_settings(root))
-        # Its calls report the error, and the other vaults are served.
+        # Calls to this vault report the error; the other vaults are still served.
         except MemvaultError as error:
             log_operator_note(error, name)
     logging.getLogger("mcp").addHandler(logging.NullHandler())

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _MAX_LINE = 1 << 28
 """The maximum size in bytes of an answer; a result without a budget can be large."""
 _ATTEMPTS = 3
-"""Number of processes that may end during a call before it fails, since it may be the cause."""
+"""Number of processes that may crash during a call before the call fails as the likely cause."""
 _MAX_ENDED, _ENDED_WITHIN = 5, 60.0
 """If this many processes end within this many seconds, the server stops using them for a while."""
 _EXIT_TIMEOUT = 2.0

@@ -230,7 +230,7 @@ def _read() -> Iterator[ApiToken]:
                         f"The tokens cannot be read: {error.strerror}", "try again later"
                     ) from error
                 continue
-            if token is not None and f"{token.name}.json" == name:  # Copies of a file do not count.
+            if token is not None and f"{token.name}.json" == name:  # Ignore copies of a file.
                 yield token
 
 

@@ -44,7 +44,7 @@ class DecodedText(NamedTuple):
             Refused: the encoding has no such character.
         """
         parts = text.split(_REPLACEMENT) if self.damaged else []
-        # Otherwise the replacement characters cannot be told apart.
+        # Otherwise it is unknown which replacement character stands for which bytes.
         if len(parts) == len(self.damaged) + 1:
             others = (part.encode("utf-8", "replace") for part in parts[1:])
             pairs = zip(self.damaged, others, strict=True)

@@ -53,7 +53,7 @@ class Document(NamedTuple):
         """Parse the bytes of any file; ``encoding`` is passed to ``decode``.
 
         With ``ours``, our side of a git conflict in the header is used; otherwise such a header is
-        broken.
+        treated as broken.
         """
         decoded = decode(data, encoding)
         parts = split_front_matter(unwrapped(decoded.text) if ours else decoded.text)

@@ -240,7 +240,7 @@ def dump_value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(dump_item(entry) for entry in value)}]"
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # YAML does not parse JSON's name for it as a number.
+        return str(value)  # YAML does not parse JSON's Infinity and NaN as numbers.
     text = json.dumps(value)
     if isinstance(value, float) and "e" in text and "." not in text:
         return text.replace("e", ".0e")  # Without a decimal point YAML would parse a string.

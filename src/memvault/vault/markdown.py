@@ -63,7 +63,7 @@ _TITLE = lazy_pattern(r"(?:[ \t]*+(?:\r\n|\n|\r))*+( {0,3}#[ \t]++[^\s#][^\r\n]*
 
 
 _MAYBE_CODE = lazy_pattern(r"```|~~~|\t| {4}")
-"""Matches in every text that has a code block: a fence or an indented line."""
+"""Matches in any text that may have a code block: a fence or an indented line."""
 
 
 def lines(text: str) -> Iterator[re.Match[str]]:
@@ -181,7 +181,7 @@ def tags(text: str) -> list[re.Match[str]]:
 
     parsed = _parsed(text)
     shown = masked(parsed.blocks.flat, parsed.inline.comments)
-    # A character that ends a tag.
+    # A backtick ends a tag.
     return list(_TAG.finditer(masked(shown, parsed.inline.hidden, "`")))
 
 

@@ -123,7 +123,7 @@ class Scan:
 
 
 def _no_watch(folder: str) -> None:
-    """Let a folder change unnoticed."""
+    """Do nothing; the default if changes are not watched."""
 
 
 def scan(root: Path, exclusions: Exclusions, enter: Callable[[str], object] = _no_watch) -> Scan:

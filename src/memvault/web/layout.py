@@ -29,7 +29,7 @@ def by_links(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, 
 
 
 def by_meaning(vectors: Any) -> list[tuple[float, float]]:
-    """Return a position for each unit vector, of shape (n, d), near similar vectors."""
+    """Return a position for each row of ``vectors`` (n, d), close to those of similar rows."""
     data = np.asarray(vectors, np.float32)
     if len(data) < 3:
         return [(float(number), 0.0) for number in range(len(data))]

@@ -59,7 +59,7 @@ Kind = Literal["information", "warning", "error"]
 
 
 class MemoryBrowser(App[BrowsedMemory]):
-    """The browser; with ``picks`` Enter exits, and the result is the selected memory."""
+    """The browser; with ``picks``, Enter exits and returns the selected memory."""
 
     CSS = """
     #query { border: none; height: 1; padding: 0 1; background: $surface; }
@@ -171,9 +171,9 @@ class MemoryBrowser(App[BrowsedMemory]):
             ended.set()
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show how far the index is; called in the thread of the session.
+        """Show the progress of indexing; called in the session's thread.
 
-        It does not wait: when the program ends, the screen shows nothing anymore.
+        It does not wait for the screen, which is not updated while the program ends.
         """
         share = f"{100 * done // total} %" if what == IN_BYTES and total else ""
         with contextlib.suppress(RuntimeError):  # the event loop has ended
@@ -342,7 +342,7 @@ class MemoryBrowser(App[BrowsedMemory]):
                 self._show_error(error)
 
     def action_copy_path(self) -> None:
-        """Copy the path of the selected memory with the terminal's clipboard."""
+        """Copy the path of the selected memory to the terminal's clipboard."""
         memory = self.chosen
         if memory is not None:
             path = str(Path(self._session.root) / memory.path)
@@ -479,7 +479,7 @@ def _text(location: str, body: str, query: str, width: int) -> tuple[Text, int]:
 
 
 def _pairs(pairs: list[tuple[str, str]], nothing: str) -> Text:
-    """Return links or changes, each with a second line below it."""
+    """Format links or changes, each as a bold line with a dim line below it."""
     text = Text("" if pairs else nothing)
     for head, below in pairs:
         text.append(f"{sanitize.escape_line(head)}\n", Style(bold=True))

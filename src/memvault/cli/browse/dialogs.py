@@ -1,4 +1,4 @@
-"""The dialogs of the browser: for a line, a memory, a yes or no, and the help."""
+"""The browser's dialogs: enter a line, pick a memory, confirm an action, and show help."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class MemoryDialog(ModalScreen[BrowsedMemory]):
 
 
 class ConfirmDialog(ModalScreen[bool]):
-    """Asks a question to which only the key y means yes."""
+    """Asks a yes/no question; any key but y means no."""
 
     def __init__(self, question: str) -> None:
         super().__init__()

@@ -46,7 +46,7 @@ class BrowsedMemory(NamedTuple):
 
     @classmethod
     def of(cls, entry: Mapping[str, Any], masked: Mapping[str, Any]) -> BrowsedMemory:
-        """Return the memory of an entry in the result of a recall or a listing."""
+        """Create one from an entry in the result of a recall or a listing."""
         return cls(
             entry["memId"],
             entry["title"],
@@ -96,7 +96,7 @@ class BrowserSession:
         self._latest: Counter[str] = Counter()
 
     def search(self, line: str) -> Future[SearchOutcome | None]:
-        """Search for a query line; return the newest memories without one, None if superseded."""
+        """Search for a query line, or list the newest memories if empty; None if superseded."""
         return self._submit_latest("search", lambda: self._search(line))
 
     def search_beside(self, line: str) -> Future[SearchOutcome | None]:
@@ -118,7 +118,7 @@ class BrowserSession:
         return self._submit(lambda: work() if number == self._latest[pane] else None)
 
     def fingerprint(self) -> Future[object]:
-        """Return a value that differs once a memory was added, changed or deleted."""
+        """Return a value that changes whenever a memory is added, changed or deleted."""
         return self._submit(self._fingerprint)
 
     def run(

@@ -147,7 +147,7 @@ def _clipboard(options: GlobalOptions) -> str:
     """
     from memvault.vault import decoding
 
-    if sys.platform == "win32":  # No program can be run here.
+    if sys.platform == "win32":  # `process.run` does not support Windows.
         raise Refused(
             "The clipboard cannot be read on Windows",
             "run `Get-Clipboard | memvault capture` in PowerShell",

@@ -137,7 +137,7 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
 
 
 def _summary(tool: ToolFile, fingerprint: ToolFingerprint) -> dict[str, Any]:
-    """Return the tool's command, covered and uncovered files, shown before the confirmation."""
+    """Describe the tool's command and its covered and uncovered files, for the confirmation."""
     return {
         "name": tool.definition.name,
         "command": shlex.join(tool.definition.command),
@@ -164,7 +164,7 @@ def _require_consent(yes: bool, name: str, summary: dict[str, Any]) -> None:
     if agreed is None:
         raise Refused(
             f"Running {summary['command']} for {name} needs your consent at a terminal",
-            f"run `memvault tools trust {name}` at a terminal",  # no agent is told of `--yes`
+            f"run `memvault tools trust {name}` at a terminal",  # agents must not see --yes
         )
     if not agreed:
         raise Refused(f"{name} is not trusted", "answer y to trust it")

@@ -50,7 +50,7 @@ def web(
 
 
 def _open(address: str, root: Path, files: contextlib.ExitStack) -> None:
-    """Open an address in the browser; ``files`` deletes the file that leads to it."""
+    """Open an address in the browser; ``files`` later deletes the redirect file."""
     from memvault.cli import desktop
 
     try:

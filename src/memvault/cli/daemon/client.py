@@ -1,6 +1,6 @@
 """Run a command line in the resident process, before loading anything else.
 
-Both processes first check each other (``agree``). Then the client sends its arguments and the
+Both processes first check each other (``_agree``). Then the client sends its arguments and the
 relevant environment variables (``is_sent``). The daemon answers within ``PATIENCE`` seconds that it
 is ready, and starts only after the client confirms that it is still waiting and passes its standard
 streams. Otherwise the command runs in the client, and no other process holds its streams. If the
@@ -9,7 +9,7 @@ daemon dies later, the client reruns the command only if it is read-only and has
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
+import _signal  # type: ignore[import-not-found]  # signal takes 3 ms to load
 import os
 import sys
 import time
@@ -47,7 +47,8 @@ READS, WRITES, BEGIN = b"r", b"w", b"b"
 """The daemon's answers that it is ready to run a read-only command or a command that changes
 something, and the confirmation of the client."""
 PRINTS, ENDED, LATE = b"p", b"e", b"l"
-"""The daemon's messages: output has started; the command has ended, with its exit code."""
+"""The daemon's messages: output has started; the command has ended, with its exit code. ``LATE``
+marks a timeout in the client."""
 LEFT = b"d"
 """The daemon's answer that it has not started the command, so the client must run it. The reason
 may follow."""
@@ -100,7 +101,7 @@ def run_in_daemon(arguments: Sequence[str]) -> int | None:
 
 
 def end_at_once_on_interrupt() -> None:
-    """Let SIGINT end the process, since Python's exception can be lost in a callback.
+    """Let SIGINT end the process, since ``KeyboardInterrupt`` can be lost in a callback.
 
     Imports run many callbacks.
     """
@@ -279,7 +280,7 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
         return None
     streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
     connection.sendmsg([BEGIN], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
-    # From here on the daemon may have started, so a command that writes is not run again.
+    # From here on the daemon may have started the command, so one that writes is not rerun.
     signals = _Signals(connection)
     connection.settimeout(HOOK_SECONDS if arguments[:1] == ["hook"] else None)
     message = _last_message(connection)

@@ -135,7 +135,7 @@ def _check_number(connection: socket, number: int) -> None:
     """Raise OSError if a process has ended, since its id may have been reused.
 
     Older kernels cannot tell. There, and for a socket that another process has inherited, only the
-    sender of a later message counts (see ``sender_of``).
+    sender of a later message is reliable (see ``sender_of``).
     """
     try:
         data = connection.getsockopt(_socket.SOL_SOCKET, _PEER_PIDFD, 4)

@@ -31,7 +31,7 @@ _LIMITS = (
 )  # fmt: skip
 _LIMIT_WIDTH = 25
 _NICE = 16
-"""The index of the nice value in /proc/PID/stat, counted after the name."""
+"""The index of the nice value in /proc/PID/stat, counted from the field after the name."""
 _ANCILLARY = socket.CMSG_SPACE(peer_check.CREDENTIALS) + socket.CMSG_SPACE(4 * _STREAMS)
 
 

@@ -201,7 +201,7 @@ class Daemon:
         return answered
 
     def _is_over(self, socket_path: Path, socket_file: tuple[int, int] | None) -> bool:
-        """Return whether the daemon is idle, too large, unreachable, or of an outdated version."""
+        """Return whether the daemon is idle, too large, unreachable or outdated."""
         return (
             time.monotonic() - self._used >= _IDLE_SECONDS
             or _memory() > _MAX_MEMORY
@@ -274,7 +274,7 @@ class Daemon:
             return None
         if tool.read_only and "-" not in request.arguments:
             return protocol.READS
-        # Neither a change nor reading standard input can be repeated.
+        # A command that changes something or reads standard input cannot be rerun.
         is_left = not tool.read_only and _is_committed(line.shared["vault"], request.arguments)
         return None if request.has_terminal or is_left else protocol.WRITES
 
@@ -301,7 +301,7 @@ class Daemon:
             finally:
                 self._used = time.monotonic()
                 if not is_whole:
-                    self._cache.close()  # An interrupt may have left its parts in any state.
+                    self._cache.close()  # An interrupt may have left the vaults in any state.
         raise AssertionError("nothing above suppresses exceptions")
 
 
@@ -333,7 +333,7 @@ def _keep_up(opened: Workspace) -> None:
             due = call.plans.next_due()
             if due is not None and due <= call.plans.now():
                 with call.inbox.locked():
-                    pass  # Due plans are delivered before anything else.
+                    pass  # Locking the inbox delivers due plans.
                 invoke.autocommit(call)
 
 
@@ -374,7 +374,7 @@ def _null_device() -> int:
 
 
 def _leave_streams(null: int) -> None:
-    """Point the standard streams at the null device between commands; open no descriptor."""
+    """Point the standard streams at the null device between commands, without a new descriptor."""
     for number in range(_STREAMS):
         os.dup2(null, number)
 

@@ -24,7 +24,7 @@ class WorkspaceCache:
 
     @property
     def roots(self) -> list[Path]:
-        """The folders of the vaults, the last used one at the end."""
+        """The folders of the vaults, the most recently used last."""
         return [root for root, _ in self._workspaces]
 
     def open(self, root: Path) -> Workspace:
@@ -39,13 +39,13 @@ class WorkspaceCache:
         return workspace
 
     def watched(self) -> list[FolderWatch]:
-        """Return the watches of the folders of the vaults with the current settings."""
+        """Return the folder watches of the vaults that have the current user settings."""
         indexes = (workspace.__dict__.get("index") for _, workspace in self._current())
         watches = (index.watch for index in indexes if index is not None)
         return [watch for watch in watches if watch is not None]
 
     def for_each(self, work: Callable[[Workspace], object]) -> None:
-        """Do some work in each vault with the current settings; drop those in which it fails."""
+        """Do some work in each vault with the current user settings; drop a vault if it fails."""
         from memvault.errors import MemvaultError
 
         for key, workspace in self._current():
@@ -70,9 +70,9 @@ class WorkspaceCache:
 
 
 def _user_settings() -> object:
-    """Return the state of the user's settings, which a vault's parts depend on.
+    """Return the state of the user's settings file, on which a vault's parts depend.
 
-    The variables that they depend on are those of the process.
+    They also depend on environment variables, but those are the same for all commands here.
     """
     folder = user_folder("config")
     return None if folder is None else stamp_of(folder / "settings.toml")

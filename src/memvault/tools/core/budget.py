@@ -1,8 +1,8 @@
 """Fit a result into a token budget: cut its lists or text, and shorten other long values.
 
-A tool names the lists or the text of its result that may be long in ``paged_keys``. They are cut
-after the entries or the lines that fit, and ``next`` is the offset of the rest. All other values
-are shortened, with a warning that names them.
+A tool's ``paged_keys`` are the lists or the text that may make its result long. They are cut after
+the last entry or line that fits, and ``next`` is the offset of the rest. All other values are
+shortened, and a warning lists their keys.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MAX_CHARACTERS = 12
 _LONGEST, _SHORTEST = 8_000, 8
 """Minimum and maximum length of a shortened text."""
 _ENTRY_LENGTH = 25
-"""Nested lists get one entry for each this many characters of the maximum text length."""
+"""A nested list may have one entry per this many characters of the maximum text length."""
 _MIN_KEYS = 24
 """Minimum number of keys that a shortened nested object keeps."""
 _NAMES = frozenset(
     "memId filePath etag id eventId changeId factId episodeId procedureId proposalId requestId "
     "skillId spaceId messageId confirmToken".split()
 )
-"""Keys whose values a caller needs for its next call, and which are not shortened."""
+"""Keys whose values a caller needs for its next call, so they are not shortened."""
 _MAX_NAME = 300
 _MAX_DEPTH = 12
 _NOTE_ROOM = 60
@@ -78,7 +78,7 @@ def _count_tokens(text: str) -> int:
 
 
 def cost(value: Any, room: int) -> int:
-    """Return the number of tokens of a value as JSON; a text that is far too long has too many."""
+    """Return the number of tokens of a value as JSON, or ``room + 1`` if it is far too long."""
     text = sanitize.safe_json(value)
     return room + 1 if len(text) > room * MAX_CHARACTERS else _count_tokens(text)
 
@@ -111,9 +111,9 @@ def skip(
     length: int,
     adjust_cut: AdjustCut = keep_bounds,
 ) -> tuple[dict[str, Any], int]:
-    """Return a result without what precedes an offset, and that offset.
+    """Return the part of a result from an offset on, and the offset.
 
-    A text has the given length only; ``length`` 0 means the rest. ``adjust_cut`` may move the
+    A text is cut to the given length; ``length`` 0 means the rest. ``adjust_cut`` may move the
     offset of a text.
     """
     present = [key for key in keys if key in result]
@@ -164,7 +164,7 @@ def fit(
 def _cut_text(
     result: Mapping[str, Any], key: str, budget: int, request: PageRequest, present: Present
 ) -> Mapping[str, Any]:
-    """Cut the text under a key, whose offset counts in the text before it is presented."""
+    """Cut the text under a key; offsets refer to the text before ``present`` is applied."""
     text, total = result[key], result.get("totalLength", request.offset + len(result[key]))
     others = present({**result, key: ""})
     others = shortened(others, budget // 2, "use budget 0 for the full result")

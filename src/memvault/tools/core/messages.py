@@ -36,7 +36,7 @@ _PART = lazy_pattern(r"(?:'[^']*'|\"[^\"]*\"|[^ '\"])+")
 _PLACEHOLDER = lazy_pattern(r"[A-Z][A-Z-]*(?:\.\.\.)?")
 _WORD = lazy_pattern(r"\S+")
 _MAX_NAME_WORDS = 12
-"""Words of a file's name before and behind a span in it that are compared with the vault."""
+"""Maximum number of words around a span that are tested as parts of a file's name in the vault."""
 _FOR_PEOPLE = ("model_use",)
 """Tools whose commands stay in messages, because they are for people."""
 _TEXTS = ("message", "hint", "error", "warnings")
@@ -132,7 +132,7 @@ def _arguments(
 
 
 def _find(tools: list[Tool], word: str) -> Parameter | None:
-    """Return the first tool's parameter with this option or argument name in capitals."""
+    """Return the first parameter with this option, or with this argument name in capitals."""
     for tool in tools:
         for entry in tool.parameters:
             for part in (entry, *entry.items):

@@ -100,7 +100,7 @@ class ShellForm(Protocol):
 def markdown(find_command: Callable[[str], ShellForm | None] = registry.lookup) -> str:
     """Return the reference page of all tools.
 
-    ``find_command`` returns the command of some words, which may be another one than the tool's.
+    ``find_command`` returns the command with some words, which may replace the tool's own.
     """
     lines = [
         "# Tools",

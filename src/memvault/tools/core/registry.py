@@ -71,8 +71,8 @@ class Tool(NamedTuple):
     """A tool: its exact name, its command, and the function that implements it.
 
     Attributes:
-        command_line_form: Converts the command's parameters to the tool's arguments, if
-            the command takes entirely different ones.
+        command_line_form: Converts the command's parameters to the tool's arguments, if they are
+            entirely different.
         read_only: Whether it changes nothing.
         destructive: Whether it may replace or remove something, not only add.
         open_world: Whether it may reach beyond the vault: the network, or other programs.
@@ -81,7 +81,7 @@ class Tool(NamedTuple):
         works_without_files: Whether it also works on a vault that another machine published,
             whose files are not on this machine.
         core: Whether MCP clients are offered it by default.
-        hidden_args: Keys of arguments that are hidden from its schema in that offer.
+        hidden_args: Keys of arguments that are omitted from the schema that they are offered.
         examples: Command lines that the help and the reference show.
         view: How its result is printed for people.
         takes_long: Whether it waits, checks or rebuilds everything, or runs or looks up programs.
@@ -93,8 +93,8 @@ class Tool(NamedTuple):
         continuation_hint: How to read the part of its result that a budget omitted.
         fails_if: The command exits with 1 if this key of the result is true.
         flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
-        reveals: Whether it returns text that the caller requested, with its secrets in the shell
-            and in Python. They are masked in all other results.
+        reveals: Whether it returns text that the caller requested. In the shell and in Python,
+            secrets in it are shown; in all other results, secrets are masked.
         openable_list: The list in its result whose entries its command opens with ``--open``.
         messages: Paths of keys to memvault's own messages below the first level of its result,
             such as ``findings.message``; ``messages.render`` renders them.

@@ -1,12 +1,11 @@
-"""Rendering of results as lines, for people and models; a line is a list of (text, style) pieces.
+"""Render results as lines, for people and models; a line is a list of (text, style) pieces.
 
-People see a result by its tool's ``Template``, if it has one. All other results, and all results
-for models, are laid out by their values' types; people get words for keys, truth values and
-what is empty. Many MCP clients pass a model only this text,
-others only the structured content, so it omits only what no model needs: for each record in a
-list the seconds, empty values, and the date of creation if there is one of modification. A text
-from the vault follows its key on the same line, or is indented below it, so that no line of it
-can be mistaken for one of the result itself.
+For people, a tool's ``Template`` formats its result. Results without a template, and all results
+for models, are formatted by the types of their values; for people, keys, booleans and empty values
+become words. Many MCP clients pass only this text to a model, others only the structured content.
+So the text omits only details that no model needs: in lists, the seconds of times, empty values,
+and a creation date beside a modification date. A text from the vault follows its key on the same
+line, or is indented below it, so that no line of it can be mistaken for one of the result itself.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ Result = Mapping[str, Any]
 class Template(NamedTuple):
     """How a result is printed for people: lines that are filled in from the result.
 
-    The view of a tool or command is the text of one. ``prepare`` adds keys to the result that
-    the lines need. An example::
+    The ``view`` of a tool or command is such a text. ``prepare`` adds the keys that the lines need
+    to the result. An example::
 
         Found {count:memory|memories}  in {area}
         *memories Newest first: | There are no memories
@@ -35,27 +34,26 @@ class Template(NamedTuple):
            {marks}
            > {content|snippet:each}
 
-    Two spaces separate the parts of a line; a part is left out if the result has no value for
-    it, and so is a line without parts. Indented lines are dim. The lines after ``*key``, up to an
-    empty line, are repeated for each record of that list, below a heading if one follows the key;
-    the text after ``|`` is printed if the list is empty. A record has the key ``number``, and
-    ``text`` if it is not a mapping. ``{content|snippet}`` is the first of these that has a value,
-    and ``{marks}`` stands for the marks of a memory that is not current. A format specification
-    after a colon is one of these, or one of Python, such as ``.2f``:
+    Two spaces separate the parts of a line; a part is left out if the result has no value for it,
+    and so is a line without parts. Indented lines are dim. The lines after ``*key``, up to an empty
+    line, are repeated for each record of that list, below a heading if one follows the key; the
+    text after ``|`` is printed if the list is empty. A record has the key ``number``, and ``text``
+    if it is not a mapping. ``{content|snippet}`` is the first of these keys that has a value, and
+    ``{marks}`` expands to the marks of a memory that is not current. A format specification after a
+    colon is one of Python's, such as ``.2f``, or one of these:
 
-    - ``memory|memories``: a number with its noun, ``1 memory`` or ``3 memories``; of true and
-      false, the word for it
+    - ``memory|memories``: a number with its noun, ``1 memory`` or ``3 memories``; for a boolean,
+      the first word if true, else the second
     - ``value=text``: the text if it has that value
     - ``#``: the number of entries
     - ``first``: the first line of a text
     - ``json``: JSON
-    - ``day``, ``minute``, ``second``: a time in the user's time zone, cut to that
+    - ``day``, ``minute``, ``second``: a time in the user's time zone, truncated to that unit
     - ``each``, ``rest``: a line for each entry of a list or line of a text, or all but the first
     - ``diff``: a line for each line of a text, colored by what it adds or removes
-    - ``markdown``, as the only thing in a line: the text, laid out
+    - ``markdown``, which must be alone in its line: the text as rendered markdown
 
-    Common indentation is removed, of which a first line that does not begin with a newline is no
-    part.
+    Common indentation is removed; a first line that directly follows the quotes has none.
     """
 
     text: str = ""

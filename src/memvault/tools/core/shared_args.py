@@ -29,7 +29,8 @@ def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str
     """Return the token to confirm an action on some items, or "" if it is already confirmed.
 
     ``items`` are strings that identify them; they should include the items' state, so the token
-    changes with it. ``what`` describes them. If a token is returned, return a preview.
+    changes with it. ``what`` describes them. If this returns a token, the tool must return a
+    preview.
 
     Raises:
         Conflict: the given token is a different one.
