@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SecretVisibility = Literal["shown", "asked", "masked"]
 """Which results show secrets: all, only the text that a tool was asked to return, or none."""
 Scope = Literal["read", "write", "all"]
-"""The scopes of a caller: read memories; also write them and its own files; also maintain the
+"""The scopes of a caller: read only; also write memories and its own files; also maintain the
 vault."""
 Confirm = Callable[[Sequence[str], str], bool]
 """A function that prints lines and a question, and returns whether the answer is yes."""
@@ -51,7 +51,7 @@ class Caller(NamedTuple):
     # Whether it may pass a program to run, and paths on this machine.
     may_run_programs: bool = True
     may_see_paths: bool = True
-    # Whether it pays for tokens: the budget in the settings applies if a call sets none.
+    # Whether the token budget in the settings applies if a call sets none.
     has_token_budget: bool = False
     # The names of other vaults that it may access; None for all.
     vaults: tuple[str, ...] | None = None

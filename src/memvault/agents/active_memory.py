@@ -66,7 +66,7 @@ class ActiveSet(NamedTuple):
     duplicate_ids: Mapping[str, list[str]] = {}
 
     def notes(self) -> list[str]:
-        """Return warnings about memories that are missing, or that several files have the id of."""
+        """Return warnings about memories that are missing, or whose id several files share."""
         return [
             f"{piece.mem_id} is no longer in the vault and was removed from active memory"
             for piece in self.missing
@@ -130,7 +130,7 @@ class ActiveMemory:
             return piece
 
     def mutate(self, name: str, change: Callable[[Memory], Memory]) -> ActiveSet:
-        """Change a memory in the set, and load the whole of it.
+        """Change a memory in the set, and load all of it.
 
         Raises:
             NotFound: it is not in the set.

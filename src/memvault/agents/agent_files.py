@@ -206,7 +206,7 @@ class AgentFileStore:
             changes = {
                 key: value for key, value in new.header.items() if now.header.get(key) != value
             }
-            if now.header.get(self._key) in (None, ""):  # From now on, its name is in its header.
+            if now.header.get(self._key) in (None, ""):  # Store its name in its header.
                 changes = {self._key: now.name, **changes}
             text = document.plain_text(new.text)
             fresh = _edit_or_rewrite(file, changes, None if text == now.text else text)
@@ -243,7 +243,7 @@ class AgentFileStore:
         header = file.document.header or {}
         body = file.document.parts.body.replace("\r\n", "\n").replace("\r", "\n")
         if file.document.header is not None:
-            body = body.removeprefix("\n")  # The blank line after every header.
+            body = body.removeprefix("\n")  # Every header is followed by a blank line.
         named = header.get(self._key)
         if named in (None, ""):
             named = replace_surrogates(Path(file.path).stem)
@@ -262,7 +262,7 @@ def _edit_or_rewrite(file: HeaderFile, changes: Mapping[str, Any], text: str | N
     parts = file.document.parts
     body = parts.body
     if text is not None:
-        # An added header brings its own blank line.
+        # A newly added header already ends with a blank line.
         body = f"{text}\n" if not parts.before and changes else f"\n{text}\n"
         body = body.replace("\n", parts.newline)
     try:

@@ -41,7 +41,7 @@ class PromptSection(NamedTuple):
 
 
 class OmittedEntries(NamedTuple):
-    """How many of a section's entries were omitted, out of how many."""
+    """The number of a section's omitted entries, and of all its entries."""
 
     title: str
     omitted: int

@@ -71,7 +71,7 @@ _OBSERVED = re.compile(
     r"(?i)\b(?:was|were|took|had|lasted|measured|counted|sold|got|found|today|yesterday|this time"
     r"|war|waren|dauerte|hatte|heute|gestern|était|étaient|avait|hier|fue|fueron|tardó|ayer|hoy)\b"
 )
-"""Words of a single observation, such as how long a run took, rather than of a rule."""
+"""Matches words that report one observation, such as how long a run took, not a rule."""
 _MIN_SHARED = 2
 _MIN_DICE = 0.5
 _SYNONYM = 0.5
@@ -224,7 +224,7 @@ def share(one: Wording, other: Wording) -> float:
 
 
 def other_object(one: Wording, other: Wording) -> bool:
-    """Return whether different words describe the same word: "left oven", "right oven"."""
+    """Return whether different words modify the same word: "left oven", "right oven"."""
     mine, theirs = {*one.content} - {*other.content}, {*other.content} - {*one.content}
     shared = {*one.content} & {*other.content}
     return any(

@@ -113,9 +113,9 @@ def paraphrases(comparison: Comparison) -> list[Paraphrases]:
 
 
 def _central(comparison: Comparison, indexes: Sequence[int], stated: Sequence[int]) -> str:
-    """Return the statement most similar to the others; nearly equal ones by number of words.
+    """Return the statement most similar to the others; near ties are broken by word count.
 
-    Statements that several episodes share word for word come first.
+    Statements that several episodes share word for word are preferred.
     """
     most = max(len(comparison.sources[index].ids) for index in stated)
     mean = {index: comparison.space.mean([index], indexes) for index in stated}

@@ -216,7 +216,7 @@ def _frame(text: str, analyzer: Analyzer) -> tuple[tuple[str, ...], bool, tuple[
 
 @cache
 def _opposites(analyzer: Analyzer) -> dict[str, tuple[str, bool]]:
-    """Return for each word with an opposite its pair, and which of the two it is."""
+    """Map each word that has an opposite to the pair, and whether it is the pair's second word."""
     if analyzer.language != "english":
         return {}
     return {
@@ -297,7 +297,7 @@ def _facts(statement_clusters: Iterable[StatementCluster]) -> list[NewFact]:
 def _new_facts(
     held: Iterable[Memory], facts: Iterable[NewFact], analyzer: Analyzer
 ) -> list[NewFact]:
-    """Return facts that no stored fact, archived or not, and no earlier one states."""
+    """Return the facts that neither a stored (even archived) fact nor an earlier one states."""
     known_keys: set[Key] = set()
     verbatim: set[str] = set()
     proposals: set[str] = set()

@@ -196,7 +196,7 @@ def claims(episode: Episode) -> Iterator[str]:
 
 
 def outcome_claims(episode: Episode) -> Iterator[str]:
-    """Yield the texts of an episode's outcomes that make a statement; most name a result."""
+    """Yield the texts of an episode's outcomes that make a statement; most only name a result."""
     texts = (outcome.get("text") for outcome in episode.outcomes)
     yield from (text for text in texts if isinstance(text, str) and _is_claim(text))
 

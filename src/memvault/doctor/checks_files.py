@@ -177,10 +177,11 @@ def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
 
 
 def _age_order(memory: InspectedMemory) -> tuple[bool, str, bool, int, str]:
-    """Return a sort key for memories with one id, equal on every machine; the first keeps it.
+    """Return a sort key for memories that share an id; the first keeps the id.
 
-    A memory whose id is derived from its path comes first, because it can have no other id. A copy
-    is not older than its original, or has a file name unlike its title, or has the longer name.
+    The key is the same on every machine. A memory whose id is derived from its path comes first,
+    because it can have no other id. The others are sorted by age, since copies are newer; then
+    files named like their title come first, then shorter paths.
     """
     record, path = memory.record, memory.path
     is_given = record.metadata.get("id") == record.mem_id
@@ -267,7 +268,7 @@ def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
 
 @check("date-form", "note", "Times in headers that are not ISO 8601, and how they are parsed")
 def other_date_forms(vault: VaultInspection) -> Iterator[Finding]:
-    """Report a few of these times, since a program that writes them does so in every note."""
+    """Report a few of the times in other formats, since a program may write them in every note."""
     times = {
         memory.path: time
         for memory in vault.memories
@@ -437,8 +438,9 @@ _MAX_ID_SLUG = 40
 def changed_titles(vault: VaultInspection) -> Iterator[Finding]:
     """Find memories whose title and file name once matched and now differ.
 
-    Only memories that memvault named, as the form of their id shows, are checked, since people name
-    their own files as they like. Copies are skipped, because they have the id of another memory.
+    Only memories that memvault named, recognizable by the format of their id, are checked, since
+    people may choose any name for their own files. Copies are skipped, because they have the id of
+    another memory.
     """
     for given_id, (memory, *others) in vault.by_id().items():
         match = _GENERATED_ID.fullmatch(given_id)

@@ -25,7 +25,7 @@ _SECOND_COPY = re.compile(r"(.+)_[2-9]")
 
 
 def _references(vault: VaultInspection, *keys: str) -> Iterator[tuple[InspectedMemory, str, str]]:
-    """Yield each memory, key and name for headers that refer to another memory."""
+    """Yield the memory, key and name of each reference in a header to another memory."""
     for memory in vault.memories:
         for key in keys:
             for name in referenced_names(memory.record.metadata, key):

@@ -1,4 +1,4 @@
-"""Check this machine's state of a vault: git, journal, revisions, index and models."""
+"""Check the state of a vault on this machine: git, journal, revisions, index and models."""
 
 from __future__ import annotations
 

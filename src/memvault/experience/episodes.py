@@ -207,7 +207,7 @@ def episode_of(memory: Memory) -> Episode:
 
 
 def number(value: Any, otherwise: float) -> float:
-    """Return a number of a header limited to 0..1, or the default if it is not a number."""
+    """Return a header value limited to 0..1, or the default if it is not a number."""
     return min(max(float(value), 0.0), 1.0) if type(value) in (int, float) else otherwise
 
 
@@ -308,7 +308,7 @@ def _entry_value(written: str) -> Any:
 
 
 def similar(engine: RecallEngine, query: str, limit: int, min_importance: float) -> RecallAnswer:
-    """Search the episodes that resemble a situation.
+    """Search for episodes that resemble a situation.
 
     Episodes with an importance below ``min_importance`` are left out.
     """

@@ -110,7 +110,7 @@ def change(
 def similar(
     engine: RecallEngine, query: str, limit: int, category: str = "", only_current: bool = False
 ) -> RecallAnswer:
-    """Search the facts that match a query.
+    """Search for facts that match a query.
 
     With ``category``, only facts of that category are returned.
     """

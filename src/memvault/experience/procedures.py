@@ -178,7 +178,7 @@ def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success:
 def recall_procedures(
     engine: RecallEngine, situation: str, min_rate: float
 ) -> tuple[list[Procedure], list[str]]:
-    """Search procedures that fit a situation and mostly succeed, best success rate first.
+    """Search for procedures that fit a situation and mostly succeed, best success rate first.
 
     Procedures with a rate below ``min_rate``, and procedures that are superseded, expired or not
     yet valid, are left out. Also returns the notes of the search.
@@ -208,7 +208,7 @@ def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
 
 @contextmanager
 def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
-    """Hold the lock of procedures, and yield the path of each name's oldest file.
+    """Hold the procedure lock, and yield the path of each name's oldest file.
 
     Everything that was stored before the lock was acquired is included.
     """

@@ -165,7 +165,7 @@ def replace_unchanged(path: Path, before: bytes, after: bytes) -> None:
 
 
 def hard_link(path: Path, name: Path, data: bytes) -> None:
-    """Hard-link a file to a second name, so that later writes to it are kept under that name.
+    """Hard-link a file to a second name, so later in-place writes appear under both.
 
     On another mount or a file system without hard links, a copy is created instead, with ``data``
     and the file's attributes.

@@ -133,12 +133,12 @@ class Mounts:
         return bool(self._poll.poll(0))
 
     def close(self) -> None:
-        """Close the list of mounts."""
+        """Close the kernel's list of mounts."""
         self._close()
 
 
 def reports_all_changes(folder: str) -> bool:
-    """Return whether inotify reports every change in a folder: no other machine can change it.
+    """Return whether inotify reports all changes in a folder, as no other machine can change it.
 
     Raises:
         OSError: the folder cannot be examined.

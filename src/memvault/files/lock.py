@@ -22,9 +22,10 @@ _NO_LOCKS_MESSAGE = "This file system has no file locks"
 
 
 class FileLock:
-    """An exclusive lock on a file; use it in ``with``, or call ``acquire`` and ``release``.
+    """An exclusive lock on a file.
 
-    Without ``makes_folder``, a missing folder is an error.
+    Use it in a ``with`` statement, or call ``acquire`` and ``release``. Without
+    ``makes_folder``, a missing folder is an error.
     """
 
     def __init__(self, path: Path, timeout: float = 30.0, makes_folder: bool = True) -> None:

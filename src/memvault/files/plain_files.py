@@ -1,7 +1,7 @@
 """Read untrusted files: only regular files, never through a link, and of limited size.
 
-A file's stamp is its size, times and inode. It changes after a killed writer, a power failure or a
-write by another program, but does not detect an attacker who can write to the folder.
+A file's stamp is its size, times and inode. It reveals incomplete writes, power failures and
+changes by other programs, but not forgery by an attacker who can write to the folder.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def read(path: Path, most: int = MAX_MEMORY_BYTES) -> bytes:
 
 
 def check_size(data: bytes) -> None:
-    """Check that bytes are not too many for ``read``, before they are written.
+    """Check that data is small enough for ``read``, before it is written.
 
     Raises:
-        Refused: there are too many.
+        Refused: the data is too large.
     """
     if len(data) > MAX_MEMORY_BYTES:
         raise Refused(

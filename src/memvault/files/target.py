@@ -146,9 +146,9 @@ class TargetFolder:
     def replacing(self, name: str, durable: bool = True) -> Iterator[BinaryIO]:
         """Yield a file to write, which gets its name at the end of the ``with`` statement.
 
-        It replaces only a regular file, whose permissions it keeps without those of group and
-        others. Until the end it has no name, or a temporary one if the system does not support
-        nameless files; it is deleted if the body fails.
+        It replaces only a regular file, keeping its permissions except those of group and others.
+        Until the end it has no name, or a temporary one if the system does not support nameless
+        files; it is deleted if the body fails.
 
         Raises:
             Refused: the name is taken by a link, a folder or a device.
@@ -291,7 +291,7 @@ def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFile
     user named ``mark``.
 
     Raises:
-        Refused: it does not, or a folder in the path is another user's link.
+        Refused: the folder does not qualify, or a folder in the path is another user's link.
         StorageError: it cannot be created or opened.
     """
     with atomic.map_os_errors(path):

@@ -136,7 +136,7 @@ def restore_unfinished(repository: Repository, store: MemoryStore) -> None:
 def _cut_off(
     repository: Repository, changed: Iterable[ChangedPath], paths: set[str]
 ) -> Iterator[str]:
-    """Yield the files that git wrote only partly: a prefix of their new contents."""
+    """Yield the files that git wrote only partially: they contain a prefix of the new contents."""
     unfinished = [entry for entry in changed if entry.path in paths and entry.before]
     blobs = read_blobs(repository.git, [entry.before.name for entry in unfinished if entry.before])
     for path, before, _ in unfinished:
@@ -275,7 +275,7 @@ def _check_out(repository: Repository, tree: str, changed: list[ChangedPath]) ->
 def _write(
     repository: Repository, store: MemoryStore, changed: list[ChangedPath], is_recovery: bool
 ) -> None:
-    """Write memories; a recovery leaves a memory that differs from both versions."""
+    """Write memories; a recovery does not change a memory that differs from both versions."""
     sides = [side.name for entry in changed for side in (entry.before, entry.after) if side]
     data = read_blobs(repository.git, sides)
     attributes: dict[str, Attributes] = {}

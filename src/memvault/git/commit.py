@@ -125,7 +125,7 @@ def commit_all(repository: Repository, subject: str, check_tree: Callable[[str],
 
 
 def _add_all(git: Git) -> None:
-    """Stage all changes except nested repositories, of which git would store only a commit id.
+    """Stage all changes except nested repositories, for which git would store only a commit id.
 
     Deleted files are staged first: ``--remove`` fails for a file whose folder became a link.
     Private files are untracked, since a checkout would overwrite them.
@@ -161,7 +161,7 @@ def _commit(repository: Repository, paths: list[str], message: str) -> None:
     changed: dict[str, str] = {}
     for at in range(0, len(paths), _AT_ONCE):
         some = paths[at : at + _AT_ONCE]
-        for part in null_separated(git.run("status", *about, "--", *some)):  # without ignored ones
+        for part in null_separated(git.run("status", *about, "--", *some)):  # omits ignored files
             changed[part[3:].removeprefix(repository.prefix)] = part[:2]
     new = [path for path, state in changed.items() if state == "??"]
     if new:

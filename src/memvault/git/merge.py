@@ -104,7 +104,7 @@ class MemoryMerger:
             return ours
         if ours == base:
             return theirs
-        if _newline(ours) != _newline(theirs):  # One side converted all lines.
+        if _newline(ours) != _newline(theirs):  # One side converted its line endings.
             unified = (text.replace("\r\n", "\n") for text in (base, ours, theirs))
             merge = self.body(*unified)
             return None if merge is None else merge.replace("\n", _newline(ours))

@@ -25,7 +25,7 @@ from memvault.git.conflict_pairs import conflict_pairs
 from memvault.git.setup import is_registered
 
 _SET_UP = "memvault git init"
-"""The command that sets git up. A result has commands without backticks, for programs."""
+"""The command that sets up git. Commands in results have no backticks, since programs run them."""
 
 
 def repository_status(call: Call) -> RepositoryStatus:

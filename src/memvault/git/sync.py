@@ -101,7 +101,7 @@ def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
             try:
                 new = _merge_remote(call, repository, subject, head, others, done)
             except ConcurrentEdit as error:
-                if head == refused_at:  # a commit stores nothing of them
+                if head == refused_at:  # the commit did not include them
                     hint = "move it elsewhere or add it to git"
                     raise Refused(error.message, hint) from error
                 refused_at = head
@@ -157,7 +157,6 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
     # Git treats the name of a remote without a URL as a path to a repository, which may have hooks.
     urls = git.line("config", "--name-only", "--get-regexp", r"^remote\..*\.url$", ok_codes=(0, 1))
     remotes = sorted({key[len("remote.") : -len(".url")] for key in urls.split("\n") if key})
-    # A name without a URL is a path to a repository, which may have hooks.
     if name in remotes and merge:
         return RemoteBranch(name, merge, True)
     if not remotes:

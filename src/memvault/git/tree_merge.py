@@ -153,7 +153,7 @@ class TreeMerger:
         return {path: _own_id(data[entry.name]) for path, entry in notes.items()}
 
     def _current(self, path: str, old: TreeEntry) -> str:
-        """Return their path of a file in the base; empty if they deleted it."""
+        """Return the path in their tree of a file from the base; empty if they deleted it."""
         there = self._files.get(path)
         if there is not None and self._is_same_memory(path, there, old):
             return path
@@ -275,8 +275,8 @@ class TreeMerger:
     def _free_sibling(self, path: str) -> str:
         """Return a free path in the same folder with a number in its name.
 
-        If the file is not a memory, it sorts after ``path``: the first of an agent's files takes
-        effect, and that must still be the existing one.
+        If the file is not a memory, the new path sorts after ``path``: only the first of an agent's
+        files takes effect, and that must remain the existing one.
         """
         pure = PurePosixPath(path)
         mark = "-" if self._is_memory_path(path) else "_"

@@ -274,7 +274,7 @@ def _conflict(
 
 
 def _is_undone(call: Call, change: JournalEntry) -> bool:
-    """Return whether every file is as it was before a change, whoever restored it.
+    """Return whether every file is as it was before a change, no matter how it was restored.
 
     A memory that was moved is missing at its old path but still exists, so its change is not
     undone.
@@ -393,7 +393,7 @@ def _respell(store: MemoryStore, writer: VaultWriter, old: RevertStep, new: Reve
 def _apply(store: MemoryStore, writer: VaultWriter, step: RevertStep, moves: bool) -> None:
     """Apply a step.
 
-    ``moves`` is whether another step restores the same memory at its old path; the file at the new
+    If ``moves`` is set, another step restores the same memory at its old path; the file at the new
     path is then deleted instead of moved to the trash.
     """
     path = step.path

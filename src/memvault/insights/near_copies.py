@@ -2,8 +2,8 @@
 
 A text's phrases are its runs of three words. For each text, only the smallest hashes of its phrases
 are stored, the bottom-k sketch of Broder (1997, "On the resemblance and containment of documents"),
-which is enough to compare two texts. Phrases that occur in many texts, such as a template's, do not
-count.
+which is enough to compare two texts. Phrases that occur in many texts, such as those of a template,
+are ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SKETCH_SIZE = 64
 _MIN_PHRASES = 12
 """Minimum number of counted phrases in a text to compare."""
 _MAX_TEXTS = 20
-"""Maximum number of texts that share a phrase; a more frequent one does not count."""
+"""Maximum number of texts that share a phrase; a more frequent phrase is ignored."""
 MIN_SHARE = 0.7
 """Minimum share of common phrases in two near copies."""
 
@@ -35,7 +35,7 @@ def sketch(text: str) -> tuple[int, ...]:
 
 
 def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int, float]]:
-    """Yield the index of each text, the index of the most similar earlier text, and their share.
+    """Yield each text's index, that of the most similar earlier text, and their common share.
 
     Texts that share less than ``MIN_SHARE`` with every earlier one are left out.
     """

@@ -128,7 +128,7 @@ def _findings(
 
 
 def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
-    """Yield the items, only the first of the two items of each conflict."""
+    """Yield the items, but only the first of the two items for each conflict."""
     seen: set[str] = set()
     for item in items:
         if item.kind != "conflict" or item.path not in seen:
@@ -137,7 +137,7 @@ def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
 
 
 def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
-    """Yield memories whose text equals an older one's, ignoring whitespace, or mostly does."""
+    """Yield memories whose text is the same as an older one's, except whitespace, or nearly so."""
     compared: list[MemoryRecord] = []
     sketches: list[tuple[int, ...]] = []
     first_with: dict[bytes, MemoryRecord] = {}
@@ -152,7 +152,7 @@ def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]
             yield ReviewItem(
                 "duplicate", record.path, record.title, reason, record, first, first.path
             )
-        elif record.memory_type != EPISODE:  # Episodes of two days may be very similar.
+        elif record.memory_type != EPISODE:  # Episodes from different days may be very similar.
             compared.append(record)
             sketches.append(sketch(text))
     for position, other, share in near_copies(sketches):

@@ -87,7 +87,7 @@ def _months(records: Iterable[MemoryRecord]) -> list[NamedCount]:
 
 
 def _days(call: Call) -> list[NamedCount]:
-    """Return the number of tools' changes on each of the last days."""
+    """Return the number of changes by tools on each of the last days."""
     first = clock.today() - timedelta(days=_DAYS - 1)
     changes: Counter[str] = Counter()
     for change in call.store.changes.journal.changes():

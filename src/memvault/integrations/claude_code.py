@@ -33,7 +33,7 @@ HISTORIAN_TOOLS = tuple(command.tool for command in TOOLS if command.core)
 
 
 def _unwanted_hooks(program: Integration, context: SetupContext) -> tuple[JsonEntry, ...]:
-    """Return the hooks of a setup that captures sessions, if this one does not."""
+    """Return the hooks for capturing sessions, to remove if this setup does not capture them."""
     if context.captures:
         return ()
     return tuple(

@@ -57,7 +57,7 @@ def _codex(program: Integration, context: SetupContext) -> list[SettingsFile]:
 
 
 def _toml_text(value: str | list[str]) -> str:
-    return json.dumps(value, ensure_ascii=False)  # This is also TOML for these values.
+    return json.dumps(value, ensure_ascii=False)  # For these values, JSON is also valid TOML.
 
 
 CODEX = Integration(

@@ -124,7 +124,7 @@ class SettingsFile(NamedTuple):
 
 
 class HookEvent(NamedTuple):
-    """A program's name of an event, the format of the hook's output, and a matcher."""
+    """A program's name for an event, the format of the hook's output, and a matcher."""
 
     name: str
     output: Callable[[str, str], str]

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-_STRING = r'"(?:[^"\\\r\n]|\\.)*+"?'  # Or the rest of a line, so that no part is read twice.
+_STRING = r'"(?:[^"\\\r\n]|\\.)*+"?'  # an unterminated string ends with its line
 _NO_JSON = re.compile(
     rf"({_STRING})|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|[^\S \t\r\n]|\ufeff", re.DOTALL
 )

@@ -156,7 +156,7 @@ class LinkGraph:
 
 
 def line_of(memory: Memory, link: StoredLink) -> tuple[int, str]:
-    """Return the line of a memory's file that contains a link of its text: number and text."""
+    """Return the number and text of the line in a memory's file that contains a link."""
     text = memory.body.split("\n", link.line + 1)[link.line].strip()
     return memory.body_line + link.line, text
 

@@ -117,7 +117,7 @@ def plan_retyping(store: MemoryStore, graph: LinkGraph, memory: Memory, path: st
 
 
 def _is_occupied(store: MemoryStore, path: str, source: str) -> bool:
-    """Return whether another file has a path; the source may differ from it only in case.
+    """Return whether another file is at a path; the source may differ from it only in case.
 
     Raises:
         NotFound: there is no file at ``source``.
@@ -261,7 +261,7 @@ def _new_name(
     """Return the new name in a wikilink or a header, or None if it does not change.
 
     A link must lead to exactly its old target. If its name does not, the path replaces it, or else
-    the memId. A name that was already ambiguous may stay if it still prefers the target.
+    the memId. A name that was already ambiguous may stay if it still resolves to the target first.
     """
     assert link.target is not None
     is_to_renamed = link.target.path == renaming.memory.path

@@ -55,7 +55,7 @@ _HARMLESS = re.compile(
     r"|precomposeunicode|symlinks|autocrlf|eol|safecrlf|quotepath)=.*"
     r"|extensions\.objectformat=.*"
     r"|pull\.(?:rebase|ff)=.*"
-    r"|merge memvault\.(?:name|driver)=.*"  # memvault sets it, and merges without it too.
+    r"|merge memvault\.(?:name|driver)=.*"  # set by memvault, which can also merge without it
 )
 _REMOTE_SETTINGS = "branch.remote", "branch.pushremote", "remote.pushdefault"
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
@@ -157,7 +157,7 @@ def unapproved_names(now: list[ApprovalItem], before: list[ApprovalItem]) -> lis
 
 
 def store_approval(root: Path, location: RepositoryLocation, items: list[ApprovalItem]) -> None:
-    """Store the approval of a repository's current state; raises like ``grants.add``."""
+    """Store the approval of a repository's current state; raises the errors of ``grants.add``."""
     covers = [list(part) for part in items]
     grants.add(root, *GRANT, {"folder": str(location.folder), "covers": covers})
 
@@ -196,7 +196,7 @@ class _Line(NamedTuple):
 
 
 def _lines(data: bytes) -> Iterator[_Line]:
-    """Yield the settings in a file, each with its section in git's interpretation."""
+    """Yield the settings in a file, each with its section as git interprets it."""
     section = below = ""
     lines = [text.removesuffix("\r") for text in os.fsdecode(data).split("\n")]
     for at, text in enumerate(lines):

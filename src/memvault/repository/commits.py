@@ -31,7 +31,7 @@ def read_commits(
     If ``commit`` follows ``since``, whose files are ``previous``, only the commits between them are
     read, unless a merge requires more. ``shallow`` are the commits whose parents a shallow clone
     lacks. A renamed file keeps its history. Times are author times, which a rebase keeps; a time
-    over a day in the future is unknown.
+    over a day in the future is treated as unknown.
 
     Raises:
         GitError: git failed.
@@ -70,7 +70,7 @@ def _log(repository: Repository, commits: str, until: float) -> bytes:
 def _in_tree(
     repository: Repository, commit: str, by_path: Mapping[str, FileCommits], until: float
 ) -> dict[str, FileCommits]:
-    """Return the files found that are memories of the vault and part of a commit's tree."""
+    """Return the files found so far that are memories of the vault and in a commit's tree."""
     args = ("ls-tree", "-r", "-z", "--full-tree", commit)
     prefix = repository.prefix
     listed = repository.git.run(*args, *((prefix,) if prefix else ()), seconds=_left(until))

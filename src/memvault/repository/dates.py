@@ -229,10 +229,10 @@ class CommitDates:
         return self._opened
 
     def _source_of(self, cache: CommitCache) -> int:
-        """Return the cache's id, or 0 if the cache is not to be used.
+        """Return the cache's id, or 0 if the cache must not be used.
 
-        That is so if it belongs to another repository or git dates are disabled. This is checked
-        again if one of the files on which it depends has changed.
+        It must not be used if it belongs to another repository or git dates are disabled. This is
+        checked again when a file that it depends on changes.
         """
         stamps = map(plain_files.stamp_of, self._git_paths)
         files = self._settings_file, self._file or ""

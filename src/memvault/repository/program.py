@@ -32,7 +32,7 @@ _LOCATION_VARIABLES = (
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _LOCK_EXISTS = ".lock': File exists"
 _PASSED_OVER = "error: failed to push some refs"
-"""The line that follows the reason for a failed push."""
+"""The line that git prints after the reason for a failed push; it is omitted."""
 _FALLBACK = {"NAME": "memvault", "EMAIL": "memvault@localhost"}
 _SHOWN = 3
 QUIET_INSIDE = "--ignore-submodules=dirty"

@@ -27,8 +27,8 @@ _MAX_TITLE = 200
 class Journal:
     """The journal of one vault: a log of changes in JSON lines, split into numbered segments.
 
-    ``sees`` takes a path relative to the vault. Readers get only the changes for which ``sees`` is
-    true of every file.
+    ``sees`` is called with paths relative to the vault. Readers get only the changes whose files
+    all pass ``sees``.
     """
 
     def __init__(self, root: Path, sees: Callable[[str], bool] = lambda _: True) -> None:

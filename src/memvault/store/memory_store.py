@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memvault.vault.folder_watch import FolderWatch
 
 _MILLISECOND = 1_000_000
-"""In nanoseconds."""
+"""One millisecond in nanoseconds."""
 
 
 class WriteResult(NamedTuple):
@@ -65,7 +65,7 @@ class MemoryReader(Protocol):
         """Read one memory; raises the same errors as ``read_bytes``."""
 
     def read_listed(self, path: str) -> Memory | None:
-        """Return the memory with this path; None if it is missing or finding it needs an index."""
+        """Return the memory with this path; None if it is missing or only an index can find it."""
 
 
 class MemoryStore:
@@ -89,7 +89,7 @@ class MemoryStore:
 
     @property
     def dates(self) -> CommitDates | None:
-        """The times of the files in git; None if the vault is in no repository."""
+        """The files' commit times in git; None if the vault is not in a repository."""
         return self._open_dates()
 
     def _commit_times(self, path: str, data: bytes) -> CommitTimes:
@@ -193,7 +193,7 @@ class MemoryStore:
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Parse a memory from its file's bytes and state."""
-        from memvault.vault.memory_file import read_memory  # an agent's state needs no memory
+        from memvault.vault.memory_file import read_memory  # not needed for agents' state
 
         return read_memory(
             data, state, self.known_types, self.settings.encoding, self._commit_times
@@ -225,7 +225,7 @@ class MemoryStore:
         try:
             self.changes.create([path], data, subject)
         except FileExistsError:
-            data = encode("")  # A numbered name is never the title.
+            data = encode("")  # The title cannot be derived from a numbered name.
             path = self.changes.create(self._numbered_names(path), data, subject)
         return self._written_memory(path, data)
 
@@ -291,7 +291,7 @@ class MemoryStore:
         return self._replace_file(memory, edited, names, if_match)
 
     def path_of_type(self, memory: Memory, memory_type: str) -> str:
-        """Return the path to which a change of type moves a memory; empty if it does not move."""
+        """Return the path that a memory moves to when its type changes; empty if it stays."""
         path = self._path_for_type(memory, memory_type or None)
         return next(self._numbered_names(path)) if path != memory.path else ""
 
@@ -345,11 +345,11 @@ class MemoryStore:
         return self._replace_file(memory, lambda *_: data, times=times)
 
     def rewrite_links(self, memory: Memory, data: bytes) -> WriteResult:
-        """Replace the bytes of a memory in which only links change.
+        """Replace the bytes of a memory when only its links change.
 
-        A file that is dated by its times keeps them. If its size is the same, its times are
-        advanced by a millisecond, since many programs detect changes by size and time. Raises the
-        same errors as ``change``.
+        The file keeps its times if they date the memory. If its size is also unchanged, the times
+        are advanced by a millisecond, since many programs detect changes by size and time. Raises
+        the same errors as ``change``.
         """
         times = None
         if memory.modified_from == "file":
@@ -396,9 +396,9 @@ class MemoryStore:
         return self.parse(data, file_state(self.root, path) or FileState.of(path, data))
 
     def complete_interrupted_move(self) -> None:
-        """Delete the old file of a move that was killed before doing so; its bytes are a revision.
+        """Delete the old file of an interrupted move; its bytes are already a revision.
 
-        Waits a second for a move in progress. In a vault that cannot be written, both are kept.
+        Waits up to a second for a move in progress. In a read-only vault, both files are kept.
         """
         if os.path.lexists(self.root / MOVE_INTENT):
             with contextlib.suppress(MemvaultError, OSError), self.lock(1.0):

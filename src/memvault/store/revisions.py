@@ -91,7 +91,7 @@ class Revisions:
         return None if attributes is None else attributes.times
 
     def _separate(self, folder: Path, revisions: Iterable[str], file: Path) -> None:
-        """Separate a file from a revision that a killed change left hard-linked to it."""
+        """Break the hard link between a file and a revision that a killed change left."""
         with atomic.best_effort():
             status = file.lstat()
             if status.st_nlink > 1:
@@ -112,7 +112,7 @@ class Revisions:
 
     @staticmethod
     def separate(path: Path) -> None:
-        """Replace a revision that is linked to a file by a copy; the vault lock must be held.
+        """Replace a revision that is hard-linked to a file with a copy; requires the vault lock.
 
         A revision whose bytes do not match its name is deleted: its change was not completed, so
         the file still has these bytes.
@@ -194,7 +194,7 @@ class Revisions:
     def versions_at(
         self, mem_ids: Iterable[str], moment: datetime
     ) -> Iterator[tuple[str, bytes, str]]:
-        """Yield the bytes that memories had at a moment, if they were changed after it.
+        """Yield the bytes of memories at a given time, if they were changed after it.
 
         Each item is a memId, the bytes, and the time of the preceding change (empty if unknown).
         """
@@ -261,7 +261,7 @@ def _folder_name(mem_id: str) -> str:
 
 
 def _find_problem(path: Path) -> str:
-    """Return a phrase that says what is wrong with a revision's file; empty if nothing is."""
+    """Return a phrase describing the problem with a revision's file; empty if there is none."""
     match = _REVISION_NAME.fullmatch(path.name)
     if match is None:
         return "has a name that is not a revision's"

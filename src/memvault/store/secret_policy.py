@@ -29,7 +29,8 @@ class CheckedBytes(NamedTuple):
 class SecretPolicy:
     """The rules for new bytes of a vault's files.
 
-    With ``restores``, earlier bytes of a file are restored, which may contain secrets and masks.
+    With ``restores``, the new bytes are earlier bytes of the file, which may contain secrets and
+    masks.
     """
 
     def __init__(self, settings: Settings, restores: bool = False) -> None:
@@ -40,7 +41,7 @@ class SecretPolicy:
         """Check the new bytes of a file; ``before`` is empty for a new file.
 
         Raises:
-            Refused: there are too many bytes, a mask would replace a secret, or the settings refuse
+            Refused: the data is too large, a mask would replace a secret, or the settings refuse
                 the secrets that the bytes add.
         """
         plain_files.check_size(after)

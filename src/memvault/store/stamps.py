@@ -14,7 +14,7 @@ _LAST_YEAR = 9_000
 
 
 def new_stamp(earlier: list[str]) -> str:
-    """Return the current time as a name that sorts after the names in ``earlier``, which is sorted.
+    """Return the current time as a name that sorts after all names in the sorted list ``earlier``.
 
     If the clock was set back, the name is one millisecond after the last one.
     """

@@ -76,11 +76,11 @@ class VaultWriter:
     ) -> str:
         """Write a new file under the first free name, and return its path.
 
-        ``like`` is the attributes for the new file.
+        The new file gets the attributes ``like``.
 
         Raises:
             FileExistsError: all names are taken.
-            Refused: the bytes are too many or contain secrets (see ``SecretPolicy.check``).
+            Refused: the data is too large or contains secrets (see ``SecretPolicy.check``).
             StorageError: the file cannot be written.
         """
         checked = self.policy.check(b"", data)
@@ -109,7 +109,7 @@ class VaultWriter:
         Raises:
             Conflict: the file's bytes differ from ``before``.
             NotFound: the file is missing.
-            Refused: the new bytes are too many or contain secrets (see ``SecretPolicy.check``).
+            Refused: the new data is too large or contains secrets (see ``SecretPolicy.check``).
             StorageError: the file cannot be written; the old file is unchanged.
         """
         checked = self.policy.check(before, after)
@@ -147,7 +147,7 @@ class VaultWriter:
         """Delete a file, storing its bytes as a revision, and return whether it existed.
 
         Raises:
-            Conflict: the file was changed at that moment.
+            Conflict: the file was changed during the call.
             StorageError: the file cannot be deleted.
         """
         file = self.root / path
@@ -228,7 +228,7 @@ class VaultWriter:
         Raises:
             Conflict: no path is free, or the old file has changed.
             NotFound: the old file is missing.
-            Refused: the new bytes are too many or contain secrets (see ``SecretPolicy.check``).
+            Refused: the new data is too large or contains secrets (see ``SecretPolicy.check``).
             StorageError: a file cannot be written; the old file is unchanged.
         """
         from memvault.store.moves import FileMove

@@ -604,13 +604,13 @@ def context(
         block = block._replace(tokens=tokenizer.count_tokens(block.text))
     result = _context_result(block, limit)
     if call.caller.has_token_budget:
-        del result["parts"]  # They repeat the block.
+        del result["parts"]  # The parts repeat the block's text.
     shown = sum(len(section.entries) for section in block.sections if section.title == RECALLED)
     count_retrievals(call, (recalled.memory for recalled in gathered.recalled[:shown]))
     if block.omitted and not block.text:
         tokens = f"{limit} token{'s' * (limit != 1)}"
         call.notes.insert(0, f"the first entry is longer than {tokens}")
-        call.budget = max(call.budget, _EMPTY_ROOM)  # A smaller one would leave out this note.
+        call.budget = max(call.budget, _EMPTY_ROOM)  # A smaller budget would omit this note.
     return result
 
 

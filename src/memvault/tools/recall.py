@@ -281,7 +281,7 @@ def _explain_weak(
     is_now: bool,
     is_included: bool,
 ) -> RecalledMemories:
-    """Name the words that no memory contains, and suggest to include the agent's own state."""
+    """Report words that no memory contains, and suggest including the agent's own state."""
     if not is_included:
         from memvault.tools.core import agent_state
 

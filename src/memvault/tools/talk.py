@@ -56,7 +56,7 @@ _SEVERITIES = {
     "err": "error",
     **dict.fromkeys(("fatal", "crit", "alert", "panic", "emerg", "emergency"), "critical"),
 }
-"""Severity names of other logs; no numbers, since syslog and Python number them differently."""
+"""Severity names used by other logs; not numbers, since those of syslog and Python differ."""
 _MIN_EVENT_BUDGET = 300
 """Minimum budget in tokens of a result with one event, which is shortened if necessary."""
 _EVENTS_ROOM = 100

@@ -391,7 +391,7 @@ class InlineContent:
         written: str,
         target_span: Span,
     ) -> None:
-        """Add a link that is not a wikilink, unless it does not lead to a file."""
+        """Add a link other than a wikilink, if it leads to a file."""
         if _EXTERNAL.match(written):
             return
         hash_sign = _FRAGMENT.search(written)

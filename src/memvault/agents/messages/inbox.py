@@ -63,7 +63,7 @@ class EventBatch(NamedTuple):
 class Inbox:
     """The inbox of one agent.
 
-    With ``only_reads``, events are read without the lock, which is a file, and cannot be popped.
+    With ``only_reads``, events are read without creating the lock file, and cannot be popped.
     """
 
     def __init__(self, root: Path, owner: Address, only_reads: bool = False) -> None:
@@ -184,7 +184,7 @@ class Inbox:
     def pop_if_possible(
         self, count: int, kind: str | None, fits: Callable[[Event], bool] = lambda _: True
     ) -> EventBatch:
-        """Pop events like ``pop``, but in a read-only vault return none if none match.
+        """Pop events like ``pop``; a read-only vault is an error only if events match.
 
         Raises:
             Unwritable: there are matching events, and they cannot be popped.

@@ -40,7 +40,7 @@ class Leases:
             Refused: a part of the path is a link or a file.
             StorageError: the vault cannot be written.
         """
-        self.folder(_POPPED)  # It fails before events are moved that could not be acknowledged.
+        self.folder(_POPPED)  # Fail before moving events that could not be acknowledged.
         folder = self.folder(_LEASES) / message_files.new_id()
         lock = FileLock(folder.with_name(f"{folder.name}.lock"))
         lease = Lease(self, folder, lock)

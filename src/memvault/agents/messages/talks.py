@@ -1,4 +1,4 @@
-"""Send messages from one participant to another, each with a number to reply to."""
+"""Send messages from one participant to another, each with a number for replies."""
 
 from __future__ import annotations
 
@@ -154,8 +154,9 @@ def next_id(root: Path, latest_received: int = 0) -> int:
     """Return a new talkId, never 0 and greater than all earlier ones of this vault and machine.
 
     It is also greater than ``latest_received``, which may come from a machine whose clock is up to
-    a day ahead. It is the time in milliseconds since 2026, and is in the past when returned, so the
-    next one is greater even if the record of the last one was deleted in between.
+    a day ahead. The talkId is the time in milliseconds since 2026. The function returns only once
+    that time has passed, so the next talkId is greater even if the record of the last one was
+    deleted in between.
     """
     folder = private_folder(root)
     path = folder / "talk-id"

@@ -78,7 +78,7 @@ class EventPattern(NamedTuple):
 
 
 class WaitResult(NamedTuple):
-    """The result of a wait: an event popped from the inbox, or that the time has passed."""
+    """The result of a wait: an event popped from the inbox, or a timeout."""
 
     wanted: EventPattern
     popped: EventBatch
@@ -102,8 +102,7 @@ def wait(
     notified, the wait ends too, and nothing is popped.
 
     Raises:
-        Refused: the wait is for a reply from a participant that got no talk, or to a talk that was
-        not sent to it.
+        Refused: no talk, or not the given one, was sent to the awaited participant.
         TimedOut: nothing happened in time, or before the wait was stopped.
     """
     for entry in patterns:

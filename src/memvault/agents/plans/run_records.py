@@ -27,7 +27,7 @@ class RunRecord(NamedTuple):
     """The runs of one plan.
 
     ``schedule_key`` identifies the schedule of ``next_run`` and ``last_run``. ``end_written`` is
-    whether the end was written to the plan's file: if its status is active again after that, the
+    true once the end is written to the plan's file; if the plan is active again after that, the
     user wants another run.
     """
 
