@@ -46,7 +46,7 @@ _ANY_INDEX = lazy_pattern(r"index(-[\w.]+)?(\.new|\.old)?")
 _RETRY_PAUSE = 0.02
 _PROBE_BYTES = 4_096
 _MAX_CHANGED = 500
-"""The number of files up to which each is looked up separately in the manifest."""
+"""The maximum number of changed files that are looked up one by one in the manifest."""
 
 
 class OpenIndex(NamedTuple):
