@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SecretVisibility = Literal["shown", "asked", "masked"]
 """Which results show secrets: all, only the text that a tool was asked to return, or none."""
 Scope = Literal["read", "write", "all"]
-"""The scopes of a caller: read memories; also write them and its own files; also maintain the
+"""The scopes of a caller: read only; also write memories and its own files; also maintain the
 vault."""
 Confirm = Callable[[Sequence[str], str], bool]
 """A function that prints lines and a question, and returns whether the answer is yes."""
@@ -51,7 +51,7 @@ class Caller(NamedTuple):
     # Whether it may pass a program to run, and paths on this machine.
     may_run_programs: bool = True
     may_see_paths: bool = True
-    # Whether it pays for tokens: the budget in the settings applies if a call sets none.
+    # Whether the token budget in the settings applies if a call sets none.
     has_token_budget: bool = False
     # The names of other vaults that it may access; None for all.
     vaults: tuple[str, ...] | None = None
@@ -64,7 +64,7 @@ class Caller(NamedTuple):
     confirm_suggestion: Confirm | None = None
     # Whether messages use commands and options, commands and JSON keys, or tools and JSON keys.
     message_style: Literal["shell", "keys", "tools"] = "shell"
-    # Whether to ignore unknown arguments, which its program adds.
+    # Whether to ignore unknown arguments, which the caller's program may add.
     adds_arguments: bool = False
     # Whether to answer from the current index; the caller updates it afterwards.
     reads_early: bool = False
@@ -296,7 +296,9 @@ class Call:
         from memvault.agents.messages.inbox import Inbox
         from memvault.agents.plans.planned_inbox import PlannedInbox
 
-        if self.caller.scope == "read":  # A read-only caller cannot write events of plans either.
+        if (
+            self.caller.scope == "read"
+        ):  # A read-only caller cannot deliver the events of due plans.
             return Inbox(self.root, self.address, only_reads=True)
         return PlannedInbox(self.plans)
 

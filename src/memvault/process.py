@@ -78,8 +78,8 @@ def run(
     ``terminate_first`` it first gets SIGTERM and a second to clean up. Processes that it leaves in
     its process group are always killed, even if this process is terminated before. A program
     without a slash in its name is searched only in the folders of ``PATH``. ``pause`` waits between
-    two checks, and for a limited time for processes that outlive the program and keep its output
-    open.
+    two checks. Processes that outlive the program and keep its output open may write for a limited
+    time.
 
     Raises:
         UsageError: it is not installed, or it cannot be started.

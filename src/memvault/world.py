@@ -20,7 +20,7 @@ from memvault.vault.paths import require_plain_folders
 STEP = 0.01
 """The stamina used to move by one cell."""
 REACH = 5.0
-"""The distance in cells at which an agent can be spoken to, and the default radius of a place."""
+"""The distance in cells within which an agent can be talked to; also a place's default radius."""
 _DECIMALS = 9
 """Number of decimals to round to, so that a hundred steps of 0.01 add up to one."""
 
@@ -104,7 +104,7 @@ def _number(value: Any, default: Any) -> Any:
 
 
 def walk(me: Character, x: float, y: float) -> tuple[Character, float]:
-    """Return an agent moved in a straight line, and the stamina used.
+    """Move an agent in a straight line; return it and the stamina used.
 
     Raises:
         Refused: it has too little stamina.
@@ -121,7 +121,7 @@ def walk(me: Character, x: float, y: float) -> tuple[Character, float]:
 
 
 def visible_places(places: Iterable[WorldPlace], me: Character, radius: float) -> list[WorldPlace]:
-    """Return the places that reach into a radius, the ones that contain the agent first.
+    """Return the places that overlap a radius, those that contain the agent first.
 
     Both groups are ordered by distance.
     """
@@ -192,7 +192,7 @@ class World:
         """Take an amount of a resource from a place at the agent's position.
 
         Raises:
-            Refused: there is less than that; nothing is taken.
+            Refused: no place has that much; nothing is taken.
         """
         with agent_lock(self._store.root, self._address):
             data, me = self._read_self()

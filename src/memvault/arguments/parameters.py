@@ -1,4 +1,4 @@
-"""Read the parameters declared by a function's signature, and their JSON schema.
+"""Derive parameters and their JSON schema from a function's signature.
 
 The signature is the only declaration, with an ``Arg`` in the annotation of each parameter.
 """
@@ -162,7 +162,8 @@ class Parameter(NamedTuple):
     def entries(self, text: str) -> list[str]:
         """Return the list entries in a text: a JSON list, or else its comma-separated parts.
 
-        If entries may contain a comma, the text is one entry; tags are split by ``split_tags``.
+        If entries may contain commas, any other text is one entry. Tags are split by
+        ``split_tags``.
         """
         parsed = parse_json(text)
         if isinstance(parsed, list) and all(isinstance(entry, str) for entry in parsed):
@@ -194,7 +195,7 @@ class Parameter(NamedTuple):
 
 
 def in_file(expected: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    """Return parameters whose values come from a file, so messages use their keys."""
+    """Return parameters for values read from a file, which messages refer to by key."""
     return tuple(
         entry._replace(
             flag=entry.key, arg=entry.arg._replace(positional=False), items=in_file(entry.items)

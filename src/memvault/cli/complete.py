@@ -41,7 +41,7 @@ class CompletionSpec(NamedTuple):
 
 
 def read() -> list[CompletionSpec]:
-    """Read the specifications that ``table`` produced from the data file."""
+    """Read the data file, which contains the specifications from ``table``."""
     lines = FILE.read_text("utf-8").splitlines()
     return [CompletionSpec(*line.split("\t")) for line in lines]
 

@@ -123,7 +123,7 @@ def addition(options: GlobalOptions, title: str) -> Iterator[str]:
 def draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
     """Open a draft in the editor, and yield its text; otherwise like ``text_from_editor``.
 
-    ``command`` is the command to run with a draft that was not used.
+    ``command`` is the command that messages suggest for a draft that was not used.
     """
     from memvault import clock
     from memvault.files import atomic, plain_files

@@ -202,9 +202,9 @@ def _finish() -> bool:
 
 
 def _has_threads(is_terminated: bool) -> bool:
-    """Return whether a thread other than the main one is running, for which Python waits.
+    """Return whether Python must wait for a thread other than the main one.
 
-    After a termination signal, the wait is limited.
+    After a termination signal, wait here for a limited time, and return False.
     """
     threading = sys.modules.get("threading")
     if threading is None:
@@ -261,9 +261,7 @@ def _run(run: Callable[[], int]) -> int:
     except OSError as error:
         return _exit_code(error, code)
     except Exception as error:
-        if (
-            termination_requested()
-        ):  # An interrupt during class creation, where Python raises another exception.
+        if termination_requested():  # Interrupted class creation raises another error.
             raise Terminated from error
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stdout.flush()  # Python prints the traceback after this.

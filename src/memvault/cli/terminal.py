@@ -122,7 +122,7 @@ def wrap(line: list[Piece], width: int) -> list[list[Piece]]:
 
 
 def _unbroken(text: str, begin: int, width: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans that must not be broken: parts that fit in a row, and words of others."""
+    """Yield the spans that stay unbroken: parts that fit in a row, and words of longer parts."""
     for part in _PART.finditer(text, begin):
         if cell_len(part[0]) <= width:
             yield part.span()

@@ -18,7 +18,7 @@ from memvault.importers.source import Source
 from memvault.memories import create
 
 _BESIDE = ("embedding.json", "knowledge_import.json")
-"""Other files in the folder of a memory."""
+"""Other files in a memory's folder."""
 _KEYS = frozenset(("id", "area", "timestamp"))
 _OF_KNOWLEDGE = ("knowledge_source", "source_path", "source_file")
 
@@ -36,7 +36,7 @@ def _stores(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> set[str]:
-    """Return the stores with their indexes and settings."""
+    """Return the names of the stores, and of their indexes and settings."""
     claimed: set[str] = set()
     for store in _stores(source):
         folder = store[: store.rfind("/") + 1]
@@ -93,5 +93,5 @@ def _note(location: str, folder: str, document: dict[Any, Any], metadata: dict[A
 
 
 def _text(value: Any) -> str:
-    """Return a string or number as text; "" for other values, whose text may be unlimited."""
+    """Return a string or number as text; "" for other values, which could be arbitrarily long."""
     return str(value) if isinstance(value, str | int | float) else ""

@@ -1,4 +1,4 @@
-"""Import Apple Notes: the copy from privacy.apple.com, or notes exported as markdown.
+"""Import Apple Notes: the data copy from privacy.apple.com, or notes exported as markdown.
 
 The copy has a folder ``Notes`` with a folder for each note: ``Title/Title.txt`` and its files; and
 ``Notes Details.csv`` with the times. In the text a task starts with a circle or check mark between
@@ -31,7 +31,7 @@ _FOLDERS = frozenset(("Notes", "iCloud Notes", _DELETED))
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` for folders with a text of the same name in a folder Notes."""
+    """Return ``SURE`` if most texts are in a folder ``Notes`` and named after their own folder."""
     texts = _texts(source)
     if not texts:
         return Confidence.NO
@@ -108,7 +108,7 @@ def _files(names: list[str]) -> tuple[str, list[str]]:
 
 
 def _read_details(source: Source, name: str, details: dict[str, dict[str, Any]]) -> None:
-    """Add the header of each note in the copy's table by title; empty for repeated titles."""
+    """Read the copy's table: add each note's header by title; empty for repeated titles."""
     text = source.read(name).decode("utf-8-sig", "replace")
     for row in csv.DictReader(io.StringIO(text), skipinitialspace=True):
         title = convert.one_line(row.get("Title"))
@@ -128,7 +128,7 @@ def _time(text: str | None) -> str:
 
 
 def _shown_path(parts: list[str]) -> str:
-    """Return the path of a file without the copy's own folders."""
+    """Return the path of a file without the folders that the data copy adds."""
     return "/".join(part for part in parts if part not in _FOLDERS)
 
 
@@ -139,7 +139,7 @@ def _note(
     files: list[str],
     details: dict[str, dict[str, Any]],
 ) -> ImportedNote:
-    """Convert a note, with links to its files where they were, or at the end."""
+    """Convert a note, with links to its files at their original positions, or at the end."""
     source.counts.converted("note")
     parts = name.split("/")
     if not name.lower().endswith(".txt"):

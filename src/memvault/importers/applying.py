@@ -44,8 +44,8 @@ def apply(
 ) -> list[SkippedItem]:
     """Write the new and changed items of a plan; return those that could not be written.
 
-    ``items`` are the second reading of the source; unplanned items are skipped. If the process is
-    killed, complete files remain, and a second import continues.
+    ``items`` come from a second pass over the source; items that are not in the plan are skipped.
+    If the process is killed, complete files remain, and a second import continues.
 
     Raises:
         StorageError: if the vault or its journal cannot be written; the import stops.
@@ -57,7 +57,7 @@ def apply(
         if isinstance(item, SkippedItem | ItemWarning | TypeCount):
             continue
         identity = f"id {item.key}" if isinstance(item, ImportedNote) else item.path
-        if identity in seen:  # the plan lists it as skipped
+        if identity in seen:  # the plan lists it as skipped already
             continue
         seen.add(identity)
         try:
@@ -85,7 +85,7 @@ def _why_not_written(error: Exception) -> str:
 
 
 def _is_name(error: StorageError) -> bool:
-    """Return whether a write failed only because of the file's name."""
+    """Return whether a write failed only because the file name is not accepted."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.ENAMETOOLONG, errno.EILSEQ)
 
@@ -146,7 +146,7 @@ def render_note(
         return with_version(document.encode_new(header, text), source_hash(note))
     try:
         data = document.edit(data, header, None)
-    except MemvaultError:  # a header that cannot be edited, or conflict markers
+    except MemvaultError:  # a header that cannot be edited, or conflict markers in the file
         data = document.with_lines(data, header) or document.encode_new(header, text)
     return with_version(data, source_hash(note))
 
@@ -165,7 +165,7 @@ def _header(
     own_header: Mapping[str, Any],
     body: str,
 ) -> dict[str, Any]:
-    """Return the header keys to set: its origin, and the keys that the note lacks."""
+    """Return the header keys to set: the note's origin, and keys that its own header lacks."""
     title = str(note_header.get("title") or memory_file.title_of(own_header, body, note.path))
     mem_id = f"{naming.slug(title, 40)}-{naming.id_from_name(f'{kind}:{note.key}')[-6:]}"
     header = {**note_header, "id": mem_id}

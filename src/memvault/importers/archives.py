@@ -21,7 +21,7 @@ from memvault.importers.source import JUNK, LINK, MAX_FILES, PlainSource, Source
 from memvault.vault import paths
 
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
-"""An archive may expand to this many times its size, or to this many bytes if that is more."""
+"""Limits of expansion: this many times the archive's size, or this many bytes if that is more."""
 _MAX_NESTED = 2
 """Maximum nesting depth of zips."""
 _MAX_ZIPS = 100

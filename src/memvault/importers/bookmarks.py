@@ -23,7 +23,7 @@ _HEAD = 1 << 14
 _CHROME_EPOCH = 11_644_473_600
 """Seconds from Chrome's epoch, 1601, to 1970."""
 _CHROME_ROOTS = frozenset("123")
-"""Ids of Chrome's root folders: bar, other bookmarks, mobile bookmarks."""
+"""IDs of Chrome's root folders: the bookmarks bar, other bookmarks, mobile bookmarks."""
 _SAFARI_ROOTS = {
     "": "",
     "BookmarksBar": "",
@@ -51,7 +51,7 @@ _USED = frozenset(
     "WebBookmarkType WebBookmarkUUID URLString URIDictionary ReadingList ReadingListNonSync Sync "
     "imageURL previewText previewTextIsUserDefined Children Title".split()
 )
-"""Properties that are converted, or matter only in the browser."""
+"""Properties that are converted, or that matter only in the browser."""
 
 
 class Bookmark(NamedTuple):

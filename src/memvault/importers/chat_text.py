@@ -23,11 +23,12 @@ _SIGNS_OF_ANY = (
 _SIGNS = lazy_pattern(  # in markdown: also unclosed HTML
     _SIGNS_OF_ANY + r"<(?=!--|\?|![A-Za-z\[]|/?(?:script|pre|style|textarea)\b))", re.IGNORECASE
 )
-_PLAIN_SIGNS = lazy_pattern(  # in plain text: also any HTML, and backslashes before punctuation
+_PLAIN_SIGNS = lazy_pattern(  # in plain text: also any HTML tag, and backslashes before punctuation
     _SIGNS_OF_ANY + r"<(?=[A-Za-z/!?])(?!(?:https?|mailto):)|(?<=\\)(?=<))"
 )
 _RESERVED = 2
-"""The number of heading levels above headings in messages: the title and the speakers."""
+"""The number of heading levels reserved above headings in messages: for the title and the speakers.
+"""
 _NEXT = "\n\n## Next"
 
 
@@ -40,7 +41,7 @@ def message(text: str, is_plain: bool = False) -> str:
     """Return a message as markdown that cannot affect the surrounding text.
 
     Headings are moved to lower levels, code blocks are closed, and tags, wikilinks and comments
-    outside of code are escaped. In a person's plain text, only code is markup.
+    outside of code are escaped. In plain text typed by a person, only code is treated as markup.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     scan = _Scan(is_plain)
@@ -53,14 +54,14 @@ def message(text: str, is_plain: bool = False) -> str:
 
 
 def _ends_and_has_no_upper_heading(text: str) -> bool:
-    """Return whether a text has no heading of an upper level, and leaves no block open."""
+    """Return whether a text has no high-level heading and leaves no block open."""
     found_headings = list(markdown.headings(text + _NEXT))
     is_next = bool(found_headings) and found_headings[-1][0] > len(text)
     return is_next and all(level > _RESERVED for _, _, level, _ in found_headings[:-1])
 
 
 class _Scan:
-    """A pass over the lines of a message; ``is_sure`` is whether the result is certainly safe."""
+    """A pass over the lines of a message; ``is_sure`` is whether the result is known to be safe."""
 
     def __init__(self, is_plain: bool) -> None:
         self._is_plain = is_plain
@@ -102,9 +103,9 @@ class _Scan:
 
     @staticmethod
     def _opening(line: str) -> tuple[str, str] | None:
-        """Return the prefix and the fence of a line that starts a code block."""
+        """Return the prefix and the fence if a line starts a code block, else None."""
         prefix = _PREFIX.match(line)
-        assert prefix is not None  # it can be empty
+        assert prefix is not None  # it can be the empty string
         fence = _OPENING.match(line, prefix.end())
         return None if fence is None else (prefix[0], fence[1] or fence[2])
 

@@ -41,7 +41,7 @@ _CONVERSATION = (
     "sugar_item_visible pinned_time atlas_mode_enabled"
 ).split()
 _MAX_INSTRUCTIONS = 1_000
-"""Maximum number of custom instructions that become notes."""
+"""Maximum number of different custom instructions that become notes."""
 
 
 def claims(source: Source) -> Collection[str]:
@@ -64,7 +64,7 @@ def _files(source: Source) -> list[str]:
 
 
 def _assets(source: Source) -> dict[str, str]:
-    """Return the ids of files that messages refer to, by name."""
+    """Map the names of files in the export to the ids by which messages refer to them."""
     matches = (
         (name, chatgpt_messages.file_id_at_start(posixpath.basename(name))) for name in source.names
     )
@@ -104,7 +104,7 @@ def _file_names(source: Source) -> dict[str, str]:
 
 
 def _path(file: str, file_id: str, titles: Mapping[str, str]) -> str:
-    """Return a file's name, with its original ending if the export uses ``.dat``."""
+    """Return a file's path, with its original extension if the export uses ``.dat``."""
     own_name = titles.get(file) or titles.get(file_id) or ""
     own_name = own_name.replace("\\", "/").rpartition("/")[2]
     if not own_name or not file.endswith(".dat"):
@@ -123,7 +123,7 @@ class _ConversationReader:
         """The time and text of ChatGPT's memories in the latest conversation."""
 
     def conversation(self, location: str, entry: dict[str, Any]) -> Iterator[Item]:
-        """Yield a conversation, and its custom instructions if they are new."""
+        """Yield a conversation, and its custom instructions if no earlier conversation had them."""
         mapping = entry.get("mapping")
         if mapping and not isinstance(mapping, dict):
             yield SkippedItem(location, f"the mapping of messages is {json_source.NO_OBJECT}")

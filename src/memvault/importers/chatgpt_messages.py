@@ -36,7 +36,7 @@ def file_id_at_start(text: str) -> str:
 
 
 def is_conversation(entry: Any) -> bool:
-    """Return whether a message was written by the user or ChatGPT to the other."""
+    """Return whether a message was sent by the user to ChatGPT or by ChatGPT to the user."""
     return (
         isinstance(entry, dict)
         and _role(entry) in ("user", "assistant")
@@ -157,7 +157,7 @@ class MessageCollector:
         return f"![[import:{asset_id}|({'a picture' if is_picture else 'a recording'})]]"
 
     def _attached(self, about: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
-        """Yield links to the attached files that are not shown in a message."""
+        """Yield links to the attached files that the message itself does not show."""
         for attachment in convert.objects_at(about, "attachments"):
             asset_id = file_id_at_start(str(attachment.get("id")))
             name = convert.one_line(attachment.get("name"))
@@ -182,7 +182,7 @@ class MessageCollector:
             for part in convert.objects_at(content, "parts"):
                 yield self._part(part, "tool", {}, set())
         elif name.startswith(_CANVAS) or name == _MEMORY:
-            return  # only a confirmation
+            return  # a confirmation without content
         else:
             self._counts.omitted(f"tool result {name or kind}")
 
@@ -193,7 +193,7 @@ class MessageCollector:
                 yield self._part(pointer, "tool", {}, set())
 
     def _canvas(self, command: str, text: str) -> str:
-        """Return a document, or the new text of an edit; comments are omitted."""
+        """Return a document, or the new text of an edit; comments on it are omitted."""
         if command not in ("create_textdoc", "update_textdoc"):
             self._counts.omitted(f'tool use "{_CANVAS}{command}"')
             return ""
@@ -203,7 +203,7 @@ class MessageCollector:
         except ValueError:
             arguments = None
         if not isinstance(arguments, dict):
-            return fenced(text)  # writing was interrupted
+            return fenced(text)  # the program stopped while writing it
         if command == "create_textdoc":
             name, kind = convert.text(arguments.get("name")), convert.text(arguments.get("type"))
             language = "markdown" if kind == "document" else kind.removeprefix("code/")
@@ -260,7 +260,7 @@ def _links(about: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _with_dollars(text: str) -> str:
-    """Replace the delimiters of formulas outside of code with those of markdown."""
+    """Outside of code, replace LaTeX delimiters of formulas with the dollar signs of markdown."""
     if "\\(" not in text and "\\[" not in text:
         return text
 

@@ -21,7 +21,7 @@ _NO_TITLE = lazy_pattern(
 """Matches what a title omits: pictures, file names, fences and escapes."""
 _TIME_LENGTH = len("2026-03-01T10:00")
 _MAX_GROWN = 4_000_000
-"""Maximum number of characters that edits may add to the documents of a conversation."""
+"""Maximum number of characters that edits may add to the documents of one conversation."""
 
 
 class ChatTurn(NamedTuple):
@@ -89,7 +89,7 @@ def conversation(
     modified: str,
     **header: Any,
 ) -> ImportedNote | SkippedItem:
-    """Convert a conversation to a note with masked secrets, unless it has no text.
+    """Convert a conversation to a note with masked secrets, or skip it if it has no text.
 
     ``location`` is its location in the source. Consecutive messages of a speaker share a heading.
     """

@@ -1,4 +1,4 @@
-"""Find files that a format does not read but a user would miss, and count the notes it reads.
+"""Find the files that a format does not read but a user would miss, and count the notes it reads.
 
 These are non-empty visible files that are neither code nor settings: notes, documents, pictures,
 recordings and other programs' data; and notes in hidden folders of agents' memories.
@@ -49,7 +49,7 @@ def _is_missed(source: Source, name: str) -> bool:
         return False
     try:
         return not _is_of_program(name) and source.size(name) > 0
-    except (OSError, ValueError):  # deleted since
+    except (OSError, ValueError):  # deleted in the meantime
         return False
 
 

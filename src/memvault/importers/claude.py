@@ -47,7 +47,7 @@ _MARKS = {
     "projects": (b'"prompt_template"',),
     "memories": (b'"conversations_memory"', b'"memory_files"'),
 }
-"""The other parts of an export, with keys that identify them without conversations."""
+"""The other parts of an export, with keys that identify them if there are no conversations."""
 
 
 def claims(source: Source) -> Collection[str]:
@@ -138,7 +138,7 @@ def _conversation(
 
 
 def _branch(messages: list[dict[str, Any]], leaf: Any) -> list[dict[str, Any]]:
-    """Return the messages on the branch of the last one; all without branches."""
+    """Return the messages on the branch that ends at ``leaf``; all if there are no branches."""
     by_id = {
         chat_message["uuid"]: chat_message
         for chat_message in messages
@@ -148,7 +148,7 @@ def _branch(messages: list[dict[str, Any]], leaf: Any) -> list[dict[str, Any]]:
     if len(by_id) < len(messages) or not all(isinstance(parent, str) for parent in parents):
         return messages
     if sum(parent not in by_id for parent in parents) != 1 and leaf not in by_id:
-        return messages  # several branches, none of which is marked as current
+        return messages  # several branches, with none marked as current
     message_id = leaf if isinstance(leaf, str) and leaf in by_id else messages[-1]["uuid"]
     branch: dict[str, dict[str, Any]] = {}
     while message_id in by_id and message_id not in branch:
@@ -186,7 +186,7 @@ class _MessageCollector:
         return ""
 
     def _tool(self, name: str, arguments: Any) -> str:
-        """Return the document that a tool use writes or edits; empty for other tools."""
+        """Return the document that a tool call writes or edits; empty for other tools."""
         if isinstance(arguments, dict):
             path = convert.text(arguments.get("path") or arguments.get("file_path"))
             if name == "artifacts":

@@ -18,13 +18,13 @@ from memvault.importers.source import Source
 
 _PROGRAM = "claude-code"
 _HEAD = 1 << 16
-"""Bytes to inspect: a session may start with a long snapshot of files."""
+"""Number of bytes to inspect: a session may start with a long snapshot of files."""
 _TITLES = ("customTitle", "aiTitle", "summary")
-"""Keys of titles in order of preference: the user's, then two written by models."""
+"""Keys of titles in order of preference: the user's title, then two that models wrote."""
 _SYNTHETIC = "<synthetic>"
 """The model name of answers written by the program itself."""
 _OWN_DATA = ("/subagents/", "/tool-results/", "/sessions-index.json")
-"""Parts of paths of files that belong to sessions, and of the list of sessions."""
+"""Parts of the paths of auxiliary session files, and of the list of sessions."""
 
 
 def _records(source: Source) -> list[str]:
@@ -37,7 +37,7 @@ def _records(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the files of sessions and sub-agents, and files that belong to them."""
+    """Return the files of sessions and sub-agents, and their auxiliary files."""
     records = [
         name for name in source.with_endings(".jsonl") if _is_record(source.head(name, _HEAD))
     ]
@@ -83,7 +83,7 @@ def _thread(source: Source, name: str, head: bytes) -> str:
 
 
 def _id_of_message(entry: dict[str, Any]) -> str:
-    """Return the id of a message, or of the message of which it is a copy."""
+    """Return the id of a message; for a copy, the id of the original message."""
     is_message = entry.get("type") in ("user", "assistant")
     if not is_message or entry.get("isMeta") or entry.get("isSidechain"):
         return ""
@@ -101,7 +101,7 @@ class _Record:
         """Ids of previous messages, which other files may repeat."""
         self._titles: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
-        """Summaries by the id of the last summarized message, possibly of another session."""
+        """Summaries by the id of the last message they cover, which may be in another session."""
 
     def add(self, _location: str, entry: dict[str, Any]) -> None:
         """Add a line."""

@@ -92,7 +92,7 @@ def _is_memory(name: str, indexed: Collection[str], home: str) -> bool:
 
 
 def _is_auto_memory(source: Source, folder_name: str, notes: list[str]) -> bool:
-    """Return whether a folder has ``MEMORY.md``, and is called memory or has named notes."""
+    """Return whether a folder has ``MEMORY.md``, and is named memory or has notes with a name."""
     index = f"{folder_name}/{_INDEX}" if folder_name else _INDEX
     if index not in source.name_set:
         return False

@@ -21,7 +21,8 @@ _PROGRAM = "codex"
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 _MAX_SNIFFED = 20
 _HEAD = 1 << 17
-"""Bytes to inspect for the metadata of a session and of the sessions it was forked from."""
+"""Number of bytes to inspect for the metadata of a session and of the sessions it was forked from.
+"""
 
 
 def recognize(source: Source) -> Confidence:
@@ -91,7 +92,7 @@ def _threads(source: Source, names: list[str]) -> dict[str, list[str]]:
 def _metadata(head: bytes) -> Iterator[tuple[str, str]]:
     """Yield the id and the origin of each session in the first lines of a file.
 
-    The first one is the session itself; the others are repeated sessions.
+    The first one is the session itself; the others are the sessions that it repeats.
     """
     for entry in first_entries(head, _HEAD):
         payload = entry.get("payload")
@@ -116,13 +117,14 @@ def _is_subagent(payload: dict[str, Any]) -> bool:
 
 
 class _Rollout:
-    """A collector of a session from one file; most versions store prompts and answers twice."""
+    """Collects a session from one file; most versions store prompts and answers twice."""
 
     def __init__(self, key: str, counts: ContentCounts) -> None:
         self._session = Session(_PROGRAM, key)
         self._shown = Session(_PROGRAM, key)
-        """The messages shown to the user; messages for the model contain additions of the
-        program."""
+        """The messages shown to the user; messages sent to the model contain text added by the
+        program.
+        """
         self._is_subagent = False
         self._has_metadata = False
         self._counts = counts
@@ -151,7 +153,7 @@ class _Rollout:
         return None if self._is_subagent else session
 
     def _add_metadata(self, payload: dict[str, Any]) -> None:
-        if self._has_metadata:  # metadata of a repeated session
+        if self._has_metadata:  # metadata of a session that this one repeats
             return
         self._has_metadata = True
         self._session.folder = str(payload.get("cwd") or "")

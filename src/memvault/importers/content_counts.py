@@ -1,4 +1,4 @@
-"""Counts of the converted and the omitted contents of a source, by type."""
+"""Counts of a source's converted and omitted content, by type."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ContentCounts:
     ) -> None:
         """Count the properties of a record that have a value but are not converted.
 
-        ``used`` are the converted keys, and keys that matter only in the program.
+        ``used`` are the converted keys, and the keys that matter only within the program.
         """
         for key, value in entry.items():
             if key not in used and value not in _EMPTY:
@@ -59,7 +59,7 @@ class ContentCounts:
 
     @staticmethod
     def _add(counts: Counter[str], type_name: str, count: int) -> None:
-        if type_name in counts:  # the usual case
+        if type_name in counts:  # the common case
             counts[type_name] += count
             return
         name = " ".join(type_name.split())

@@ -94,7 +94,7 @@ def tag(text: str) -> str:
 
 
 def unique_key(key: str, seen: Counter[str]) -> str:
-    """Return the key of a record, with a number appended if an earlier record has it."""
+    """Return the key of a record, with a number appended if an earlier record has the same key."""
     seen[key] += 1
     free = key if seen[key] == 1 else f"{key}-{seen[key]}"
     return free if free == key else unique_key(free, seen)
@@ -115,7 +115,7 @@ def id_link(
 ) -> str:
     """Return a link to an id of the source; in a table cell, its bar is escaped.
 
-    ``match`` is the replaced text; ``ref`` contains none of ``[]|``.
+    ``match`` is the replaced text; ``ref`` must not contain any of ``[]|``.
     """
     begin = match.string.rfind("\n", 0, match.start()) + 1 if match is not None else 0
     is_cell = match is not None and _CELL.match(match.string, begin) is not None

@@ -2,7 +2,7 @@
 
 An untrusted database can run code: generated columns, views and virtual tables compute values, so
 that kilobytes become gigabytes. Only stored columns of plain tables are read, no SQL functions are
-called, and values and steps are limited.
+called, and sizes of values and numbers of steps are limited.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from memvault.importers.source import MAX_FILE, PlainSource, Source
 _MAX_BYTES = 512 * 1024 * 1024
 """Maximum size of a database that must be copied: one in a zip, or locked by its program."""
 _JOURNAL_MODES = 18
-"""Offset of the header bytes that enable the write-ahead log, which a copy does not have."""
+"""Offset of the header bytes that enable the write-ahead log, which is missing from a copy."""
 MAGIC = b"SQLite format 3\0"
 _PIECE = 1 << 20
 _STEPS = 100_000
-"""Steps of SQLite's virtual machine between two checks of the time limit."""
+"""Number of steps of SQLite's virtual machine between two checks of the time limit."""
 _SECONDS = 60
 """Maximum CPU time for one row, in seconds."""
 _SECONDS_LOCKED = 1
@@ -134,7 +134,8 @@ def open_database(source: Source, name: str) -> Iterator[SourceDatabase]:
     try:
         with ExitStack() as opened:
             yield _opened(source, name, opened)
-    except (sqlite3.Error, OSError, UnicodeError, MemoryError) as error:  # a schema may not be text
+    # A schema may not be valid text.
+    except (sqlite3.Error, OSError, UnicodeError, MemoryError) as error:
         raise UnreadableDatabase(_reason(error)) from error
 
 
@@ -149,7 +150,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _opened(source: Source, name: str, opened: ExitStack) -> SourceDatabase:
-    """Open a database in place, or a copy if it is in a zip, locked, or would be changed."""
+    """Open a database in place, or a copy if it is zipped, locked, or would be modified."""
     source.begin(name)
     if isinstance(source, PlainSource) and not _is_left_by_program(source, name):
         connection = opened.enter_context(closing(_connect(source.file(name), "ro")))
@@ -163,9 +164,9 @@ def _opened(source: Source, name: str, opened: ExitStack) -> SourceDatabase:
 
 
 def _is_left_by_program(source: Source, name: str) -> bool:
-    """Return whether a database has a write-ahead log, but is not open in a program.
+    """Return whether a database has a write-ahead log, but no program has it open.
 
-    SQLite would create a file next to it even for reading.
+    In this case SQLite creates a file next to it, even to read it.
     """
     has_log = f"{name}-wal" in source.name_set and f"{name}-shm" not in source.name_set
     return has_log and source.size(name) <= _MAX_BYTES
@@ -223,7 +224,7 @@ def databases_with(source: Source, *tables: str) -> list[str]:
 
 def table_names(source: Source, name: str) -> frozenset[str]:
     """Return the names of a database's plain tables; empty if it cannot be read."""
-    if name not in source.tables:  # cached, since a database in a zip must be unpacked
+    if name not in source.tables:  # cached, because a database in a zip must be unpacked each time
         source.tables[name] = _tables(source, name)
     return source.tables[name]
 

@@ -35,7 +35,7 @@ _MAX_SNIFFED = 20
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` for ``dendron.yml``, or if most notes have Dendron's header."""
+    """Return ``SURE`` for ``dendron.yml``, or if most notes have a Dendron header."""
     if any(name.rpartition("/")[2] in ("dendron.yml", ".dendron.ws") for name in source.names):
         return Confidence.SURE
     heads = [source.head(name) for name in source.with_endings(".md")[:_MAX_SNIFFED]]
@@ -66,7 +66,7 @@ class _DendronWorkspace:
     def __init__(self, source: Source) -> None:
         self._counts = source.counts
         self._keys: Counter[str] = Counter()
-        """The keys of notes so far; the root notes of vaults may share an id."""
+        """Counts the keys of notes so far; the root notes of vaults may share an id."""
         self._paths: dict[str, list[str]] = defaultdict(list)
         for name in source.with_endings(".md"):
             self._paths[posixpath.basename(name)[:-3].casefold()].append(name[:-3])

@@ -98,9 +98,9 @@ def detect_format(source: Source) -> ImportFormat:
 
 
 def _exports_in(source: Source) -> list[Path]:
-    """Return the subfolders and files of a folder that are each the export of one program.
+    """Return the subfolders and files of a folder, each of which is the export of one program.
 
-    Most files of such a subfolder, and at least three, are of the program.
+    At least three files of such a subfolder, and most of them, belong to the program.
     """
     from memvault.importers.archives import open_source
 
@@ -119,7 +119,7 @@ def _exports_in(source: Source) -> list[Path]:
 
 
 def _several_exports(source: Source, exports: list[Path]) -> UsageError:
-    """Return the error for a folder that contains exports of other programs."""
+    """Return the error for a folder that contains exports from several programs."""
     commands = [import_command(export) for export in exports]
     listed = " and ".join(filter(None, (", ".join(commands[:-1]), commands[-1])))
     everything = import_command(source.path, find_format(FOLDER))

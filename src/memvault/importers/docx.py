@@ -86,7 +86,7 @@ def _is_on(element: Any) -> bool:
 
 
 class Docx:
-    """Converts a document; ``files`` are those of its zip, ``key`` is its id."""
+    """Converts a document; ``files`` are the files in its zip, ``key`` is its id."""
 
     def __init__(self, files: Source, key: str) -> None:
         self._read = files.read
@@ -178,9 +178,11 @@ class Docx:
                 self._numbered[style_id] = numbered
 
     def _list(self, properties: Any, style: str) -> tuple[int, str] | None:
-        """Return the level and tag of the list of a paragraph or of its style, or None.
+        """Return the level and tag of a paragraph's list, or None if it is not in a list.
 
-        A style may have the name of one of Word's list styles without a list definition.
+        The list may be defined by the paragraph or by its style.
+
+        A style without a list definition may still be named like one of Word's list styles.
         """
         numbering = _child(properties, "numPr")
         number, level = _value(_child(numbering, "numId")), _value(_child(numbering, "ilvl"))
@@ -218,7 +220,7 @@ class Docx:
         }
 
     def _style(self, style: str) -> str:
-        """Return the name of the first style in a chain of base styles that is converted."""
+        """Return the name of the first convertible style in a chain of base styles."""
         names = []
         for _ in range(_MAX_STYLES):
             name, base = self._styles.get(style, (style.lower(), ""))
@@ -244,7 +246,7 @@ class Docx:
                 yield from parts
 
     def _parts(self, parent: Any) -> Iterator[tuple[tuple[str, int], Any]]:
-        """Yield the type of each block with its content; types of joined blocks are equal."""
+        """Yield the type and content of each block; adjacent blocks of equal type are joined."""
         for number, child in enumerate(parent):
             name = _name(child)
             if name == "p":
@@ -385,7 +387,7 @@ class Docx:
         return frozenset(formats)
 
     def _begin_field(self, element: Any) -> None:
-        """Track the start and the end of a field, such as a link."""
+        """Process the start or the end of a field, such as a link."""
         kind = _value(element, "fldCharType")
         match = _FIELD.match(self._field) if kind == "separate" else None
         self._address = match[1] if match else ""
@@ -403,7 +405,7 @@ class Docx:
             return ""
         if label not in self._notes:
             self._counts.converted("footnote")
-            self._notes[label] = ""  # a footnote may refer to itself
+            self._notes[label] = ""  # in case the footnote refers to itself
             links, self._links = self._links, own_links
             self._notes[label] = "".join(self._blocks(note))
             self._links = links
@@ -439,7 +441,7 @@ class Docx:
         yield ("table", number), f"<table>{''.join(table_rows)}</table>"
 
     def _cell(self, cell: Any) -> Iterator[str]:
-        """Yield the text of a cell, then an empty text for each further column it spans."""
+        """Yield the text of a cell, then an empty text for each additional column that it spans."""
         paragraphs = (self._runs(paragraph, frozenset()) for paragraph in cell.iter("{*}p"))
         lines = (_joined(list(runs)) for runs in paragraphs)
         merged = _child(cell, "tcPr", "vMerge")
@@ -458,7 +460,7 @@ def _list_tag(form: Any) -> str:
 
 
 def _joined(runs: list[tuple[frozenset[str], str]]) -> str:
-    """Join texts, wrapping each run of equal formatting in its tags."""
+    """Join texts, wrapping each run of identical formatting in its tags."""
     parts = []
     for formats, group in groupby(runs, key=lambda run: run[0]):
         text = "".join(part for _, part in group)

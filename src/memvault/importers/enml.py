@@ -29,7 +29,7 @@ _TASK_KEYS = frozenset(
     "title taskStatus dueDate timeZone sortWeight taskGroupNoteLevelID created updated "
     "statusUpdated noteLevelID dueDateUIOption inNote creator lastEditor".split()
 )
-"""Parts of a task that are converted, or matter only in Evernote."""
+"""Parts of a task that are converted, or that matter only in Evernote."""
 
 
 class EvernoteTask(NamedTuple):
@@ -89,7 +89,7 @@ class NoteText:
         self._files = files
         self._unused = dict(files)
         self._tasks: dict[str, list[str]] = {}
-        """Tasks not yet placed in the text, by group."""
+        """Tasks that are not placed in the text yet, by group."""
         for task in sorted(tasks, key=lambda task: task.weight):
             self._tasks.setdefault(task.group, []).append(task.text)
         self._counts = counts

@@ -41,7 +41,7 @@ _MAX_TAGS = 200_000
 _TOO_LARGE = "exceeds Evernote's limits on text, files or elements"
 _NOTE = lazy_pattern(r"<note(?=[\s>])|</note\s{0,9}>")
 _LONGEST = 20
-"""Maximum length of a match of ``_NOTE`` with its lookahead."""
+"""Maximum number of characters that a match of ``_NOTE`` needs, including its lookahead."""
 _NOT_IN_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _KEYS = {
     **{key: key for key in ("author", "latitude", "longitude", "altitude")},
@@ -51,7 +51,7 @@ _KEYS = {
 """Header keys of note attributes."""
 _TIME_KEYS = {"reminder-time": "reminder", "reminder-done-time": "reminder_done"}
 _OF_EVERNOTE = ("source", "source-application", "reminder-order", "subject-date", "content-class")
-"""Ignored attributes: the creating program and the sort order."""
+"""Ignored attributes: the program that created the note, and the sort order."""
 _NOTE_PARTS = "title content created updated tag note-attributes resource task".split()
 
 
@@ -81,7 +81,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _notes(source: Source, file: BinaryIO) -> Iterator[tuple[Any, str]]:
-    """Yield the element of each note, None if nothing is readable, and its problem.
+    """Yield the element of each note (None if nothing is readable) and the problem found in it.
 
     A note without an end tag extends to the next note or to the end of the file.
 
@@ -162,7 +162,7 @@ class _EnexReader:
         content = "".join(text for part in element.findall("content") for text in part.itertext())
         try:
             text = enml.NoteText(content, refs, tasks, self._counts)
-        except ValueError as error:  # the files are imported anyway
+        except ValueError as error:  # its files are imported anyway
             yield SkippedItem(location, str(error))
             return
         self._counts.converted("note")
@@ -217,6 +217,7 @@ class _EnexReader:
         base = convert.one_line(posixpath.basename(given_name)) or f"{digest[:12]}{suffix}"
         refs.setdefault(digest, base)
         path = "/".join([*folders, "files", base])
-        if self._files.setdefault(path.casefold(), digest) != digest:  # many are image.png
+        # Many files are named image.png.
+        if self._files.setdefault(path.casefold(), digest) != digest:
             path = "/".join([*folders, "files", f"{digest[:12]}-{base}"])
         yield Attachment(path, GivenBytes(data), (f"enex-{digest}",))

@@ -82,7 +82,7 @@ def read_file(source: Source, name: str) -> Item:
 
 
 def guessed(decoded: decoding.DecodedText) -> str:
-    """Return a message about the encoding of a text that is not UTF-8."""
+    """Return a warning that the encoding of a text was guessed because it is not UTF-8."""
     if decoded.damaged:
         return f"{decoded.problem}: \ufffd replaces the damaged characters"
     return f"read as {decoded.encoding.replace('cp125', 'windows-125')} (guessed)"

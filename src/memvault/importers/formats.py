@@ -20,7 +20,8 @@ from memvault.importers.items import (
 from memvault.importers.source import Source
 
 MAX_RESTARTS = 20
-"""Maximum number of files of a source that may fail; the files after the last one are skipped."""
+"""Maximum number of files of a source that may fail; after that, the remaining files are skipped.
+"""
 REST = "the rest cannot be read"
 FOLDER = "folder"
 LIST_HINT = "`memvault import --kinds` lists the formats"
@@ -34,7 +35,7 @@ class Confidence(IntEnum):
     LIKELY = 2
     SURE = 3
     OWN = 4
-    """Written by memvault itself."""
+    """The source was written by memvault itself."""
 
     @classmethod
     def sure_if(cls, condition: object) -> Confidence:
@@ -43,7 +44,7 @@ class Confidence(IntEnum):
 
 
 class SeenItems:
-    """Tracks the items already read, so that reading again after a failure repeats none."""
+    """Tracks the items read so far, so that none is repeated when reading restarts."""
 
     def __init__(self) -> None:
         self._before: set[int] = set()
@@ -179,7 +180,7 @@ _KEYED_BY_NAME = frozenset(
     "folder mnemonics basic-memory mcp-memory claude-memory evernote keep apple-notes word logseq "
     "dendron".split()
 )
-"""Formats whose keys are names, such as paths, which other sources may use too."""
+"""Formats whose keys are names, such as paths, which may also occur in other sources."""
 
 
 def find_format(name: str) -> ImportFormat:

@@ -3,7 +3,7 @@
 Up to version 0.38 a session is a JSON object with ``messages``. Later versions, up to 0.61, write
 JSON lines: a line replaces an earlier one with the same ``id``, and ``$set`` changes the session's
 data (github.com/google-gemini/gemini-cli, packages/core/src/services/chatRecordingService.ts). The
-files of a session are one episode; the log of prompts and checkpoints are skipped.
+files of a session become one episode; the prompt log and the checkpoints are skipped.
 """
 
 from __future__ import annotations

@@ -17,11 +17,13 @@ Custom = Callable[[Any], str | None]
 """Returns the markdown of a nonstandard element; None for other elements."""
 _MAX_LENGTH = 16_000_000
 _MAX_TAGS = 100_000
-"""Maximum number of tags in one text; each takes two kilobytes during the conversion."""
+"""Maximum number of tags in one text; each needs two kilobytes of memory during the conversion."""
 _MAX_GROWTH, _MIN_GROWN = 20, 1_000_000
-"""Maximum length of the markdown: this many times the HTML, or this many characters if more."""
+"""Limits of the markdown's length: this many times the HTML, or this many characters if that is
+more.
+"""
 _MAX_SPANNED = 10_000
-"""Maximum number of empty cells added for merged table cells."""
+"""Maximum number of empty cells added in place of merged table cells."""
 _CONTROLS = lazy_pattern(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _SPACE = lazy_pattern(r"[ \t\r\n\f\xa0]+")
 _HARD_SPACE = lazy_pattern(r" ?\xa0[ \xa0]*")
@@ -53,12 +55,12 @@ _STYLES = (
     (lazy_pattern(r"(?<![\w-])text-decoration(?:-line)?:[^;]*underline"), _UNDERLINED),
     (lazy_pattern(r"(?:--en|-evernote)-highlight:(?!\s*(?:false|none))"), _HIGHLIGHTED),
 )
-"""Styles of a ``span`` or ``font`` that are equivalent to a tag."""
+"""Styles of a ``span`` or ``font`` element that are equivalent to a tag."""
 _IN_HTML = {"**": "b", "*": "i", "~~": "s", "==": "mark"}
-"""HTML tags to use next to a word, where emphasis characters would stay text."""
+"""HTML tags to use within a word, where markdown would show emphasis characters as text."""
 _TASK = lazy_pattern(r"- \[[ x]\] ")
 _CLOSING = lazy_pattern(r"(?<= )#+\Z")
-"""Matches trailing characters that would not be part of a heading."""
+"""Matches number signs at the end of a heading, which markdown would drop."""
 _LANGUAGE = lazy_pattern(r"(?:^|\s)(?:lang|language)-([\w#+.-]{1,30})")
 _NOT_IN_TARGETS = lazy_pattern(r"[\x00-\x20\x7f<>\\|]")
 _ENTITY = lazy_pattern(r"&(?=#?\w{1,32};)")
@@ -93,7 +95,7 @@ def tree(html: str) -> Any:
 
 
 def tree_markdown(root: Any, length: int, custom: Custom = lambda _: None) -> str:
-    """Convert parsed HTML with a length to markdown; raises ``ValueError`` as ``markdown``."""
+    """Convert parsed HTML of a given length to markdown; raises ``ValueError``."""
     if root is None:
         return ""
     try:
@@ -126,7 +128,7 @@ class _Converter:
         self._custom = custom
         self._marks: tuple[tuple[str, str], ...] = ()
         self._checkbox: _Piece | None = None
-        """A checkbox whose label is in the next block."""
+        """A checkbox whose label is in the following block."""
         self._cells = 0
         """The number of table cells around the current element."""
         self._spanned = _MAX_SPANNED
@@ -243,7 +245,7 @@ class _Converter:
         line: list[_Piece] = []
         self._add_text(line, element.text)
         for child in element:
-            if child.tag in _LISTS and items:  # some programs nest lists like this
+            if child.tag in _LISTS and items:  # some programs nest lists this way
                 items[-1] += self._block(child)
             elif self._is_block(child):
                 items.append([])
@@ -384,7 +386,7 @@ def _marks_of(element: Any) -> list[tuple[str, str]]:
 
 
 def _is_same(element: Any, target: str) -> bool:
-    """Return whether a link's text is its URL, which needs no markup."""
+    """Return whether a link's text is its own URL, so it needs no markup."""
     text = "".join(element.itertext()).strip()
     return "://" in text and len(element) == 0 and target in (text, f"{text}/")
 
@@ -445,7 +447,7 @@ def _text_of_code(element: Any, is_span: bool = False) -> str:
 
 
 def _paragraphs(pieces: list[_Piece]) -> list[str]:
-    """Return pieces as paragraphs: split at empty lines, with hard breaks at others."""
+    """Return pieces as paragraphs, split at empty lines; single line breaks become hard breaks."""
     lines: list[list[_Piece]] = [[]]
     for piece in pieces:
         if piece is _BREAK:
@@ -520,7 +522,8 @@ def _render(
         previous = parts[-1][-1:] if parts else before
         following = pieces[end].text[:1] if end < len(pieces) else after
         opening = mark[0] if mark else group[0].text if group[0].is_markup else ""
-        if previous == "!" and parts and opening.startswith("["):  # would become an image
+        # Together they would become an image.
+        if previous == "!" and parts and opening.startswith("["):
             parts[-1] = parts[-1][:-1] + plain_text.MARKUP
             markup.append("\\!")
         if mark is not None:
@@ -545,7 +548,7 @@ def _render_mark(
     after: str,
     is_part: bool,
 ) -> str:
-    """Return pieces within a mark, which excludes their outer spaces.
+    """Return pieces within a mark; spaces at their ends stay outside of it.
 
     ``is_part`` is whether the enclosing marks contain more pieces.
     """

@@ -14,7 +14,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class ImportedNote(NamedTuple):
     """A note to import.
 
-    ``key`` is its id in the source, ``path`` the wanted path in the target folder, ``text`` its
+    ``key`` is its id in the source, ``path`` the desired path in the target folder, ``text`` its
     markdown. ``header`` has the header keys to add if the text lacks them: ``title``,
     ``memory_type``, ``tags``, ``aliases``, ``created``, ``modified``, ``source`` (a URL), and
     others. ``refs`` are the ids that links use. ``masked`` masks secrets before writing.
@@ -41,7 +41,7 @@ class StoredBytes:
 
 
 class GivenBytes:
-    """Bytes that were stored in another file of the source."""
+    """Bytes that were stored inside another file of the source."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -85,7 +85,7 @@ class ItemWarning(NamedTuple):
 
 
 class TypeCount(NamedTuple):
-    """The number of parts of a type in a source, converted or omitted."""
+    """The number of parts of one type in a source that were converted or omitted."""
 
     type_name: str
     number: int
@@ -96,7 +96,7 @@ Item = ImportedNote | Attachment | VaultFile | SkippedItem | ItemWarning | TypeC
 
 
 def note_path(title: str, *folders: str) -> str:
-    """Return the path of a note with a title, in folders with the given names."""
+    """Return the path of a note with a title, in the given folders."""
     return "/".join(
         [*(naming.file_name(name) for name in folders), f"{naming.file_name(title)}.md"]
     )

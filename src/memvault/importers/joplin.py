@@ -227,13 +227,13 @@ _ENCRYPTED = "encrypted: turn off encryption in Joplin, and export again"
 
 
 def _time(item: _JoplinItem, *keys: str) -> str:
-    """Return the first time among properties."""
+    """Return the first of the given properties that contains a time."""
     times = (convert.parsed_time(item.get(key)) for key in keys)
     return next(filter(None, times), "")
 
 
 def _task(item: _JoplinItem) -> str:
-    """Return the task for a to-do."""
+    """Return the task for a to-do item."""
     due = convert.time_of(item.get("todo_due"), 1e-3)
     day = str(clock.local(due)) if due else ""
     return convert.task(item.title or "Untitled", bool(item.get("todo_completed")), day)

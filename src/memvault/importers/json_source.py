@@ -1,7 +1,7 @@
 """JSON files of a source: arrays and lines, one item at a time.
 
-The items of an array are cut out by their brackets and parsed one by one, so invalid items do not
-affect the others. A streaming parser would stop at the first one.
+The items of an array are located by their brackets and parsed one by one, so an invalid item does
+not affect the others. A streaming parser would stop at the first invalid item.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+(")?+', re.DOTALL)
 
 
 def parse(data: bytes | str) -> Any:
-    """Return the value of a JSON text.
+    """Parse a JSON text.
 
     Raises:
         ValueError: if it is not JSON, or exceeds the limits.
     """
     text = data if isinstance(data, str) else data.decode("utf-8-sig")
-    if text.count("{") + text.count("[") > _MAX_CONTAINERS:  # including those in strings
+    if text.count("{") + text.count("[") > _MAX_CONTAINERS:  # including brackets in strings
         raise ValueError(f"more than {_MAX_CONTAINERS:,} objects and arrays")
     try:
         return json.loads(text)
@@ -53,7 +53,7 @@ class _ArrayScanner:
         self._key = key
         self._depth = 0
         self._level = 0
-        """The depth of the array while it is read, else 0."""
+        """The depth of the array while it is being read, else 0."""
         self._last_key = b""
         self._in_string = self._is_escaped = False
         self._item: list[bytes] = []
@@ -103,7 +103,7 @@ class _ArrayScanner:
 
     def _end_of_string(self, piece: bytes, start: int, match: re.Match[bytes] | None) -> int:
         """Return the end of a string in a chunk, and record whether it continues in the next."""
-        assert match is not None  # the pattern also matches an empty string
+        assert match is not None  # the pattern matches the empty string as well
         end, is_whole = match.end(), match[1] is not None
         if self._key and self._depth == 1 and not self._level and len(self._last_key) < _MAX_KEY:
             self._last_key += piece[start:end].strip(b'"')

@@ -78,7 +78,8 @@ def read(source: Source) -> Iterator[Item]:
         attached = list(_attached(source, name, note))
         paths = [path for path in attached if isinstance(path, str)]
         base = posixpath.basename(name)
-        key = convert.unique_key_or(keys, base, name)  # each part of a Takeout may have a folder
+        # Each part of a Takeout may contain the same folder.
+        key = convert.unique_key_or(keys, base, name)
         yield from records.convert_record(name, _note, key, note, paths, source.counts)
         yield from (item for item in attached if isinstance(item, SkippedItem))
         files.update(paths)
@@ -88,7 +89,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str | SkippedItem]:
-    """Yield the paths of a note's files; Takeout may list ``.jpeg`` for a file ``.jpg``."""
+    """Yield the paths of a note's files; Takeout may list a ``.jpg`` file as ``.jpeg``."""
     for entry in convert.objects_at(note, "attachments"):
         given_path = convert.text(entry.get("filePath"))
         path = posixpath.join(posixpath.dirname(name), given_path)

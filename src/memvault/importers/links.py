@@ -12,7 +12,7 @@ from memvault.vault import markdown, markdown_inline
 from memvault.vault.markdown_inline import Link
 
 SCHEME = "import:"
-"""Prefix of a link target that is an id of the source."""
+"""Prefix of a link target that is an id in the source."""
 _ID_LINK = lazy_pattern(r"!?\[\[import:([^\[\]\n|\\]+)(?:\\?\|([^\[\]\n]*))?\]\]")
 
 
@@ -58,7 +58,7 @@ class LinkTargets:
         return None
 
     def wikilink(self, target: str) -> str:
-        """Return the target of a wikilink to a path in the vault: its name if that is unique."""
+        """Return the wikilink target for a path in the vault: the file's name if that is unique."""
         shown = target[:-3] if target.lower().endswith(".md") else target
         return posixpath.basename(shown) if self.is_unique(target) else shown
 
@@ -93,7 +93,7 @@ def rewrite_links(text: str, path: str, target: str, targets: LinkTargets) -> st
 
 
 def with_targets(text: str, new_target: Callable[[str], str]) -> str:
-    """Return a text with other targets of its links, except wikilinks; "" keeps a target."""
+    """Replace the targets of a text's links, except wikilinks; "" leaves a target unchanged."""
     edits = [
         (link, markdown_inline.written_target(link, target, text))
         for link in markdown.links(text)
@@ -112,7 +112,7 @@ def resolve_links(value: Any, targets: LinkTargets) -> Any:
 
 
 def _leads_to(link: Link, note: str, target_path: str, targets: LinkTargets) -> bool:
-    """Return whether a link in a note of the vault already resolves to a path."""
+    """Return whether a link in a note of the vault already resolves to a given path."""
     if link.is_wikilink:
         if not targets.is_unique(target_path):
             return _bare(target_path) == _bare(link.target)

@@ -1,6 +1,6 @@
 """Convert Logseq's blocks to markdown: tasks, properties, references, macros and drawers.
 
-A block is a list item; further lines are indented by two more spaces than its bullet (Logseq 0.10,
+A block is a list item; its other lines are indented two spaces more than its bullet (Logseq 0.10,
 docs.logseq.com; markdown as parsed by mldoc).
 """
 
@@ -59,15 +59,16 @@ _MEDIA = {
 _USED = frozenset(
     "id collapsed heading logseq.order-list-type ls-type hl-page hl-color hl-type hl-stamp".split()
 )
-"""Properties of blocks that are converted, or matter only in Logseq."""
+"""Properties of blocks that are converted, or that matter only in Logseq."""
 _PROGRAM = ("logseq.", "hl-", "ls-", "card-", "query-", "template")
 _PROGRAM_NAMES = frozenset(("background-color", "created-at", "updated-at", "public", "icon"))
 _TIMES = frozenset("todo doing now later done waiting created_at updated_at".split())
-"""Properties of blocks that belong to Logseq if they are a time in milliseconds."""
+"""Properties of blocks that belong to Logseq if their value is a time in milliseconds."""
 _BEGINNINGS = ("```", "~~~", "#+")
 """Prefixes of a first line that does not describe its block."""
 _MAX_NUMBER = 99
-"""The longest number of a list item whose text is indented by a tab."""
+"""The largest list number to write; after a longer one, one tab would not indent the item's text.
+"""
 
 
 class _LogseqBlock:
@@ -82,7 +83,7 @@ class _LogseqBlock:
         self._missing: set[str] = set()
 
     def position(self, start: int, text: str) -> int:
-        """Return the number of the next line with a text, ignoring case; else -1."""
+        """Return the number of the next line that equals a text, ignoring case, or -1."""
         if text not in self._missing:
             for number in range(start + 1, len(self.lines)):
                 if self.lines[number].strip().lower() == text:
@@ -187,7 +188,7 @@ def _blocks(text: str) -> Iterator[_LogseqBlock]:
 
 
 def _lines_with_code(text: str) -> Iterator[tuple[str, bool, bool]]:
-    """Yield each line, whether it is in a quote or code, and whether it is code."""
+    """Yield each line, whether it is in a quote or code block, and whether it is code."""
     lines = text.split("\n")
     unclosed: set[str] = set()
     fence = quote = ""
@@ -208,13 +209,13 @@ def _lines_with_code(text: str) -> Iterator[tuple[str, bool, bool]]:
 
 
 def _is_outside(line: str, block: _LogseqBlock) -> bool:
-    """Return whether a line without a bullet is not part of the list before it."""
+    """Return whether a line without a bullet is outside of the list before it."""
     is_flush = bool(line.strip()) and _width(line[: len(line) - len(line.lstrip())]) <= block.lead
     return is_flush and (not block.lines[-1].strip() or _HEADING.match(line) is not None)
 
 
 def _begun(line: str) -> tuple[str, bool]:
-    """Return the end of the code or quote that a line starts, and whether it is code."""
+    """If a line starts a quote or code block, return the end marker and whether it is code."""
     match = _FENCE.match(line)
     if match is not None:
         return match[1], True
@@ -352,7 +353,7 @@ def _days(due: list[re.Match[str]], priority: str) -> list[str]:
 
 
 def _is_of_program(name: str, value: str, context: OutlineContext) -> bool:
-    """Count a property of a block; return whether it belongs to Logseq."""
+    """Count a property of a block; return whether it is one of Logseq's own."""
     if name in _USED:
         return True
     is_time = name in _TIMES and len(value) == len("1609232063516") and value.isdecimal()

@@ -1,6 +1,7 @@
 """HTML as an intermediate form for a program's own document format.
 
-Links to ids and literal markdown are custom elements, since text of the source is escaped.
+Links to ids and literal markdown are represented by custom elements, since the text of the source
+is escaped.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def raw(text: str) -> str:
 
 
 def markdown(html: str) -> str:
-    """Convert the HTML to markdown; raises ``ValueError`` as ``html_markdown`` does."""
+    """Convert the HTML to markdown; raises ``ValueError`` as ``html_markdown.markdown`` does."""
     return html_markdown.markdown(html, _custom)
 
 

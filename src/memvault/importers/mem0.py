@@ -2,8 +2,8 @@
 
 A source is the result of ``get_all`` or an export: a JSON file with ``results`` or ``memories``
 (docs.mem0.ai/api-reference, version 1); the local ``history.db``, where the last event of a memory
-has its text; or ``storage.sqlite`` of a local Qdrant, whose pickled points are read without running
-them (mem0ai 1.0, mem0/memory/storage.py; qdrant-client 1.15, local/persistence.py).
+contains its text; or ``storage.sqlite`` of a local Qdrant, whose pickled points are read without
+running them (mem0ai 1.0, mem0/memory/storage.py; qdrant-client 1.15, local/persistence.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SETTINGS = ("config.json", "meta.json")
 _KEYS = frozenset(
     (*_OWN_KEYS, "id", "memory", "data", "hash", "metadata", "categories", "created_at")
 ) | {"updated_at"}
-"""Keys of a memory that are converted, and its hash."""
+"""Keys of a memory that are converted, and the key of its hash."""
 
 
 def _is_export(source: Source, name: str) -> bool:
@@ -69,7 +69,7 @@ def _read_all(source: Source) -> Iterator[Item]:
     for name in _exports(source):
         yield from _read_export(source, name)
     for table, read_items in (("points", _read_points), ("history", _read_history)):
-        for name in databases_with(source, table):  # points first: they have metadata
+        for name in databases_with(source, table):  # points first, because they have metadata
             yield from read_database(source, name, read_items)
 
 

@@ -28,7 +28,7 @@ def _paths(source: Source) -> dict[str, str]:
 
 
 def _memories(source: Source) -> dict[str, str]:
-    """Return the files in folders of memory types; others are generated pages."""
+    """Return the files in folders of memory types; all other files are generated pages."""
     return {path: name for path, name in _paths(source).items() if "/" in path}
 
 

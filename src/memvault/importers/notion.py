@@ -3,7 +3,7 @@
 A page is ``Title ID.md``; its sub-pages and files are in a folder of the same name, and links are
 percent-encoded relative paths. A page of a database has ``Name: value`` lines below the title, and
 the database is a CSV file. IDs are 32 hexadecimal digits (as of November 2026). An export is a zip
-in a zip, or several, which ``Source`` reads as one. HTML pages are listed as skipped.
+that contains one or more zips, which ``Source`` reads as one. HTML pages are listed as skipped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TIMES = {
     **dict.fromkeys(("created", "created time", "created at", "date created"), "created"),
     **dict.fromkeys(("last edited time", "last edited", "last updated", "updated"), "modified"),
 }
-"""The header keys of the properties with times, by their names in English."""
+"""Maps the English names of time properties to header keys."""
 _MAX_ICON = 9
 """Maximum number of characters in an emoji."""
 _MAX_COLUMN = 200
@@ -51,7 +51,7 @@ _MAX_TIME = 40
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` if most pages have an ID, or there are parts of an export."""
+    """Return ``SURE`` if most pages have an ID, or if there are parts of an export."""
     notes = [*source.with_endings(".md", ".csv"), *filter(_is_html_page, source.names)]
     pages_with_id = sum(_ID.search(_stem(name)) is not None for name in notes)
     parts = any(_PART.search(name) for name in source.with_endings(".zip"))
@@ -72,7 +72,7 @@ def read(source: Source) -> Iterator[Item]:
         elif lowered.endswith(".md"):
             yield from folder.convert_note(source, name, _page, name, export)
         elif lowered.endswith(".csv"):
-            if f"{name[:-4]}_all.csv" not in source.name_set:  # the other file has all rows
+            if f"{name[:-4]}_all.csv" not in source.name_set:  # the other file contains all rows
                 yield from records.convert_record(name, _database, source, name, export)
         else:
             source.counts.converted("file")
@@ -86,7 +86,7 @@ def _is_html_page(name: str) -> bool:
 class _Export:
     """The files of an export with their paths without IDs.
 
-    If several items in a folder have the same title, all but the first keep a part of their ID.
+    If several items in a folder have the same title, all but the first keep part of their ID.
     """
 
     def __init__(self, source: Source) -> None:
@@ -100,14 +100,14 @@ class _Export:
         """The keys and paths that are in use."""
         self._columns: dict[str, frozenset[str]] = {}
         self._owners: dict[str, str] = {}
-        """The path with IDs of the owner of each folded path without IDs."""
+        """The original path (with IDs) of the file that uses each folded path without IDs."""
         for name in sorted(names, key=lambda name: len(_ID.findall(name))):
             self.paths[_without_part(name)] = self._path(name)
             if name.lower().endswith((".md", ".csv")) and (page_id := _ID.search(_stem(name))):
                 self.by_id[page_id[1]] = self.paths[_without_part(name)]
         self._databases = {
             self.paths[_without_part(name)][: -len(".md")]: name
-            for name in names  # the last of two files has all columns
+            for name in names  # the second of two such files has all columns
             if name.lower().endswith(".csv")
         }
 
@@ -139,7 +139,7 @@ class _Export:
         return self._columns[database]
 
     def free(self, wished: str) -> str:
-        """Return a unique key or path, as parts of an export may repeat them."""
+        """Return a unique key or path, since parts of an export may overlap."""
         stem, suffix = posixpath.splitext(wished)
         number, free = 1, wished
         while free in self._used:
@@ -168,7 +168,7 @@ def _possible_names(name: str) -> Iterator[str]:
     """Yield possible names for a file or folder, ending with its full ID."""
     yield _ID.sub("", name)
     if page_id := _ID.search(name):
-        yield _ID.sub(f" {page_id[1][-8:]}", name)  # Ids of the same day share a prefix.
+        yield _ID.sub(f" {page_id[1][-8:]}", name)  # IDs created on the same day share a prefix
         yield name
 
 
@@ -199,12 +199,12 @@ def _page(item: ImportedNote, name: str, export: _Export) -> ImportedNote:
 
 
 def _with_callouts(text: str) -> str:
-    """Convert callouts to quotes, so that their markdown is parsed."""
+    """Convert callouts to quotes, so that markdown inside them is parsed."""
     if "<aside>" not in text:
         return text
     parts: list[str] = []
     callout: list[str] = []
-    """The lines of a callout, starting with its tag."""
+    """The lines of the current callout, starting with its tag."""
     for match, is_code in markdown.lines_with_code(text):
         line = match[0]
         if callout and line.strip() == "</aside>":
@@ -285,7 +285,7 @@ def _related(value: str, ids: Collection[str]) -> object:
 def _time(value: str) -> str:
     """Convert a time such as ``November 3, 2026 9:15 AM`` to ISO 8601; "" if it is not a time.
 
-    It is in the local time zone, as Notion shows it; a day without a time stays a day.
+    The time is in the local time zone, as Notion shows it; a day without a time stays a day.
     """
     from memvault.recall.foreign_dates import parse_full_date
 
@@ -297,7 +297,7 @@ def _time(value: str) -> str:
         if moment is None or ":" in value:
             return clock.iso(moment) if moment else ""
         return clock.iso(datetime.combine(moment, time.min, UTC))
-    except (ValueError, OverflowError, OSError):  # not a date in the calendar
+    except (ValueError, OverflowError, OSError):  # the date does not exist
         return ""
 
 

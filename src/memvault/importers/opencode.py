@@ -1,6 +1,6 @@
 """Import OpenCode's sessions as episodes.
 
-From version 1.2 to 1.18 they are rows of ``~/.local/share/opencode/opencode.db`` with JSON in
+In versions 1.2 to 1.18 they are rows of ``~/.local/share/opencode/opencode.db`` with JSON in
 ``data`` (github.com/anomalyco/opencode, packages/core/src/*/sql.ts). Sub-agents' sessions, which
 have a parent, are skipped.
 """
@@ -72,7 +72,7 @@ def _session(
     for message in database.rows(_MESSAGES, [row["id"]]):
         if (data := _parsed(message["data"])) is None:
             yield SkippedItem(f"{name}, message {message['id']}", json_source.NO_OBJECT)
-        elif data.get("summary") is True:  # a summary for the agent
+        elif data.get("summary") is True:  # a summary written for the agent
             counts.omitted("message of the program")
         else:
             _add_message(session, data, parts[str(message["id"])], counts)

@@ -32,7 +32,7 @@ _DIRECTIVES = {
     "EE": "%a",
     "E": "%a",
 }
-"""The directives of ``strftime``; a day as ``do`` is an ordinal number."""
+"""Maps Java's date directives to those of ``strftime``; a day as ``do`` is an ordinal number."""
 _ORDINAL = lazy_pattern(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _TICKS = lazy_pattern(r"`++")
 _NAMES = lazy_pattern(
@@ -54,7 +54,7 @@ PLACE = "\ue000"
 
 
 class ReferredBlock(NamedTuple):
-    """A referenced block: the id of its note, and the start of its text."""
+    """A block that others refer to: the id of its note, and the start of its text."""
 
     ref: str
     text: str
@@ -110,7 +110,7 @@ def without_code(text: str) -> str:
 
 
 def bracket_ends(text: str) -> dict[int, int]:
-    """Return the end of each balanced ``[[…]]`` and ``{…}`` by its start."""
+    """Map the start of each balanced ``[[…]]`` and ``{…}`` to its end."""
     ends: dict[int, int] = {}
     if "[[" not in text and "{" not in text:
         return ends
@@ -125,7 +125,7 @@ def bracket_ends(text: str) -> dict[int, int]:
 
 
 def link_missing(name: str, label: str, link: Callable[[str, str], str]) -> str:
-    """Return a link to a missing page, or its name with links to the pages in it."""
+    """Return a link to a missing page, or its name with links to the pages named within it."""
     if "[[" not in name:
         return f"[[{name}|{label}]]" if label and label != name else f"[[{name}]]"
     linked_name = _INNER.sub(lambda match: link(match[1], ""), name)
@@ -150,7 +150,8 @@ def day_link(day: date, shown: str) -> str:
 
 
 Convert = Callable[[re.Match[str], str, dict[int, int]], "tuple[str, int] | None"]
-"""Returns the markdown for markup that starts at a match, and the end of the markup."""
+"""A function that returns the markdown for the markup that starts at a match, and the markup's end.
+"""
 
 
 def convert_markup(
@@ -186,7 +187,7 @@ def convert_markup(
 
 
 class OutlineContext(NamedTuple):
-    """The parts of a graph that the conversion of a page needs.
+    """The parts of a graph that are needed to convert a page.
 
     ``ref`` is the id of the page, ``blocks`` are the referenced blocks by id. ``page_link`` returns
     a link to the page with a name, with a label unless it is empty. ``to_root`` is the relative
@@ -202,11 +203,7 @@ class OutlineContext(NamedTuple):
 
 
 class OutlineInline(ABC):
-    """Converts inline markup of a block that outliners share.
-
-    The token has the groups of ``MARKUP``, and ``ref`` for a block id. ``block_target`` matches a
-    block id as the target of a link.
-    """
+    """Converts the inline markup of a block, as far as outliners share it."""
 
     block_target: re.Pattern[str]
 
@@ -247,11 +244,11 @@ class OutlineInline(ABC):
 
     @abstractmethod
     def _address(self, match: re.Match[str], label: str, text: str) -> tuple[str, int] | None:
-        """Return a link to other targets than pages and blocks, and its end."""
+        """Return a link to a target other than a page or block, and its end."""
 
     @abstractmethod
     def _other(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
-        """Return the markdown for markup of one program, and its end."""
+        """Return the markdown for markup that only one program supports, and its end."""
 
     def _plain(self, text: str) -> str:
         """Return literal text of a block."""

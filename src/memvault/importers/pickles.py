@@ -1,6 +1,6 @@
 """Read the values in a pickle without importing modules or calling functions.
 
-An object of any class becomes an ``Opaque``. The process that reads a source limits the memory.
+An object of any class becomes an ``Opaque``. The process that reads a source has a memory limit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Opaque:
     values: list[Any]
 
     def __new__(cls, *arguments: Any, **_keywords: Any) -> Opaque:
-        """Store the arguments; ``__init__`` is not always called."""
+        """Store the arguments here, since ``__init__`` is not always called."""
         made = super().__new__(cls)
         made.values = [*arguments]
         return made
@@ -62,7 +62,7 @@ def parse(data: bytes) -> Any:
         return _Unpickler(io.BytesIO(data), encoding="utf-8", errors="replace").load()
     except MemoryError:
         raise
-    except Exception as error:  # it may be of any type
+    except Exception as error:  # unpickling can raise any exception
         raise UnreadablePickle(f"damaged: {error}") from error
 
 

@@ -36,7 +36,7 @@ _MAX_NAME_OF_FILE = 255
 """Maximum length of a file name, in bytes, in most file systems."""
 _TIMES = frozenset({"created", "modified"})
 _OTHER_NAME = "-memory"
-"""Appended to the name of a note that programs would read as instructions."""
+"""The suffix for the name of a note that programs would otherwise read as instructions."""
 _AGENTS_FOLDERS = ("agents", "spaces")
 
 
@@ -48,7 +48,7 @@ class PlannedNote(NamedTuple):
 
 
 class Included(NamedTuple):
-    """Files that are imported only on request.
+    """Which files to import that are otherwise left out.
 
     ``instructions`` are files that programs read automatically as instructions or settings;
     ``agents`` are files in ``agents/`` and ``spaces/``: messages, plans and other state.
@@ -84,7 +84,7 @@ class ImportPlan:
         self.other_files: list[str] = []
         """The names of source files that the format does not read."""
         self.left_out: list[SkippedItem] = []
-        """Files that are imported only with an option, with the reason."""
+        """Files that are imported only with an option, with the reason for each."""
         self.contents: Counter[str] = Counter()
         """Counts of imported content, by type."""
         self.omitted: Counter[str] = Counter()
@@ -158,7 +158,7 @@ class _Planner:
                 OSError,
                 ValueError,
                 RecursionError,
-            ) as error:  # not a valid path on any file system
+            ) as error:  # the path is not valid on any file system
                 self._skip(item.path, records.reason_for(error))
 
     def _skip(self, path: str, reason: str) -> None:
@@ -183,11 +183,7 @@ class _Planner:
             self._add_note(item, wanted_path)
 
     def _wanted_path(self, item: ImportedNote | Attachment | VaultFile) -> str:
-        """Return the path in the vault that an item should get.
-
-        A note that programs would read as instructions gets another name, unless instructions are
-        included.
-        """
+        """Return the path in the vault that an item should get if it is free."""
         if isinstance(item, VaultFile):
             return _join(self.result.folder, item.path)
         path = _join(self.result.folder, _safe(item.path))
@@ -206,7 +202,7 @@ class _Planner:
             return False
         is_file = isinstance(item, VaultFile)
         path = _join(self.result.folder, item.path) if is_file else f"/{item.path}"
-        is_own = path == SETTINGS_FILE  # the vault keeps its own settings
+        is_own = path == SETTINGS_FILE  # the vault's own settings are kept
         return names_folded(path)[-1] == SETTINGS_FILE and not is_own
 
     def _add_note(self, note: ImportedNote, wanted_path: str) -> None:
@@ -266,7 +262,7 @@ class _Planner:
         self.result.names.add(item.path, item.refs, path)
 
     def _add_vault_file(self, item: VaultFile, path: str) -> None:
-        """Add a file of another vault, which is written only if its path is free.
+        """Add a file of another vault; it is written only if its path is free.
 
         Raises:
             ValueError: if the name is not a valid file name.
@@ -318,7 +314,7 @@ def _reason_to_skip(path: str, included: Included) -> str:
 
 
 def source_hash(note: ImportedNote) -> str:
-    """Return a hash of a note in the source, without its times, which differ between copies."""
+    """Return a hash of a note in the source, excluding its times, which differ between copies."""
     header = {key: note.header[key] for key in sorted(note.header) if key not in _TIMES}
     content: list[Any] = [note.text, header]
     return etag(json.dumps(content, default=str).encode("utf-8", "surrogatepass"))

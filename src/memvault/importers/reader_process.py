@@ -1,9 +1,9 @@
 """Read an untrusted source in a process with limits.
 
-Files may be built to exhaust memory or time, so a worker process parses them and sends plain
-values. A message is length-prefixed JSON, followed by the bytes of a file if there are any. If the
-worker exceeds a limit, the current file is skipped and a new worker reads the others; items that
-were already received remain.
+Files may be crafted to exhaust memory or time, so a worker process parses them and sends plain
+values. A message is length-prefixed JSON, followed by the bytes of a file if it has one. If the
+worker exceeds a limit, the current file is skipped and a new worker reads the others; items already
+received are kept.
 """
 
 from __future__ import annotations
@@ -45,12 +45,14 @@ _MAX_WRITTEN = 1 << 30
 SILENCE = 120
 """Maximum time between two messages of the worker, in seconds."""
 _BEAT = 1.0
-"""Seconds between two messages while the worker reads without yielding items."""
+"""Seconds between two messages while the worker reads without producing items."""
 _MAX_MESSAGE = 16 * MAX_FILE
 _MAX_GROWTH, _MIN_GROWN = 50, 256 << 20
-"""Maximum size of the items: this many times the bytes read, or this many bytes if more."""
+"""Limits of the items' total size: this many times the bytes read, or this many bytes if that is
+more.
+"""
 _MIN_ITEM, _MIN_ITEMS = 16, 10_000
-"""Minimum source bytes per item, beyond this number of items."""
+"""Minimum number of source bytes per item, once there are more than this number of items."""
 _QUEUED = 64
 _PAUSE = 0.01
 _HEAD = struct.Struct(">II")
@@ -169,10 +171,11 @@ class SourceReader:
     def close(self) -> None:
         """Stop the worker, even while it is busy."""
         if self._process is not None:
-            self._process.terminate()  # it does not handle signals
+            self._process.terminate()  # the worker does not handle signals
             self._process.wait()
         while self._receiver is not None and self._receiver.is_alive():
-            with contextlib.suppress(queue.Empty):  # it may be blocked by a full queue
+            # The worker's reader thread may be blocked by a full queue.
+            with contextlib.suppress(queue.Empty):
                 self._messages.get(timeout=_PAUSE)
         if self._process is not None:
             for pipe in (self._process.stdin, self._process.stdout):
@@ -228,7 +231,7 @@ class SourceReader:
 
 
 def _receive(stream: IO[bytes], messages: queue.Queue[ReaderMessage | None]) -> None:
-    """Put the messages of a worker into a queue, then None."""
+    """Put the messages of a worker into a queue, and None at the end."""
     with contextlib.suppress(OSError, ValueError):
         while (message := _read(stream)) is not None:
             messages.put(message)
@@ -236,7 +239,7 @@ def _receive(stream: IO[bytes], messages: queue.Queue[ReaderMessage | None]) -> 
 
 
 class _TooMuch(Exception):
-    """A source expanded beyond the import limit."""
+    """A source expands beyond the import limit."""
 
 
 class _Sender:
@@ -286,7 +289,7 @@ def limit() -> None:
     import resource
 
     for kind, most in (("AS", MEMORY), ("FSIZE", _MAX_WRITTEN), ("CORE", 0)):
-        with contextlib.suppress(OSError, ValueError):  # as on macOS
+        with contextlib.suppress(OSError, ValueError):  # not supported, as on macOS
             number = getattr(resource, f"RLIMIT_{kind}")
             _, hard = resource.getrlimit(number)
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -320,12 +323,12 @@ def _answer(source: Source, sender: _Sender, action: str, name: str = "", *left_
 
 
 def main() -> None:
-    """Serve the parent process, which handles Ctrl-C."""
+    """Serve the parent process, which alone handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     limit()
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # libraries may print to stdout
+    os.dup2(2, 1)  # libraries may print to stdout, which carries the messages
     with contextlib.suppress(BrokenPipeError):
         serve(sys.stdin.buffer, results)
 

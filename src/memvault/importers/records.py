@@ -1,8 +1,8 @@
 """Convert records of a source one at a time, so that a failure affects no other record.
 
 Exports may be untrusted or damaged: a value may be missing, have the wrong type, be nested too
-deeply, or be built to take minutes. ``convert_record`` turns any exception into a ``SkippedItem``,
-and limits the time of the conversion.
+deeply, or be crafted to take minutes. ``convert_record`` turns any exception into a
+``SkippedItem``, and limits the time of the conversion.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SECONDS = 20
 
 
 class RecordTooSlow(Exception):
-    """The conversion of a record exceeded ``SECONDS``."""
+    """Raised if converting a record takes longer than ``SECONDS``."""
 
 
 class _Timer:
@@ -33,11 +33,11 @@ class _Timer:
     def set(self, seconds: float) -> None:
         """Start the timer; stop it with 0."""
         self._is_running = seconds > 0
-        if sys.platform != "win32":  # repeat, in case a library catches the exception
+        if sys.platform != "win32":  # repeat, in case a library swallows the exception
             signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1 if seconds else 0)
 
     def fire(self, _number: int, _frame: FrameType | None) -> None:
-        if not self._is_running:  # the conversion ended just before
+        if not self._is_running:  # the conversion ended just before the signal
             self.set(0)
             return
         raise RecordTooSlow(f"takes more than {SECONDS} seconds")
@@ -56,7 +56,7 @@ def limit_time() -> None:
 def convert_record(
     location: str, convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
 ) -> list[Item]:
-    """Return the items of ``convert`` for a record, or why it cannot be converted.
+    """Return the items that ``convert`` returns for a record, or why it cannot be converted.
 
     ``location`` describes the record to users.
     """

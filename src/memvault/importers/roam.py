@@ -57,7 +57,7 @@ def _edn_files(source: Source) -> list[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield a note for each page; each of several graphs has a folder."""
+    """Yield a note for each page; if there are several graphs, each has a folder."""
     names = _files(source)
     for edn in _edn_files(source):
         if not names:
@@ -93,7 +93,7 @@ class _RoamGraph:
         return convert.id_from_name(f"{self._stem}/{key}")
 
     def add(self, page: dict[str, Any]) -> None:
-        """Add a page and its blocks, in a first pass."""
+        """Add a page and its blocks, in a first pass over the graph."""
         ref = self._ref(page)
         self._pages.setdefault(" ".join(str(page.get("title", "")).split()), ref)
         waiting = [page]
@@ -144,7 +144,7 @@ class _RoamGraph:
 
 
 def _lists(page: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the tags and aliases of a page, which are attributes."""
+    """Return the tags and aliases of a page, which are stored as attributes."""
     lists: dict[str, list[str]] = {}
     for child in convert.objects_at(page, "children"):
         name, value = roam_text.attribute(str(child.get("string", ""))) or ("", "")
@@ -228,7 +228,7 @@ class _RoamWriter:
         self._lines += [*before, *lines, ""]
 
     def _table(self, node: dict[str, Any], indent: str) -> None:
-        """Write a table, in which a row is a block with the other cells nested below it."""
+        """Write a table. A row is a block with the other cells nested below it."""
         children = convert.objects_at(node, "children")
         table = plain_text.table(row for child in children for row in self._rows(child, []))
         self._context.counts.converted("table")

@@ -20,11 +20,11 @@ _TOKEN = lazy_pattern(
 _BLOCK_TARGET = lazy_pattern(r"\(\((" + UID + r")\)\)\)")
 _TARGET = lazy_pattern(r"((?:[^()\n]|\([^()\n]{0,200}\)){1,2000}+)\)")
 _PLAIN = lazy_pattern(r"[^\W\d_][^\W_]*+(?: ?[,.;?'\"!/-]?[^\W_]++)*+[,.;?!]?")
-"""Matches text without markup, the usual case, which needs no conversion."""
+"""Matches text without markup; most text needs no conversion."""
 _SAFE = lazy_pattern(
     rf"(?:[^\W\d_]|{outlines.PLACE})(?:[^\W_]|[ ,.;?'\"/{outlines.PLACE}-])*+(?<! )"
 )
-"""Matches text that needs no escapes, with placeholders for converted markup."""
+"""Matches text that needs no escapes and may contain placeholders for converted markup."""
 _MACRO = lazy_pattern(
     r"\{\{[ \t]*(?:\[\[([^\[\]{}\n]{1,40})\]\]|([^\[\]{}:\n]{1,40}))(?::(.*))?\}\}", re.DOTALL
 )
@@ -43,13 +43,13 @@ _ATTRIBUTE = lazy_pattern(
 )
 _QUOTE = lazy_pattern(r"(?:\[\[>\]\]|>)[ \t]+")
 MAX_STORED = 330
-"""Maximum length of the stored start of a block, for references to it."""
+"""Maximum length of the start of a block that is stored for references to it."""
 _MAX_QUOTED = 300
 _PIPE = lazy_pattern(r"(?<!\\)\|")
 
 
 def markdown_of(string: str, context: OutlineContext, is_quoted: bool = False) -> str:
-    """Convert the string of a block; ``is_quoted`` if it is quoted from another block."""
+    """Convert the string of a block; ``is_quoted`` is set if another block quotes it."""
     if _PLAIN.fullmatch(string):
         return string
     string = string.replace("\x00", "").replace(outlines.PLACE, "").replace("\r\n", "\n")
@@ -93,7 +93,7 @@ def _with_code(string: str, context: OutlineContext, is_quoted: bool) -> str:
 
 
 def attribute(string: str) -> tuple[str, str] | None:
-    """Return the name and value of an attribute such as ``Tags:: #bees``; else None."""
+    """Return the name and value of an attribute such as ``Tags:: #bees``, or None."""
     match = _ATTRIBUTE.match(string)
     if match is None:
         return None
@@ -107,7 +107,7 @@ def cell(text: str) -> str:
 
 
 def macro_name(string: str) -> str:
-    """Return the name of the macro that is the whole block; empty if it is not one."""
+    """Return the macro's name if the whole block is one macro; otherwise empty."""
     match = _MACRO.fullmatch(string.strip())
     return (match[1] or match[2] or "").strip().lower() if match else ""
 
@@ -120,7 +120,7 @@ def _escaped(text: str) -> str:
     if _SAFE.fullmatch(text):
         return text
     text = plain_text.escaped(text)
-    return text.replace(f"!{outlines.PLACE}", f"\\!{outlines.PLACE}")  # avoid embeds
+    return text.replace(f"!{outlines.PLACE}", f"\\!{outlines.PLACE}")  # prevent embeds
 
 
 class _RoamInline(OutlineInline):
@@ -152,7 +152,7 @@ class _RoamInline(OutlineInline):
         return self._tag(tag[1:].removeprefix(".")), match.start() + len(tag)
 
     def _emphasis(self, match: re.Match[str]) -> tuple[str, int] | None:
-        """Return an emphasis mark if it has a matching one."""
+        """Return an emphasis mark if it has a counterpart."""
         mark = match["mark"]
         if self._open.get(mark) == match.start():
             del self._open[mark]
@@ -211,7 +211,7 @@ class _RoamInline(OutlineInline):
 
     def _task(self, name: str, match: re.Match[str], text: str, end: int) -> tuple[str, int]:
         mark = "[x]" if name == "DONE" else "[ ]"
-        if text[: match.start()].strip():  # markdown has no tasks within text
+        if text[: match.start()].strip():  # markdown has no tasks in the middle of a text
             return f"\\{mark}", end
         self._context.counts.converted("task")
         while text[end : end + 1] in (" ", "\t"):
@@ -219,7 +219,7 @@ class _RoamInline(OutlineInline):
         return f"{mark} ", end
 
     def _of_macro(self, name: str, argument: str) -> str:
-        """Return the markdown of a component; empty if it is not supported."""
+        """Return the markdown of a macro; empty if it is not supported."""
         embed = _EMBED.fullmatch(argument) if name in _EMBEDS else None
         if embed is not None:
             self._context.counts.converted("embed")

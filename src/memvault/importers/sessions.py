@@ -1,4 +1,4 @@
-"""Convert sessions of agents to episodes, by rules and without a model.
+"""Convert agents' sessions to episodes, using rules instead of a model.
 
 A reader collects a ``Session`` from its program's files. The ``episode`` contains the prompts, the
 changed files, a summary of the tool uses, sentences that look like decisions, and the last answer.
@@ -60,7 +60,7 @@ _PROGRAM_PROMPTS = (
     "This is the Gemini CLI. We are setting up the context",
 )
 _SLASH_COMMAND = lazy_pattern(r"/[\w:.-]+(?:\s|\Z)")
-"""Matches a slash command; a path has a second slash and does not match."""
+"""Matches a slash command, but not a path, which has a second slash."""
 _ERRORS = ("API Error", "[Request interrupted", "Invalid API key")
 _REFERENCED = "\n--- Content from referenced files ---"
 _REQUEST = "## My request for Codex:"
@@ -93,13 +93,13 @@ class Session:
         self.prompts: list[str] = []
         self.answers: list[str] = []
         self.tools: dict[str, ToolUse] = {}
-        """Tool uses by call id, or by number if they have none."""
+        """Tool uses by call id, or by number if they have no call id."""
         self.failed: set[str] = set()
         self.is_interrupted = False
         """Whether an error follows the last answer."""
 
     def extend_to(self, time: Any) -> None:
-        """Extend the session to a time in ISO 8601 or in milliseconds since 1970."""
+        """Extend the session's time span to a time in ISO 8601 or in milliseconds since 1970."""
         iso = convert.time_or_text(time, 1e-3)
         if iso:
             self.started = min(self.started or iso, iso)
@@ -183,7 +183,7 @@ def _without_added_elements(text: str) -> str:
 
 
 def _masked_and_cut(text: str) -> str:
-    """Mask secrets in a text, then cut it: a cut secret would not be detected."""
+    """Mask secrets in a text before cutting it, since a cut secret would not be detected."""
     return masked(text[: _MAX_TEXT * 10]).strip()[:_MAX_TEXT]
 
 
@@ -239,7 +239,7 @@ def text_of(content: Any) -> str:
 
 
 def first_entries(head: bytes, length: int) -> Iterator[dict[str, Any]]:
-    """Yield the objects in the first ``length`` bytes of a file of JSON lines."""
+    """Yield the complete objects in the first ``length`` bytes of a JSON lines file."""
     lines = head.split(b"\n")
     if len(head) == length:  # the last line may be incomplete
         del lines[-1]
@@ -334,7 +334,7 @@ def _actions(session: Session, files: list[str]) -> list[str]:
 
 
 def _outcomes(session: Session, shown: str) -> list[str]:
-    """Return the decisions that are not in ``shown``, and how the session ended."""
+    """Return the decisions that are not in ``shown``, and a line on how the session ended."""
     decided = [f"decision: {text}" for text in _decisions(session, shown)]
     calls, failed = len(session.tools), len(session.failed)
     if session.is_interrupted or not session.answers:
@@ -360,7 +360,7 @@ def _sentences(line: str) -> Iterator[str]:
     start = 0
     for end in (*sentence_ends(line), len(line)):
         sentence = " ".join(line[start:end].strip(" \t#>*-").split())
-        if sentence and not sentence.startswith(("{", "[", '"')):  # skip data
+        if sentence and not sentence.startswith(("{", "[", '"')):  # skip JSON
             yield sentence
         start = end
 

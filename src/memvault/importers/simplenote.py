@@ -27,7 +27,7 @@ _LINK = lazy_pattern(
 _TASK = lazy_pattern(r"([ \t]*[-*+] \[[ xX]\])(?:[ \t]+|\Z)")
 _HEADING = lazy_pattern(r"\A#++[ \t]++")
 _MARK = "\ue000"
-"""Stands for a link while the text is escaped; a private-use character."""
+"""A placeholder for a link while the text is escaped; a private-use character."""
 _MAX_TITLE = 100
 _USED = frozenset(
     "id content creationDate lastModified markdown pinned tags publicURL systemTags deleted".split()
@@ -105,14 +105,14 @@ def _link(match: re.Match[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escape plain text, but keep tasks and links to notes."""
+    """Escape plain text, but leave tasks and links to notes as they are."""
     links = map(_link, _LINK.finditer(text))
     lines: list[str] = []
     is_after_task = False
     for line in _LINK.sub(_MARK, text).split("\n"):
         task = _TASK.match(line)
         if is_after_task and task is None and line.strip():
-            lines.append("")  # the line is not part of the task
+            lines.append("")  # the next line is not part of the task
         is_after_task = task is not None
         rest = plain_text.escaped(line[task.end() :] if task else line)
         lines.append(f"{task[1]} {rest}" if task else rest)

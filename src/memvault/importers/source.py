@@ -27,14 +27,14 @@ JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
 """Names of files and folders that operating systems add."""
 LINK = "a symbolic link, which is not followed"
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
-"""File names that all exports of a program share, so they do not identify a source."""
+"""File names that are the same in all exports of a program, so they cannot identify a source."""
 
 
 class Source:
     """The files of a source by name: a relative path with forward slashes.
 
-    ``path`` is the path given by the user; ``skipped`` lists the unreadable parts. A single file is
-    a source with one name.
+    ``path`` is the path that the user gave; ``skipped`` lists the unreadable parts. A single file
+    is a source with one name.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,7 +46,7 @@ class Source:
         self._heads: dict[str, tuple[int, bytes]] = {}
         self._room_for_heads = _MAX_HEADS
         self.tables: dict[str, frozenset[str]] = {}
-        """The names of the tables of each inspected database."""
+        """The names of the tables of each database inspected so far."""
         self.left_out: list[str] = []
         """The names of files that are skipped because reading them failed."""
         self.current = ""
@@ -125,7 +125,7 @@ class Source:
     def head(self, name: str, length: int = _HEAD) -> bytes:
         """Return the first bytes of a file; empty if it cannot be read."""
         asked, data = self._heads.get(name, (0, b""))
-        if asked < length and len(data) == asked:  # the file may be longer
+        if asked < length and len(data) == asked:  # the file may be longer than what is cached
             asked = _HEAD if length <= _HEAD else max(length, _LONG_HEAD)
             try:
                 with self._open(name) as file:
@@ -196,7 +196,7 @@ def _why_not_regular(path: str) -> str:
     """Return why a path is not a regular file; empty if it is one."""
     try:
         mode = os.lstat(path).st_mode
-    except OSError as error:  # deleted since, or in /proc
+    except OSError as error:  # deleted in the meantime, or in /proc
         return error.strerror or str(error)
     if stat.S_ISREG(mode):
         return ""
@@ -204,7 +204,7 @@ def _why_not_regular(path: str) -> str:
 
 
 def text_lines(source: Source, name: str, most: int = MAX_FILE) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file, cut at ``most`` bytes, with their numbers from 1.
+    """Yield the lines of a file, truncated to ``most`` bytes, with line numbers starting at 1.
 
     Raises ``OSError`` if the file becomes unreadable.
     """

@@ -2,7 +2,7 @@
 
 The zip has ``Standard Notes Backup and Import File.txt``, an object with ``items``: notes, tags and
 others with ``uuid``, ``content_type``, ``content`` and times. The note type defines the format of
-the text. ``Items/`` has copies (format 004; its packages/web and packages/features).
+the text. ``Items/`` contains copies (format 004; source: packages/web and packages/features).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _USED = frozenset(
     "mobilePrefersPlainEditor".split()
 ).union(_FLAGS)
 _LATEST = "1970-01-02"
-"""Times before this day mean that an item was never synced."""
+"""An item with a time before this day was never synced."""
 
 
 def _files(source: Source) -> list[str]:
@@ -200,7 +200,7 @@ def _time(value: object) -> str:
 
 
 def _type_of(content: dict[str, Any], text: str) -> str:
-    """Return the type of a note, or guess it from its editor and text."""
+    """Return the type of a note, or a guess from its editor and text."""
     kind = convert.text(content.get("noteType"))
     if kind in ("", "unknown"):
         editor = convert.text(content.get("editorIdentifier")).rpartition(".")[2]
@@ -228,7 +228,7 @@ def _markdown(text: str, kind: str) -> str:
 
 
 def _tasks(text: str) -> str:
-    """Convert a checklist, which the newer editor writes as JSON, the older as markdown."""
+    """Convert a checklist: JSON from the newer editor, or markdown from the older one."""
     if not text.lstrip().startswith("{"):
         return text
     parts = []

@@ -142,7 +142,8 @@ def read(source: Source) -> Iterator[Item]:
         )
         for folder, names in _folders(source).items()
     ]
-    for bundle in sorted(bundles, key=lambda bundle: len(bundle.name)):  # "Note" before "Note 1"
+    # Sort "Note" before "Note 1".
+    for bundle in sorted(bundles, key=lambda bundle: len(bundle.name)):
         title = _title(source.head(posixpath.join(bundle.folder, bundle.text_name), _HEAD))
         titles.setdefault((title or posixpath.basename(bundle.name)).casefold(), bundle.name)
     for bundle in bundles:
@@ -152,7 +153,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _bare(name: str) -> str:
-    """Return the name of a bundle without its extension and the folder of the backup."""
+    """Return a bundle's name without its extension and the backup's folder."""
     name = name[: -len(_BUNDLE)] if name.lower().endswith(_BUNDLE) else name
     return name.rpartition(f"{_BACKUP}/")[2]
 

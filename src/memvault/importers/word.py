@@ -22,17 +22,17 @@ _NOTES = (".md", ".markdown")
 _ONENOTE = (".one", ".onepkg", ".onetoc2", ".mht", ".mhtml")
 _HINT = "unsupported format: export the page or section from OneNote as a Word document"
 _NO_YEAR = "1980"
-"""The year of all files in a document that Word wrote."""
+"""The placeholder year of all files in a document written by Word."""
 _USED = frozenset(
     "title creator created modified keywords lastModifiedBy revision lastPrinted language "
     "version".split()
 )
-"""Properties of a document that are converted, or matter only in Word."""
+"""Properties of a document that are converted, or that matter only in Word."""
 _TAG_SIGNS = str.maketrans(";", ",")
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` for a document, ``LIKELY`` for more documents than markdown files."""
+    """Return ``SURE`` for a single document, ``LIKELY`` if documents outnumber markdown files."""
     if _TEXT in source.name_set:
         return Confidence.SURE
     documents = len(_documents(source))
@@ -78,7 +78,7 @@ def _packed(source: Source, name: str) -> Iterator[Item]:
 
 
 def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Item]:
-    """Yield the pictures of a document, then its note; ``dated`` is the file with its time."""
+    """Yield the pictures of a document, then its note; ``dated`` is the file that has its time."""
     text = document.markdown(source.counts)
     properties = document.properties()
     keywords = properties.get("keywords", "").translate(_TAG_SIGNS).split(",")

@@ -111,7 +111,7 @@ class _ZoteroLibrary:
         self._abouts: dict[Any, dict[str, Any]] = {}
 
     def _table(self, name: str, columns: list[str], rest: str = "") -> Iterator[dict[str, Any]]:
-        """Yield the rows of a table; none if it or its first column is missing."""
+        """Yield the rows of a table; none if the table or its first column is missing."""
         if columns[0] in self._database.columns.get(name, ()):
             yield from self._database.table(name, columns, rest)
 
@@ -177,7 +177,7 @@ class _ZoteroLibrary:
         return True
 
     def _count_items(self) -> None:
-        """Count the items without notes or annotations."""
+        """Count the items that have neither notes nor annotations."""
         children = {row["itemID"] for row in self._table("itemNotes", ["itemID"])}
         children |= {row["itemID"] for row in self._table("itemAnnotations", ["itemID"])}
         files = {row["itemID"] for row in self._table("itemAttachments", ["itemID"])}

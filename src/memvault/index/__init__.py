@@ -1,4 +1,4 @@
-"""The search index of a vault, derived from its files and never authoritative over them.
+"""The search index of a vault, derived from its files; the files are always authoritative.
 
 ``protocol`` defines the view that recall searches. ``local`` implements it with Whoosh for terms,
 flat files for vectors, and SQLite for the manifest, which records the indexed files and their
@@ -8,18 +8,18 @@ Transformer vectors are keyed by the embedded text, so they outlive the index
 
 Refresh: a scan lists the folder without opening files, and ``local.folder_diff`` compares size,
 times and inode with the manifest. A file edited less than a second before the previous scan may
-have changed again without a change of its times, so its bytes are compared. If they are the same,
-the memory keeps its uid, terms and vectors.
+have changed again without its times changing, so its bytes are compared. If they are unchanged, the
+memory keeps its uid, terms and vectors.
 
 Commit: first the keyword index is written next to the previous one, then the manifest, which
-includes the states of the keyword index's files, then the vectors, whose card lists their files. An
-index whose files differ from the manifest is rebuilt. If vectors have wrong checksums, only vectors
-of that kind are rebuilt. Memories never change.
+includes the states of the keyword index's files, then the vectors, whose card (``card.json``) lists
+their files. An index whose files differ from the manifest is rebuilt. If vectors have wrong
+checksums, only vectors of that kind are rebuilt. Memories never change.
 
 If another process holds the index lock, or the index is not writable, the changed files are read
 into an overlay, which is searched together with the last valid index. If many files have changed
 and another process is indexing them, a refresh waits for the lock as long as the caller's
-``WaitPolicy`` allows. Afterwards the snapshot omits the memories that changed first, and counts
+``WaitPolicy`` allows. After that, the snapshot omits the memories that changed earliest, and counts
 them.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def open_index(store: MemoryStore, index_folder: IndexFolder, progress: Progress) -> LocalIndex:
-    """Return a vault's index; if its engine cannot be used, a local index with a note."""
+    """Return a vault's index; if its engine is unavailable, a local index with a note."""
     from memvault.index.local.local_index import LocalIndex
 
     if store.settings.index.engine == "local":

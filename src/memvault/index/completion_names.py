@@ -38,7 +38,7 @@ def types(root: Path) -> list[str]:
 
 
 def tags(root: Path) -> dict[str, int]:
-    """Return all tags with the number of memories that have each."""
+    """Return all tags with the number of memories that have each tag."""
     counts: dict[str, int] = {}
     for (text,) in _rows(root, "SELECT tags FROM memories WHERE tags != '[]'"):
         for tag in json.loads(str(text)):

@@ -27,16 +27,14 @@ from memvault.store.memory_store import MemoryStore
 
 _LIFETIME = 600.0
 _SESSION_NICE = 10
-"""The niceness of the session: at 10 it gets a tenth of a busy processor. At 19 it gets almost
-nothing, so on a constantly busy machine no vectors would ever be computed.
+"""The niceness of the session; at 10 it gets a tenth of a busy processor's time. At 19 it gets
+almost nothing, so on a constantly busy machine no vectors would ever be computed.
 """
 _TURN = "embedding.lock"
-"""The lock that lets one worker at a time compute vectors, across all of a user's indexes."""
+"""The lock that lets only one worker at a time compute vectors, across all of a user's indexes."""
 _TURN_PAUSE = 0.5
 _GRACE_PERIOD = 60
-"""Seconds after ``_LIFETIME`` within which the last batch must finish before the system kills the
-process.
-"""
+"""Seconds after ``_LIFETIME`` for finishing the last batch, before the system kills the process."""
 _MAX_MEMORY = 4 << 30
 """Maximum size of the process's data segment, in bytes."""
 
@@ -50,7 +48,7 @@ def main(root: Path, folder: Path) -> None:
     try:
         if not lock.acquire(1.0):
             return
-        while not turn.acquire(0.0):  # another vault's worker is computing
+        while not turn.acquire(0.0):  # a worker of another vault is computing
             is_over = time.monotonic() - started > _LIFETIME or not lock.is_valid
             if is_over or background_embedding.is_running(
                 folder, background_embedding.FOREGROUND_LOCK
@@ -90,7 +88,7 @@ def _limit_resources() -> None:
     os.closerange(3, min(os.sysconf("SC_OPEN_MAX"), 65_536))
     os.nice(19)
     if sys.platform == "linux" and os.getsid(0) == os.getpid():
-        # Most desktops share the processor evenly between sessions, so ``nice`` only has an effect
+        # Most desktops divide the processor evenly between sessions, so ``nice`` has an effect only
         # within a session.
         with contextlib.suppress(OSError):
             Path("/proc/self/autogroup").write_bytes(str(_SESSION_NICE).encode())

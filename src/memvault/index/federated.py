@@ -1,9 +1,9 @@
 """Combine the indexes of several vaults, so that one recall ranks their memories together.
 
-A memory's uid is its uid within its vault, times the number of vaults, plus the position of
-the vault. Names are unique only within a vault. Word rarity is
-computed over all vaults, which makes scores comparable. Vaults whose transformer vectors come from
-different models of the package are compared by calibrated cosines.
+A memory's federated uid is its uid within its vault, times the number of vaults, plus the position
+of the vault. Names are unique only within a vault. Word rarity is computed over all vaults, which
+makes scores comparable. Vaults whose transformer vectors come from different bundled models are
+compared by calibrated cosines.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ class FederatedView:
         self.errors = errors
 
     def _uid(self, vault_number: int, uid: int) -> int:
-        """Return the federated uid of a memory of the vault at a position."""
+        """Return the federated uid of a memory in the vault with the given number."""
         return uid * len(self.vaults) + vault_number
 
     def _own_uids(self, vault_number: int, uids: Iterable[int]) -> dict[int, int]:
-        """Map the uids of one vault's memories in that vault to their federated uids."""
+        """Map the uids of memories in one vault to their federated uids."""
         count = len(self.vaults)
         return {uid // count: uid for uid in uids if uid % count == vault_number}
 
     def _allowed(self, vault_number: int, uids: Set[int] | None) -> Set[int] | None:
-        """Return the uids that are in one vault, as uids of that vault; None means all."""
+        """Return the uids that belong to one vault, as uids of that vault; None means all."""
         return None if uids is None else set(self._own_uids(vault_number, uids))
 
     @property
@@ -110,7 +110,7 @@ class FederatedView:
     def languages(self) -> tuple[str, ...]:
         """Return the languages in which a query is analyzed.
 
-        They are ordered by their best rank in any vault.
+        They are ordered by the best rank that they have in any vault.
         """
         ranks: dict[str, int] = {}
         for vault in self.vaults:
@@ -123,7 +123,7 @@ class FederatedView:
 
         Transformer vectors are used only if every vault has them. If a vault uses the multilingual
         model, a vault with the English model still embeds any query with its own model: the cosines
-        are low, as they should be for memories in another language.
+        are then low, as they should be for memories in another language.
         """
         answers = [self._nearest_in(number, query) for number in range(len(self.vaults))]
         if any(answer.is_multilingual for answer in answers):
@@ -195,7 +195,7 @@ class FederatedView:
         return self.vaults[vault_number].view.nearest(vault_query)
 
     def token_matches(self, text: str, passages: Mapping[int, Sequence[int]]) -> dict[int, float]:
-        """See ``View.token_matches``; empty if a vault has no tokens."""
+        """See ``View.token_matches``; empty if any vault has no token vectors."""
         matches: dict[int, float] = {}
         for number, vault in enumerate(self.vaults):
             uids = self._own_uids(number, passages)
@@ -374,7 +374,10 @@ def _combine(
 
 
 def _combined(parts: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
-    """Return the pooled mean and deviation of groups, given as count, mean and deviation."""
+    """Return the pooled mean and standard deviation of several groups.
+
+    Each group is given as count, mean and deviation.
+    """
     total = sum(count for count, _, _ in parts) or 1
     mean = sum(count * group_mean for count, group_mean, _ in parts) / total
     squares = (
@@ -396,7 +399,7 @@ def _rarity_of_all(answers: Sequence[KeywordAnswer]) -> dict[str, float]:
 
 
 def _document_frequency(answer: KeywordAnswer, word: str) -> float:
-    """Return how many documents contain a word, by inverting idf = ln((total + 1) / (n + .5))."""
+    """Return the number of documents with a word, by inverting idf = ln((total + 1) / (n + .5))."""
     if word not in answer.idf:
         return 0.0
     return max(0.0, (answer.document_count + 1.0) / math.exp(answer.idf[word]) - 0.5)
@@ -405,7 +408,7 @@ def _document_frequency(answer: KeywordAnswer, word: str) -> float:
 def _rescale(
     hit: KeywordHit, before: Mapping[str, float], now: Mapping[str, float], explain: bool
 ) -> KeywordHit:
-    """Return a hit with its term scores rescaled from one vault's idf to the overall idf."""
+    """Return a hit with its term scores rescaled from its vault's idf to the overall idf."""
     terms = {
         word: gain * now[word] / before[word] if before.get(word) else gain
         for word, gain in hit.terms.items()

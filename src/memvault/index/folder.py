@@ -33,7 +33,7 @@ from memvault.vault import naming
 
 _INDEXES = "indexes"
 _VAULT = "vault"
-"""A file with the real path of the indexed vault; its mtime is the time of last use."""
+"""A file with the real path of the indexed vault; its mtime is when the index was last used."""
 _LOCK = "lock"
 DEEP = "deep"
 """The folder of transformer vectors, which are keyed by content and outlive the index."""
@@ -44,7 +44,7 @@ _KEPT_VERSION_DAYS = 30.0
 
 
 class IndexFolder(NamedTuple):
-    """The folder of an index, None for an index in memory, and a note for the user."""
+    """The folder of an index (None for an index in memory) and a note for the user."""
 
     folder: Path | None
     note: str = ""
@@ -60,7 +60,7 @@ def prepare_folder(root: Path) -> IndexFolder:
             note = note or f"the index is not stored in {error.filename}: {error.strerror}"
         except (OSError, StorageError) as error:
             reason = error.message if isinstance(error, StorageError) else error.strerror
-            if os.environ.get("MEMVAULT_CACHE"):  # probably a sandbox: no note
+            if os.environ.get("MEMVAULT_CACHE"):  # probably a sandbox, which needs no note
                 note = note or f"the index is not stored in MEMVAULT_CACHE: {reason}"
     in_memory = (
         "no folder for the index is writable, so each call builds one in memory; "
@@ -83,7 +83,7 @@ def delete_abandoned(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
     """Delete the indexes of missing vaults not used for ``days`` days, and return their folders."""
     deleted = []
     for folder in indexes.iterdir():
-        with contextlib.suppress(OSError, MemvaultError):  # for example, not an index
+        with contextlib.suppress(OSError, MemvaultError):  # for example, the folder is not an index
             root = os.fsdecode(read(folder / _VAULT, MAX_SETTING_BYTES))
             is_old = time.time() - (folder / _VAULT).stat().st_mtime > days * _DAY
             is_named = folder.name == folder_name(Path(root))
@@ -131,9 +131,9 @@ def _bases() -> Iterator[Path]:
         user = os.environ.get("USERNAME", "user")
     else:
         user = str(os.geteuid())
-    with contextlib.suppress(OSError):  # no temporary folder
+    with contextlib.suppress(OSError):  # there is no temporary folder
         temporary = Path(tempfile.gettempdir())
-        if temporary != Path.cwd():  # Python's fallback
+        if temporary != Path.cwd():  # Python falls back to the working directory
             yield temporary / f"memvault-{user}"
 
 
@@ -156,7 +156,7 @@ def _create_folder(base: Path, root: Path) -> Path:
         atomic.write(stamp, os.fsencode(root), durable=False)
         age = 0.0
     lock = folder / _LOCK
-    if not lock.is_dir():  # acquiring the lock moves a directory away
+    if not lock.is_dir():  # acquiring the lock renames such a folder
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         os.close(os.open(lock, flags, 0o600))
     if not 0 <= age < _DAY:

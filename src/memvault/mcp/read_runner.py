@@ -176,7 +176,7 @@ class FairReadRunner:
         self._costs = costs
 
     def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Return whether one of the two can run a call now."""
+        """Return whether either runner can run a call now."""
         return self._cheap.accepts(name, arguments)
 
     async def run(

@@ -120,7 +120,7 @@ class McpServer:
             lifespan=self._lifespan,
             get_tool_input_schema=lambda _: None,  # Do not duplicate arguments in HTTP headers.
         )
-        # If passed to the constructor, it would warn that newer protocol versions lack the method.
+        # The constructor would warn that newer protocol versions lack this method.
         self.server.add_request_handler(
             "logging/setLevel", types.SetLevelRequestParams, self._set_level
         )

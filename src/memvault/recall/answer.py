@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 Strength = Literal["strong", "fair", "weak"]
 STRONG, FAIR = 0.8, 0.25
-"""Minimum match probabilities of a strong and of a fair answer. A fair first result is more likely
-right than wrong: see "Strength" in docs/development/quality.md.
+"""Minimum match probabilities of a strong and of a fair answer. A first result rated fair is more
+likely right than wrong: see "Strength" in docs/development/quality.md.
 """
 RELEVANT = 0.08
 """The minimum match probability of a relevant result."""
@@ -28,10 +28,10 @@ class RecallRequest(NamedTuple):
     With ``rerank`` a cross-encoder reorders the best results. Without ``diverse``, memories that
     repeat a better result or were superseded keep their score and rank. ``threshold`` is the
     minimum match probability; ``strict`` omits irrelevant results. ``only_current`` omits memories
-    that are superseded, expired or not yet valid. ``as_of`` searches the vault as of a moment.
-    ``lines`` adds a line to each result that starts at its most relevant sentence. Quoted phrases
-    that no memory contains are searched as plain words, unless ``exact`` is set. ``patience``
-    overrides how long to wait for another process that is indexing.
+    that are superseded, expired or not yet valid. ``as_of`` searches the vault as it was at that
+    time. ``lines`` adds a one-line excerpt to each result, starting at its most relevant sentence.
+    Quoted phrases that no memory contains are searched as plain words, unless ``exact`` is set.
+    ``patience`` overrides how long to wait for another process that is indexing.
     """
 
     query: str
@@ -74,12 +74,12 @@ class ScoredMemory(NamedTuple):
 
 
 class Validity(NamedTuple):
-    """Why a memory is not current; all fields are empty for a current memory.
+    """The reasons why a memory is not current; all fields are empty for a current memory.
 
-    ``replaced_by`` is the memory that supersedes it now, the last of the chain. ``expired_on`` and
-    ``starts_on`` are the header values for the end or start of its validity. ``newer`` is the memId
-    of a newer memory about the same subject, which may make this one obsolete although no header
-    states that.
+    ``replaced_by`` is the memory that currently supersedes it, at the end of the chain.
+    ``expired_on`` and ``starts_on`` are the header values for the end or start of its validity.
+    ``newer`` is the memId of a newer memory about the same subject, which may make this one
+    obsolete although no header says so.
     """
 
     replaced_by: MemoryRecord | None = None
@@ -112,11 +112,11 @@ class RecallResult(NamedTuple):
     ``score`` orders the results of one answer. ``probability`` (that the memory answers the query),
     ``similarity`` (calibrated) and ``coverage`` (the share of the query's words in the memory) are
     comparable between answers. ``why`` contains the weighted ``parts`` that add up to ``score``,
-    and their raw values. ``is_earlier`` is true if the memory is shown as of a past moment and has
-    changed since. ``line`` is the snippet from its most relevant sentence on, if requested;
-    ``line_number`` is the line of the file on which the snippet begins. ``vault`` is the memory's
-    vault if several were searched. ``sent`` is when another machine published the memory, if its
-    file is on that machine.
+    and their raw values. ``is_earlier`` is true if an earlier version is shown and the memory has
+    changed since. ``line`` is the snippet starting at its most relevant sentence, if requested;
+    ``line_number`` is the line number in the file where the snippet begins. ``vault`` is the
+    memory's vault if several were searched. ``sent`` is when another machine published the memory,
+    if its file is on that machine.
     """
 
     memory: Memory
@@ -141,7 +141,7 @@ class RecallResult(NamedTuple):
         return cast("dict[str, float]", self.why["parts"])
 
     def demoted(self, part: str, factor: float) -> RecallResult:
-        """Return this result with its score multiplied by a factor, the loss as a named part."""
+        """Multiply the score by a factor; the reduction becomes a named part."""
         loss = self.score * (1.0 - factor)
         why = {**self.why, "parts": {**self.parts, part: round(-loss, 4)}}
         return self._replace(score=self.score - loss, why=why)

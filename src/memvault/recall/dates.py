@@ -37,14 +37,14 @@ _PARTS = (
     (r"mid|middle|mitte|mediados|mi|milieu|met[àa]|meados|midden", 10, 20),
     (r"late|end|ende|finales|fines|fin|fine|fim|eind", 21, 0),
 )
-"""Words before a month, with the first and last day that they mean, counted from 1. A negative
+"""Phrases before a month, with the first and last day that they mean, counted from 1. A negative
 first day counts back from the end of the month; a last day of 0 is the month's last day.
 """
 _SPAN_HINT = lazy_pattern("|".join(words for words, _, _ in _PARTS), re.IGNORECASE)
 
 
 def select_part(text: str, phrase: str, span: DateRange) -> DateRange:
-    """Return the part of a month or year that the preceding words select.
+    """Return the part of a month or year that the preceding phrase select.
 
     A span that is neither a month nor a year is returned unchanged.
     """
@@ -75,7 +75,7 @@ def _part_of_month(month: DateRange, first: int, last: int) -> DateRange:
 
 
 def _part_of_year(year: DateRange, first: int, last: int) -> DateRange:
-    """Return a part of a year: two weeks at either end, or some of its months."""
+    """Return part of a year: the first or last two weeks, or a range of months."""
     if last == 7:
         return DateRange(year.first, year.first + timedelta(days=13))
     if first < 0:
@@ -97,11 +97,11 @@ _DAY_LENGTH = len("2026-11-05")
 
 
 def effective_date(entry: MemoryRecord | Memory) -> str:
-    """Return the date that is compared to find newer memories, as text for ``is_newer``.
+    """Return the date used to decide which memory is newer, as text for ``is_newer``.
 
-    It is the date in the memory's name or header, or else the last change by header or git, or the
-    creation by header. It is empty if only the file system has a time, since copying, checking out
-    and touching a file set it.
+    It is the date in the memory's name or header, or else the last change according to the header
+    or git, or the creation time in the header. It is empty if only the file system has a time,
+    since copying, checking out or touching a file changes it.
     """
     days = declared_dates(entry.path, entry.metadata)
     if days:
@@ -112,7 +112,7 @@ def effective_date(entry: MemoryRecord | Memory) -> str:
 
 
 def is_newer(date: str, other: str) -> bool:
-    """Return whether an effective date is after another; a date without a time is the whole day."""
+    """Return whether an effective date is after another; a date without time is a whole day."""
     if not date or not other:
         return False
     if len(date) > _DAY_LENGTH < len(other):
@@ -126,14 +126,14 @@ def date_proximity(entry: MemoryRecord | Memory, span: DateRange) -> float:
 
 
 def is_note_of(entry: MemoryRecord | Memory, span: DateRange) -> bool:
-    """Return whether a memory is the daily, weekly or monthly note for exactly these days."""
+    """Return whether a memory is the daily, weekly or monthly note of exactly this span."""
     return note_days(entry.path) == span
 
 
 def note_first(
     scored: Sequence[ScoredMemory], records: Mapping[int, MemoryRecord], span: DateRange
 ) -> list[ScoredMemory]:
-    """Move the note for the requested days before all other results."""
+    """Move the note of the requested span before all other results."""
     best = max((entry.score for entry in scored), default=0.0)
     notes, others = [], []
     for entry in scored:
@@ -149,7 +149,7 @@ def note_first(
 def span_proximity(span: DateRange, other: DateRange) -> float:
     """Return the proximity of two spans: 1 if they overlap, 0.5 if they are adjacent.
 
-    The value is halved for each further gap of the length of ``span`` (at least 3 days).
+    Every additional gap of the length of ``span`` (at least 3 days) halves the value.
     """
     gap = max((span.first - other.last).days, (other.first - span.last).days, 0)
     return float(0.5 ** (1 + (gap - 1) / _length(span))) if gap else 1.0
@@ -241,7 +241,9 @@ class DateMention(NamedTuple):
 
 
 def find_date(text: str, today: date) -> DateMention | None:
-    """Return the days that a text mentions, or None if it mentions none or only the end of a span.
+    """Return the days that a text mentions, or None.
+
+    A text that mentions only the end of a span mentions no days.
 
     "Since" or "after" a day means from that day until today.
     """
@@ -295,7 +297,7 @@ def _span_between(line: str, today: date) -> DateMention | None:
 
 
 def _apply_preposition(days: DateRange, match: re.Match[str], today: date) -> DateMention | None:
-    """Apply the preceding preposition: "until" and "before" discard a date, "since" extends it."""
+    """Apply the preposition before a date: "until" and "before" discard it, "since" extends it."""
     before = match.string[: match.start()]
     if _UNTIL.search(before):
         return None
@@ -344,7 +346,7 @@ def _absolute_span(parts: dict[str, str | None], today: date) -> DateRange | Non
                 DateRange.containing(last_month, "month").last,
             )
         if month is None:
-            if year > today.year:  # in the future: more likely a quantity
+            if year > today.year:  # a number in the future is more likely a quantity than a year
                 return None
             return DateRange.containing(date(year, 1, 1), "year")
         if day is None:
@@ -355,7 +357,7 @@ def _absolute_span(parts: dict[str, str | None], today: date) -> DateRange | Non
 
 
 def _last_year(month: int, day: int, today: date) -> int:
-    """Return the latest year in which a day of a month is not in the future.
+    """Return the most recent year in which a day of a month is not in the future.
 
     Raises:
         ValueError: if no such day exists in the last nine years.
@@ -406,7 +408,7 @@ class DateConstraint(NamedTuple):
     """The days that a query asks for.
 
     ``weight`` multiplies the usual ranking weight of dates. ``is_main_subject`` is true if the
-    query contains little else.
+    query contains little besides the date.
     """
 
     span: DateRange
@@ -419,8 +421,7 @@ def date_constraint(
 ) -> DateConstraint | None:
     """Return the days that a query asks for, or None if the settings give dates no weight.
 
-    A query that contains little else is ranked mainly by date, but its other words are still
-    searched.
+    A query with few other words is ranked mainly by date, but these words are still searched.
     """
     if not ranking.date:
         return None
@@ -433,7 +434,8 @@ def date_constraint(
     date_word_count = len(analyzer.sequence(mention.words))
     share = date_word_count / (date_word_count + len(other_stems))
     is_main_subject = share >= 0.5
-    # Dividing by the default weight makes dates count as much as their share of the query.
+    # Divide by the default weight, so that at the default setting dates count by their share of the
+    # query.
     weight = share / RankingSettings().date if is_main_subject else 1.0
     return DateConstraint(mention.span, weight, is_main_subject)
 
@@ -446,9 +448,9 @@ def _find_foreign(text: str, today: date) -> DateMention | None:
 
 
 def parse_moment(text: str, end: bool) -> datetime | None:
-    """Return the moment that a date, time, age or phrase means; None if it means none.
+    """Return the time that a date, time, age or phrase means, or None if it cannot be parsed.
 
-    For a day or a longer span it is the first moment, or with ``end`` the last.
+    For a day or a longer span this is its start, or with ``end`` its end.
     """
     phrase = text.strip()
     days = parse_period(phrase) or _parse_date_phrase(phrase, clock.today())
@@ -459,7 +461,8 @@ def _parse_date_phrase(text: str, today: date) -> DateRange | None:
     """Return the days that a text means if it consists only of a date in words."""
     if clock.parse_age(text) is not None:
         return None
-    mention = None if text.lower().endswith("ago") else find_date(text, today)  # they are vague
+    # Phrases with "ago" are approximate.
+    mention = None if text.lower().endswith("ago") else find_date(text, today)
     if (
         mention is not None
         and set(text.replace(mention.words, " ").lower().split()) <= _PREPOSITIONS

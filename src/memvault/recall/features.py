@@ -19,14 +19,17 @@ from memvault.recall.weights import constants
 _MAX_TERM_GAIN = 2.2
 """The maximum contribution of a term to a BM25F score, divided by its rarity: k1 + 1."""
 _FULL_SCALE = 8.0
-"""The number of standard deviations scaled to 1, larger than any difference between candidates."""
+"""The number of standard deviations that is scaled to 1; no difference between candidates exceeds
+it.
+"""
 _MIN_COSINE_DEVIATION = 0.05
-"""The minimum standard deviation of cosines, since differences in a small vault mean little."""
+"""The minimum standard deviation of cosines, since small differences mean little in a small vault.
+"""
 _MIN_TOKEN_DEVIATION = 0.02
 _MIN_VARIANCE = 1e-9
 _ENGLISH = "english"
 _TOKEN_SLOPE, _TOKEN_OFFSET = 2.96, -2.02
-"""Lines that map token matches of the multilingual and the English model to one scale. For
+"""Lines that map the token matches of the English and the multilingual model to one scale. For
 everyday-home, -ops, -research and -languages, ``fit_ranking.py`` prints that token matches are
 0.086 + 0.396 times the calibrated cosine with the English model, and 0.713 + 0.134 times with the
 multilingual one. Both are mapped to the former.
@@ -100,7 +103,7 @@ def compute(
 
 
 def _on_one_scale(tokens: Mapping[int, float], candidates: CandidateSet) -> Mapping[int, float]:
-    """Return token matches on the scale of the English model if two models computed them."""
+    """Return token matches on the scale of the English model if they come from two models."""
     hits = candidates.vector
     if len({hit.is_multilingual for hit in hits.values()}) < 2:
         return tokens
@@ -111,7 +114,7 @@ def _on_one_scale(tokens: Mapping[int, float], candidates: CandidateSet) -> Mapp
 
 
 def _deviations(value: float | None, cosines: tuple[float, float]) -> float | None:
-    """Return how far a cosine is above the mean of all, in standard deviations."""
+    """Return how far a cosine is above the mean of all memories, in standard deviations."""
     mean, deviation = cosines
     return None if value is None else (value - mean) / max(deviation, _MIN_COSINE_DEVIATION)
 
@@ -161,7 +164,7 @@ def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> li
 
 
 def _at(line: tuple[float, float], cosine: float | None) -> float:
-    """Return the value of a line at a cosine; without a cosine, at the mean of all memories."""
+    """Return the value of a line at a cosine; None stands for the mean of all memories."""
     slope, intercept = line
     return slope * (cosine or 0.0) + intercept
 
@@ -186,12 +189,12 @@ def _standardized(values: Sequence[float | None]) -> list[float]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the mean; the module ``statistics`` takes 10 ms to load, and is exact but slow."""
+    """Return the mean. The ``statistics`` module takes 10 ms to load and its exact mean is slow."""
     return sum(values) / len(values)
 
 
 def _behind_best(deviations: Sequence[float | None]) -> list[float]:
-    """Return 1 for the best, less an eighth per standard deviation below it; None becomes 0."""
+    """Return 1 for the best value, an eighth less per standard deviation below it, 0 for None."""
     return scaled(deviations, _FULL_SCALE)
 
 

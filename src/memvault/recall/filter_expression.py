@@ -3,8 +3,8 @@
 An expression is parsed with Python's grammar and compiled to a closure; it is never executed as
 Python. A name refers to a value in the front matter, and a comparison with a missing value is
 false. ``created`` and ``modified`` are compared as dates and times; a date means the whole day, as
-2026-01 means the whole month. Two names are compared only if both are known, so that an unquoted
-text is not mistaken for a name.
+2026-01 means the whole month. Two names are compared only if both are known, so that unquoted text
+is not mistaken for a name.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NAMES = (
 
 
 class _Constants(ast.NodeTransformer):
-    """A transformer that replaces names in an expression by constants."""
+    """A transformer that replaces names in an expression with constants."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -156,7 +156,7 @@ def _compile(node: ast.expr) -> Test:
 
 
 def _safe(test: Test) -> Test:
-    """Wrap a test, or an operand of and, or, not, so that mismatched types make it false."""
+    """Wrap a test, or an operand of and, or, not, so that it is false if types do not match."""
 
     def safe(values: Values) -> Any:
         try:

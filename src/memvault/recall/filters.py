@@ -34,11 +34,12 @@ _MAX_SUGGESTIONS = 2
 _SAME_WORD = 0.85
 """Minimum similarity of two spellings of a word, in 0..1."""
 _MAX_UNKNOWN_TAGS = 10
-"""The maximum number of unknown tags with suggestions, since each is compared with every tag of the
-vault.
+"""The maximum number of unknown tags to suggest alternatives for, since each is compared with every
+tag of the vault.
 """
 _MAX_CHECKED, _MAX_ABSENT, _MIN_LENGTH = 30, 3, 4
-"""Maximum numbers of words to look up and to return, and the minimum length of a returned word."""
+"""The maximum numbers of words to look up and to return, and the minimum length of a returned word.
+"""
 _PUNCTUATION = "\"'`“”„«»‘’.,;:!?()[]{}<>*"
 
 
@@ -70,7 +71,7 @@ def unknown_value_notes(
 
 
 def _unknown_type_note(records: Sequence[MemoryRecord], kind: str, type_names: list[str]) -> str:
-    """Return a note if no memory has a type and it is not declared, else an empty text."""
+    """Return a note if no memory has a type and the type is not declared, else an empty text."""
     word = kind.lower()
     if word in _MODES and word not in type_names:
         return f"there is no memory type {kind!r}; `--mode {word}` searches so"
@@ -105,7 +106,7 @@ def _hint(suggestions: list[str], command: str) -> str:
 
 
 def suggest_types(kind: str, records: Iterable[MemoryRecord], declared: Iterable[str]) -> list[str]:
-    """Return the known types that an unknown type may mean, most frequent first.
+    """Return the known types that an unknown type may refer to, most frequent first.
 
     The list is empty if a memory has the type, if it is declared, or if no known type is close.
     """
@@ -124,12 +125,12 @@ def _similar_types(kind: str, type_names: list[str], only_close: bool = False) -
 
 
 def _similar_names(name: str, known_names: list[str], only_close: bool = False) -> list[str]:
-    """Return the closest names.
+    """Return the known names closest to a name.
 
-    These are similar names, else names with a word that differs from the name only in a plural "s",
-    else the most similar name. With ``only_close``, only very similar names are returned, or names
-    whose last word is nearly the name, so that distinct names such as "contact" or "reference" have
-    none.
+    These are similar names; if there are none, names with a word that differs only in a plural "s";
+    if there are none, the most similar name. With ``only_close``, only very similar names are
+    returned, or names whose last word nearly equals the name, so that nothing is suggested for
+    distinct names such as "contact" or "reference".
     """
     from difflib import get_close_matches
 
@@ -155,7 +156,7 @@ class Filters(NamedTuple):
 
     It must have one of ``types`` and be in one of ``folders``. It must contain all words of
     ``containing``, which ``on`` looks up in an index. It must pass all filters in ``also`` and none
-    in ``unless``. ``passes`` is an additional predicate of the calling code.
+    in ``unless``. ``passes`` is an additional predicate supplied by the caller.
     """
 
     memory_type: str = ""
@@ -200,7 +201,8 @@ class Filters(NamedTuple):
             passes=passes if uid_sets else own_passes,
             containing=(),
             also=tuple(part.on(view) for part in self.also),
-            unless=tuple(part for part in unless if part != Filters()),  # a word without letters
+            # The text contains no words to search for.
+            unless=tuple(part for part in unless if part != Filters()),
         )
 
     def predicate(self) -> Callable[[MemoryRecord], bool] | None:
@@ -285,7 +287,9 @@ def _uids_with(view: View, text: str) -> Set[int] | None:
 
 
 def absent_words(view: View, text: str) -> list[str]:
-    """Return a query's names and numbers that no memory contains, or else other missing words.
+    """Return the names and numbers of a query that no memory contains.
+
+    If there are none, other words that no memory contains are returned.
 
     Stop words and short words are omitted.
     """

@@ -1,8 +1,8 @@
-"""Parse dates in languages other than English, and phrases that are nothing but a date.
+"""Parse dates in languages other than English, and phrases that consist only of a date.
 
-This uses dateparser, which takes 0.13 s to load. It is therefore called only if a word indicates a
-possible date, and only with the words around it; in whole sentences it reads "we" as Wednesday.
-Future dates are ignored, since questions about memories do not refer to them.
+This uses dateparser, which takes 0.13 s to load. It is therefore called only if a word suggests a
+date, and only with the words around it; in a whole sentence it reads "we" as Wednesday. Future
+dates are ignored, since questions about memories do not refer to them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _RANGE = lazy_pattern(r"\b(?:zwischen|entre|tra|fra|tussen)\b", re.IGNORECASE)
 _WORD = lazy_pattern(r"aujourd['’]hui|avant-hier|[^\W_]+", re.IGNORECASE)
 _SEPARATOR = lazy_pattern(r"[ .,]{1,2}|['’]")
 _MAX_DISTANCE = 4
-"""The maximum number of words of a date on each side of a date word."""
+"""The maximum number of words in a date on each side of a date word."""
 _SHORT_YEAR = lazy_pattern(r"\b\d\d\b", re.ASCII)
 _LETTERS = lazy_pattern(r"[a-z]{3}|[^\W\d_a-z]", re.IGNORECASE)
 """The parts of a date in words; dates in numbers alone are parsed only in ISO format."""
@@ -90,7 +90,7 @@ _LANGUAGES = tuple(
 
 
 def parse_phrase(text: str, today: date) -> DateRange | None:
-    """Return the days that a text in any supported language means if it is nothing but a date."""
+    """Return the days that a text in any supported language means if it consists only of a date."""
     has_word = _LETTERS.search(text) is not None
     return (
         _parse_date(text, _LANGUAGES, today)
@@ -100,7 +100,7 @@ def parse_phrase(text: str, today: date) -> DateRange | None:
 
 
 def find_foreign_date(text: str, today: date) -> tuple[DateRange, str] | None:
-    """Return the days that a question mentions in another language, and the words for them."""
+    """Return the days that a question mentions in another language, and its words for them."""
     for phrase, languages, since in _phrases(text):
         days = _parse_date(phrase, languages, today)
         if days is not None:
@@ -180,7 +180,7 @@ def _parse_date(phrase: str, languages: tuple[str, ...], today: date) -> DateRan
     """Return the day, week, month or year that dateparser reads from a phrase."""
     try:
         data = _parser(languages, today).get_date_data(phrase)
-    except (ValueError, OverflowError, TypeError, AttributeError):  # unusual numbers
+    except (ValueError, OverflowError, TypeError, AttributeError):  # thrown for unusual numbers
         return None
     if data.date_obj is None:
         return None
@@ -197,7 +197,7 @@ def parse_full_date(text: str) -> datetime | None:
     for order in ("DMY", "MDY"):
         try:
             moments.add(_full_date_parser(order).get_date_data(text).date_obj)
-        except (ValueError, OverflowError, TypeError, AttributeError):  # unusual numbers
+        except (ValueError, OverflowError, TypeError, AttributeError):  # thrown for unusual numbers
             return None
     moment: datetime | None = moments.pop()
     return moment if moment is not None and not moments else None

@@ -16,16 +16,15 @@ _LINE_TOKENS = 22
 """Tokens per line by the built-in tokenizer, plus quotes and a comma."""
 _CHARACTERS_PER_TOKEN = 3.5
 """Characters of a memId per token: the built-in tokenizer splits random ids and hyphens into more
-tokens than those of language models do.
+tokens than the tokenizers of language models do.
 """
 _MAX_TITLE_TOKENS, _MIN_TEXT_TOKENS = 10, 4
-"""The maximum number of tokens of a title, and the minimum for the following text, if both are
-long.
+"""The maximum number of tokens of a title, and the minimum for the text after it, if both are long.
 """
 
 
 def best_sentence(text: str, query: Query, analyzer: Analyzer) -> str:
-    """Return the rest of a snippet from the sentence with most of the query's words."""
+    """Return a snippet from the sentence with the most query words to its end."""
     query_terms = frozenset(query.term_names()) | frozenset(query.wholes)
     ends = [0, *sentence_ends(text), len(text)]
     best, max_count = 0, 0
@@ -67,10 +66,10 @@ def one_line(
 
 
 def split_budget(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tuple[int, int]:
-    """Split a token budget among results, given the cost of each as a whole and as a line.
+    """Split a token budget among results, given the cost of each in full and as one line.
 
-    Returns how many of the first results to show whole, and how many to show at all: as many as fit
-    as lines, and at least one.
+    Returns how many of the first results to show in full, and how many to show in total: as many as
+    fit as lines, but at least one.
     """
     shown_count, used = 0, 0
     for cost in brief:

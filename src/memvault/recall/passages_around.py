@@ -1,4 +1,4 @@
-"""Excerpt the passages of a memory around given words."""
+"""Find the passages of a memory that contain given words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_PASSAGES = 3
 
 
 def passages_with(body: str, query_text: str, languages: tuple[str, ...]) -> list[Passage]:
-    """Return the passages with most of the given words, in document order, with context lines.
+    """Return the passages with the most given words, in document order, with context lines.
 
     Raises:
         UsageError: if there are no words.
@@ -51,7 +51,7 @@ def passages_with(body: str, query_text: str, languages: tuple[str, ...]) -> lis
 
 
 def _widen(body: str, passage: Passage) -> Passage:
-    """Return a passage extended by adjacent lines of its section."""
+    """Return a passage extended with adjacent lines of its section."""
     start, end = passage.start, passage.end
     within = {begin for begin, *_ in headings(body)}
     rows = [(row.start(), row.end()) for row in lines(body) if row[0].strip()]

@@ -20,16 +20,18 @@ _MAX_LENGTH = 4_000
 _MAX_PHRASES = 20
 _MAX_HINTS = 100
 _INCIDENTAL_RATIO = 3
-"""The minimum ratio of a query's length to its phrases' at which phrases count as plain words."""
+"""The minimum ratio of a query's length to the length of its phrases at which phrases are searched
+as plain words.
+"""
 
 
 class Query(NamedTuple):
     """The words to search for, and phrases that the text must contain literally.
 
-    A word is a group of stems, one for each form that a memory may contain; its name is the first.
-    ``ideographs`` are additional search terms and do not count as words. ``language`` is the
-    language of the text, chosen from the vault's languages. Without ``has_content`` all words are
-    stop words. ``identifiers`` are as in ``AnalyzedQuery``.
+    A word is a group of stems, one for each form that a memory may contain; the first stem is its
+    name. ``ideographs`` are additional search terms and do not count as words. ``language`` is the
+    language of the text, chosen from the vault's languages. ``has_content`` is false if all words
+    are stop words. ``identifiers`` are as in ``AnalyzedQuery``.
     """
 
     text: str
@@ -47,7 +49,7 @@ class Query(NamedTuple):
         return not self.words and not self.wholes
 
     def hint(self) -> re.Pattern[str]:
-        """Return a pattern that matches at least the beginnings of the query's words."""
+        """Return a pattern that matches the query's words or at least their beginnings."""
         terms = (*chain.from_iterable(self.words), *self.wholes)
         stems = (re.escape(stem[: max(3, len(stem) - 1)]) for stem in terms)
         distinct = islice(dict.fromkeys(stems), _MAX_HINTS)
@@ -102,5 +104,5 @@ def plain(text: str) -> str:
 
 
 def normal(text: str) -> str:
-    """Return a text with folded letters and white space, for comparing phrases."""
+    """Return a text with letters and white space normalized, for comparing phrases."""
     return _SPACE.sub(" ", fold(text)).strip()

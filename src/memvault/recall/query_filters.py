@@ -4,7 +4,7 @@ Filters are ``tag:``, ``type:``, ``in:`` (a folder), ``since:`` and ``until:``, 
 followed by a value, which may be quoted; and ``-`` before a word, a quoted phrase or a filter,
 which excludes the memories that match it. Everything else is searched as words: other prefixes, a
 value that is not a date, a single letter or a number after ``-``, and quoted text. A text with line
-breaks or more than ``_MAX_WORDS`` words was probably pasted, and has no filters.
+breaks or more than ``_MAX_WORDS`` words was probably pasted, so it is not parsed for filters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PART = lazy_pattern(
 _MAX_WORDS = 30
 """The maximum number of words of a query with filters."""
 _SHORT = 4
-"""The length up to which an excluded word may be an option of a command, such as ``-av``."""
+"""The maximum length of an excluded word that may be a command-line option, such as ``-av``."""
 
 
 class QueryLine(NamedTuple):
@@ -82,14 +82,14 @@ def parse(text: str) -> QueryLine:
 
 
 def listing(line: QueryLine) -> Filters:
-    """Return the filters for a listing: the query's filters, and all of its words."""
+    """Return filters for a listing: those of the query, and a filter on all of its words."""
     if not line.words.strip():
         return line.filters
     return line.filters._replace(containing=(line.words,))
 
 
 def as_words(text: str) -> str:
-    """Escape a text that was not typed as a query, such as a prompt, so that it has no filters."""
+    """Escape text that was not typed as a query, such as a prompt, so it contains no filters."""
     return _PART.sub(lambda part: part[0].replace(":", ": ").replace("-", " "), text)
 
 
@@ -98,7 +98,7 @@ def _is_pasted(text: str) -> bool:
 
 
 def _notes_on_exclusion(word: str) -> list[str]:
-    """Return a note if an excluded word may have been meant as an option of a command."""
+    """Return a note if an excluded word may have been meant as a command-line option."""
     if not word.isascii() or len(word) > _SHORT:
         return []
     note = f"-{word} excluded memories with the word {word!r}"

@@ -1,6 +1,6 @@
 """Rank candidates by weighted sums of features.
 
-A score is a sum of named parts, so that it can be explained.
+A score is a sum of named parts, so each score can be explained.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def probability(
     query: Query,
     days: DateConstraint | None,
 ) -> float:
-    """Return the probability in 0..1 that a memory answers a query and its days.
+    """Return the probability in 0..1 that a memory answers a query, including its requested days.
 
-    ``behind`` is the difference between the best score and the memory's score. A query of stop
-    words is answered only by a memory with that title.
+    ``behind`` is the difference between the best score and the memory's score. A query that
+    consists of stop words is answered only by a memory with that title.
     """
     is_vague = not query.has_content and days is None
     if is_vague and normalize_title(row.record.title) != normalize_title(query.text):
@@ -72,8 +72,8 @@ def rerank(
 ) -> list[ScoredMemory]:
     """Reorder the memories that a cross-encoder scored; the others follow in their order.
 
-    ``rerank_scores`` maps uids to the relevance to the query, in 0..1. No other memory gets a
-    higher score than these.
+    ``rerank_scores`` maps uids to the relevance to the query, in 0..1. The scores of other memories
+    are capped at the lowest of these.
     """
     weight = constants().rerank_weight
     best = [
@@ -150,8 +150,8 @@ def prefer_newer(
 
     ``similarities`` is the similarity matrix of the first candidates. Two memories are about the
     same subject if both are short, they share words, and neither is more similar to another short
-    one with shared words. Returns the new ranking, and a mapping from the uid of each older memory
-    to its newest replacement.
+    memory that it shares words with. Returns the new ranking, and a mapping from the uid of each
+    older memory to its newest replacement.
     """
     measured = constants()
     similarities = _similarities_with_shared_words(ranked, similarities)
@@ -242,8 +242,8 @@ def append_unscored(
 ) -> list[ScoredMemory]:
     """Add memories that were not compared, with their fused scores, and sort all, best first.
 
-    None of them gets a higher score than any ``regular`` candidate, which was compared because its
-    fused score was higher.
+    Their scores are capped at the lowest score of the ``regular`` candidates, which were compared
+    because their fused scores were higher.
     """
     undemoted = [entry.undemoted_score for entry in ranked if entry.row.uid in regular]
     max_score = min(undemoted, default=1.0)
@@ -281,8 +281,8 @@ def _importance(memory: MemoryRecord) -> float:
 def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
     """Move candidates that repeat a better one down.
 
-    Among duplicates with nearly equal scores that contain as much of the query, the newest keeps
-    its score.
+    Among duplicates that have nearly equal scores and contain equally much of the query, the newest
+    keeps its score.
     """
     groups = [
         [ranked[index] for index in group]
@@ -324,8 +324,8 @@ def group_duplicates(memories: Sequence[SentenceFeatures]) -> list[list[int]]:
     """Return the positions of duplicates in groups, ordered by first occurrence.
 
     Each memory is compared with the first of each group. Only memories that share one of their
-    rarest terms are compared, which sets as similar as duplicates always do (the prefix filter of
-    Chaudhuri, Ganti and Kaushik 2006).
+    rarest terms are compared, since sets as similar as duplicates always share one (the prefix
+    filter of Chaudhuri, Ganti and Kaushik 2006).
     """
     terms = [memory.term_ids for memory in memories]
     counts = Counter(chain.from_iterable(terms))

@@ -19,14 +19,14 @@ _COUNTS_FILE = "access.json"
 _RECENT_FILE = "access.jsonl"
 _LOCK_FILE = "access.lock"
 _MAX_RECENT_BYTES = 64 * 1024
-"""Size in bytes at which recent recalls are added to the counts."""
+"""Size in bytes at which recent recalls are merged into the counts."""
 _MAX_COUNTED = 50_000
-"""Maximum number of memories with counts; the most recently recalled ones are kept.
-
-This keeps their file far below the maximum size.
+"""Maximum number of memories with counts; the most recently recalled ones are kept, so the file
+stays far below the maximum size.
 """
 _RETENTION = timedelta(days=90)
-"""How long to keep counts of missing memories, which may be in the trash or on another branch."""
+"""How long to keep counts of missing memories, which may be in the trash or on another git branch.
+"""
 
 Counts = dict[str, dict[str, Any]]
 
@@ -45,7 +45,8 @@ def count(root: Path, mem_ids: Iterable[str], seconds: float = 30.0) -> None:
 
     Raises:
         StorageError: the vault cannot be written.
-        Refused: ``.memvault`` leads out of the vault, or a file in it is not a regular file.
+        Refused: ``.memvault`` is a link that leads out of the vault, or a file in it is not a
+            regular file.
         TimedOut: another process holds the lock.
     """
     recalled = list(dict.fromkeys(mem_ids))
@@ -82,7 +83,7 @@ def prune(root: Path, existing_ids: Collection[str]) -> None:
 def _replace_counts(folder: Path, stored: Counts) -> None:
     """Replace both files with the given counts.
 
-    If the process is killed in between, recent recalls are counted twice.
+    If the process is killed between the two writes, recent recalls are counted twice.
     """
     latest = sorted(stored.items(), key=lambda item: item[1]["last"])[-_MAX_COUNTED:]
     text = json.dumps(dict(latest), ensure_ascii=False)
@@ -94,7 +95,8 @@ def _replace_counts(folder: Path, stored: Counts) -> None:
 def _read_counts(folder: Path) -> Counts:
     """Return the intact entries of both files.
 
-    The recent recalls are read first, because they may be moved to the other file in the meantime.
+    The recent recalls are read first, because another process may move them to the other file
+    between the reads.
     """
     entries: Counts = {}
     lines: list[bytes] = []

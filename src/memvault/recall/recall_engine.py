@@ -36,13 +36,15 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _MAX_ATTEMPTS = 10
-"""The number of views to try while others write; each write may make one stale."""
+"""The maximum number of views to try, since each write by another process may make a view stale."""
 _EXACT_ATTEMPTS = 2
-"""Attempts after which a repeatedly changed file is shown with its current text, ranked by its
-older text. Otherwise a file that another program keeps appending to would never be shown.
+"""Number of attempts to read a file that keeps changing; after that it is shown with its current
+text, ranked by its older text. Otherwise a file that another program keeps appending to would never
+be shown.
 """
 PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
-"""For additions to an answer: use the existing index, without waiting for other processes."""
+"""For optional additions to an answer: use the existing index, without waiting for other processes.
+"""
 
 
 _NO_PHRASE = "no memory contains the quoted words as a phrase; showing results for the words"
@@ -56,11 +58,11 @@ def _no_reranker(query: str, texts: Sequence[str]) -> list[float]:  # noqa: ARG0
 
 
 class RecallEngine:
-    """Recall over one vault during one call; the folder is scanned once.
+    """Recall from one vault during one call; the folder is scanned once.
 
     The folder is scanned again only if a file has changed since, in ``fresh_under``, if the task
     requires a complete view, and once if a memId is not found. ``patience`` is how long to wait for
-    another process that is indexing. ``search`` also applies the filters ``within``.
+    another process that is indexing. ``search`` also applies the filters in ``within``.
     ``rerank_scores`` returns the relevance of texts to a query, in 0..1.
     """
 
@@ -105,7 +107,7 @@ class RecallEngine:
         return self.on_view(lambda view: view.latest(limit, offset))
 
     def on_view(self, action: Callable[[View], Result], rescans: bool = False) -> Result:
-        """Return the result of an action on a view, repeated while the view is stale.
+        """Return the result of an action on a view, retried while the view is stale.
 
         With ``rescans``, the folder is scanned first.
         """
@@ -146,7 +148,7 @@ class RecallEngine:
     def resolve(self, name: str) -> Memory:
         """Return the only memory with a given memId, path, title or wikilink.
 
-        A path is looked up without the index.
+        Looking up a path needs no index.
 
         Raises:
             NotFound: if no memory has this name.
@@ -207,7 +209,7 @@ class RecallEngine:
         return memory if resolve.is_name_of(name, memory) else None
 
     def named(self, name: str, passes: Callable[[MemoryRecord], bool]) -> list[Memory]:
-        """Return the memories with a given name: one, all that share it as a title, or none.
+        """Return the memories with a given name: one, several that share it as a title, or none.
 
         If several memories have the name, only the ones that pass are returned, if any.
 
@@ -259,7 +261,7 @@ class RecallEngine:
         return self._view
 
     def _view_for(self, request: RecallRequest) -> View:
-        """Return the view to search for a request: the current one, or the view of a moment."""
+        """Return the view to search for a request: the current one, or one of a past time."""
         view = self._current_view(request.uses_vectors, request.patience)
         return self._index.at(view, request.as_of) if request.as_of is not None else view
 
@@ -331,7 +333,8 @@ class RecallEngine:
             if last:
                 raise
             raise StaleView from error
-        if memory.etag != records[0].etag and not last:  # another memory may have this path now
+        # Another memory may have moved to this path.
+        if memory.etag != records[0].etag and not last:
             raise StaleView
         return memory
 

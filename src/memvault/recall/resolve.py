@@ -15,7 +15,7 @@ MAX_SUGGESTIONS = 5
 _SIMILARITY = 0.7
 """Minimum similarity of a name to a title or a word of it, by ``difflib``."""
 _MIN_BEGINNING = 3
-"""Minimum length of a name that is compared with the beginnings of words."""
+"""Minimum length of a name for comparing it with the beginnings of words."""
 _WORD = lazy_pattern(r"\w+")
 _GENERATED_ID = lazy_pattern(r"[^\s/,]+-[a-z0-9]{6}")
 
@@ -53,7 +53,7 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
     The name is compared with paths, memIds, exact titles, titles ignoring case and Unicode form,
     aliases in the same way, paths without ``.md``, and memId prefixes, in this order. The first
-    kind that matches decides.
+    kind with a match determines the result.
     """
     cleaned_name = normalize(name)
     if not cleaned_name:
@@ -77,7 +77,7 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that a header or a wikilink refers to: one, none, or several.
 
     The target is compared with paths, with or without ``.md``, memIds, titles in any case, file
-    names and aliases, in this order. The first kind that matches decides.
+    names and aliases, in this order. The first kind with a match determines the result.
     """
     key = name_key(normalize(name))
     kinds: tuple[Callable[[Entry], Iterable[str]], ...] = (
@@ -96,7 +96,7 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
 
 def is_link(name: str) -> bool:
-    """Return whether a name is written as a wikilink."""
+    """Return whether a name is a wikilink."""
     return name.strip().startswith("[[") and bool(link_target(name))
 
 
@@ -136,7 +136,7 @@ def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
 def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries with a title, an alias or a word similar to a name, best first.
 
-    A word that begins with the name counts, too. There are at most ``MAX_SUGGESTIONS``.
+    A word that begins with the name also counts. There are at most ``MAX_SUGGESTIONS``.
     """
     from difflib import get_close_matches
 

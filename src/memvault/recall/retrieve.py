@@ -60,24 +60,28 @@ def scaled(values: Iterable[float | None], min_spread: float) -> list[float]:
 CANDIDATES = 200
 """The minimum number of keyword hits and of vector hits to retrieve."""
 _POOL_FUSED, _POOL_EACH = 40, 20
-"""The number of hits to compare sentence by sentence: by combined score, and by each signal."""
+"""The numbers of hits to compare sentence by sentence: the best by combined score, and the best by
+each signal.
+"""
 _COMPETITORS = 20
-"""The number of best hits by each signal that must have transformer vectors for them to be used."""
+"""The number of best hits by each signal that are checked for transformer vectors before these are
+used.
+"""
 _MAX_ESTIMATED = 0.1
-"""The share of these hits that may lack transformer vectors; a lower share lets a few new memories
-change first answers.
+"""The maximum share of these hits that may lack transformer vectors. With a lower share, a few new
+memories would turn the transformer vectors off and change the top results.
 """
 _MAX_DATED = 20
-"""The number of memories of the requested days that become candidates."""
+"""The maximum number of memories of the requested days that become candidates."""
 
 
 class CandidateSet(NamedTuple):
     """The hits of a search by uid, best first, for each requested signal.
 
     ``fused`` has keyword and vector hits with a combined score in 0..1. ``order`` is the ranking in
-    a mode with a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the
-    weight of the transformer vectors, and ``is_multilingual`` whether the package's multilingual
-    model computed them. ``static_cosines`` and ``transformer_cosines`` are mean and standard
+    modes that use a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the
+    weight of the transformer vectors, and ``is_multilingual`` whether they come from the bundled
+    multilingual model. ``static_cosines`` and ``transformer_cosines`` are the mean and standard
     deviation over all memories. ``dated`` has memories of the requested days. ``dissimilar`` has
     memories found only by vectors with a low similarity to the query: they are results only if they
     rank among the first or are likely to answer it.
@@ -190,7 +194,8 @@ def retrieve(
         return _rank_by_vectors(view, query, allowed, limit)
     answer = KeywordAnswer()
     if not query.is_empty:
-        max_hits = sys.maxsize if query.phrases else limit  # any hit may contain the phrase
+        # Any hit may contain the phrase, so none is cut off.
+        max_hits = sys.maxsize if query.phrases else limit
         answer = view.keyword(
             KeywordQuery(query.search_groups, query.wholes, allowed, max_hits, request.explain)
         )
@@ -289,8 +294,8 @@ def _candidates(answer: VectorAnswer, hits: Sequence[VectorHit]) -> CandidateSet
 def _lacks_competitors(hits: Sequence[VectorHit], keyword: Sequence[int]) -> bool:
     """Return whether too many of the best hits by any signal lack transformer vectors.
 
-    Mixing estimated and measured cosines would put memories first that rank first neither without
-    the vectors nor with all of them.
+    Mixing estimated and measured cosines could rank memories first that would not rank first
+    without transformer vectors or with all of them.
     """
     if not any(hit.is_estimated for hit in hits):
         return False
@@ -302,7 +307,7 @@ def _lacks_competitors(hits: Sequence[VectorHit], keyword: Sequence[int]) -> boo
 
 
 def _by_date(view: View, span: DateRange, allowed: Set[int] | None) -> list[int]:
-    """Return the uids of memories of a span of days or close to it.
+    """Return the uids of memories from a span of days or close to it.
 
     The note for exactly these days comes first, then the nearest; ties are ordered newest first.
     """

@@ -31,17 +31,18 @@ from memvault.settings.vault_settings import RankingSettings
 _CHECKED_FOR_NEWER = 10
 """The number of best results checked for a newer memory about the same subject."""
 _CERTAIN = 0.995
-"""The estimate that counts as probability 1, so that a threshold of 1 finds something."""
+"""The calibrated probability that is rounded up to 1, so that a threshold of 1 can match results.
+"""
 _ALWAYS_SHOWN = 5
 """The number of best results shown even if they are dissimilar and unlikely to answer the query."""
 _MIN_REPEATED = 80
-"""The minimum length of a snippet that counts only once if several memories contain it."""
+"""The minimum length of a snippet that is checked for repetition in other memories."""
 _NEXT = 100
 """The number of further results to compare when too few of the first can be shown."""
 
 
 class Search:
-    """A search of one view; rows and files are computed and read once.
+    """A search of one view; feature rows are computed once and files are read once.
 
     ``notes`` are notes for the caller. After ``results``, ``stale`` contains memories omitted
     because their files have changed since the refresh. With ``accept_changed`` a changed file is
@@ -109,7 +110,7 @@ class Search:
         return bool(self._query.phrases) and not any(self._files.values())
 
     def _rank(self) -> tuple[list[ScoredMemory], Mapping[int, int]]:
-        """Rank the candidates by their features, followed by hits that were not compared.
+        """Rank the candidates by their features, followed by the hits that were not compared.
 
         Also returns a mapping from older memories to newer ones about the same subject.
         """
@@ -157,7 +158,7 @@ class Search:
     def _page(
         self, scored: Sequence[ScoredMemory], count: int, newer: Mapping[int, int]
     ) -> list[RecallResult]:
-        """Return the results among the first ``count``, and the ones compared before."""
+        """Return the results among the first ``count``, and those compared before."""
         request = self._request
         self._add_rows(entry.uid for entry in scored[:count])
         self._check_validity()
@@ -191,7 +192,7 @@ class Search:
             behind = best - scores.get(uid, 0.0)
             fit = fits[self._is_multilingual(uid)]
             value = ranking.probability(self._rows[uid], fit, behind, self._query, self._days)
-            # Rounded as displayed, so that it can be used as a threshold.
+            # Round as displayed, so that a displayed value can be used as a threshold.
             return round(value, 4) if value < _CERTAIN else 1.0
 
         return probability
@@ -229,12 +230,12 @@ class Search:
                 )
 
     def _is_multilingual(self, uid: int) -> bool:
-        """Return whether the multilingual model embedded a memory, or may have, if unknown."""
+        """Return whether the bundled multilingual model embedded a memory, or may have."""
         hit = self._candidates.vector.get(uid)
         return self._candidates.is_multilingual if hit is None else hit.is_multilingual
 
     def _weights(self, is_multilingual: bool) -> RankingWeights:
-        """Return the weights for the available signals and the given model of the package."""
+        """Return the weights for the available signals and the given bundled model."""
         return select_weights(
             self._candidates.has_vectors,
             self._candidates.transformer_weight,
@@ -307,7 +308,8 @@ class Search:
         if memory.etag == self._rows[uid].record.etag:
             location = self._candidates.location(uid)
             return self._view.passages(uid, location), self._candidates.passage(uid)
-        return list(enumerate(split_passages(memory.body))), None  # the index has an older text
+        # The index contains an older version of the text.
+        return list(enumerate(split_passages(memory.body))), None
 
     def _build_result(
         self,
@@ -358,10 +360,10 @@ class Search:
 def _demote_repeats(
     results: Iterable[tuple[int, RecallResult]], kept_uids: Set[int], next_score: float
 ) -> Iterator[tuple[int, RecallResult]]:
-    """Move results down that repeat a better result's snippet, except ``kept_uids``.
+    """Move down results that repeat a better result's snippet, except those in ``kept_uids``.
 
-    Results that would fall below ``next_score`` are omitted, since memories that were not compared
-    yet may come before them.
+    Results that would fall below ``next_score`` are omitted, since memories that have not been
+    compared yet may rank above them.
     """
     snippets_shown: set[str] = set()
     waiting: list[tuple[int, RecallResult]] = []

@@ -17,7 +17,7 @@ from memvault.vault.markdown import lines_with_code, mask_comments
 
 _FENCE = lazy_pattern(r"[ \t>]*(?:```|~~~)")
 _RULE = lazy_pattern(r"[\s|:+=*_-]*")
-"""A blank line, a delimiter row of a table, or a horizontal rule."""
+"""Matches a blank line, a delimiter row of a table, or a horizontal rule."""
 _ITEM = lazy_pattern(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _HEADING = lazy_pattern(r"[ ]{0,3}#{1,6}[ \t]+")
 _QUOTE = lazy_pattern(r"\A(?:[ \t]*+>)++[ \t]?")
@@ -29,12 +29,12 @@ _HEADER = lazy_pattern(
     r"(?:(?:[\w-]++[ \t]*[:=]|[ \t]|-[ \t]).*\n)*+(?:---|\+\+\+)[ \t]*$",
     re.MULTILINE,
 )
-"""A header that was pasted into a body."""
+"""Matches a header that was pasted into a body."""
 _BADGE = lazy_pattern(r"\[!\[[^\[\]\n]*+\]\([^()\n]*+\)\]\([^()\n]*+\)")
 _LINKS = lazy_pattern(
     r"(?:[\s|·•,;]|!?\[[^\[\]\n]*+\]\([^)\n]*+\)|!?\[\[[^\[\]\n]*+\]\]|<?https?://\S++)*+"
 )
-"""A line of only links and images."""
+"""Matches a line that contains only links and images."""
 
 
 class TextUnit(NamedTuple):
@@ -63,7 +63,7 @@ def units(text: str) -> list[TextUnit]:
 
 
 def _prose(text: str) -> str:
-    """Return a text without its badges, with spaces in place of its comments."""
+    """Return a text without its badges, and with its comments replaced by spaces."""
     return _BADGE.sub("", mask_comments(text))
 
 
@@ -110,7 +110,7 @@ def _line(text: str) -> str:
 
 _MAX_LENGTH = 240
 _MIN_SENTENCE = 20
-"""Minimum length of the sentence that begins a snippet without query words."""
+"""Minimum length of the sentence at the start of a snippet that contains no query words."""
 _SEPARATOR = " / "
 """The separator between two units that are not sentences of one paragraph."""
 _TermSpan = tuple[int, int, frozenset[str]]
@@ -118,7 +118,7 @@ _TermSpan = tuple[int, int, frozenset[str]]
 _WORDS = lazy_pattern(r"\S+")
 _HEADINGS = lazy_pattern(r"^[ ]{0,3}#{1,6}[ \t].*$", re.MULTILINE)
 _LOCATING_WORDS = 4
-"""The number of leading words used to locate a snippet in the body, if they are on one line."""
+"""The number of leading words used to locate a snippet in the body, if they are all on one line."""
 _MAX_PASSAGES = 8
 _MAX_PLACES = 400
 
@@ -143,7 +143,7 @@ def make_snippet(
     analyzer: Analyzer,
     nearest: int | None,
 ) -> Snippet:
-    """Return a snippet of about 240 characters, starting at the sentence with the query's words.
+    """Return a snippet of about 240 characters, starting at a sentence with query words.
 
     List items, table rows and lines of code are separate units. Raises the errors of
     ``Analyzer.terms``.
@@ -165,8 +165,8 @@ def best_passage(
 ) -> Snippet:
     """Return the whole text of the passage that matches a query best.
 
-    It is the passage among ``passages`` with most of the query's terms; if none has any, passage
-    ``near``, which is the nearest by vector, or else the first.
+    It is the passage among ``passages`` with the most query terms. If none has any, it is the
+    passage ``near``, which is the nearest by vector, or else the first.
     """
     candidates = [passage for _, passage in passages] or split_passages(body)[:1]
     nearest = next((passage for number, passage in passages if number == near), None)
@@ -188,7 +188,8 @@ def best_passage(
 def _find_words(body: str, snippet: str, start: int) -> int:
     """Return the position after ``start`` of a snippet's first words, or ``start`` if not found.
 
-    Snippets normalize white space, so as few words as necessary are searched.
+    White space in snippets is normalized, so only as many leading words as necessary are searched
+    for.
     """
     words = snippet.removeprefix("… ").split(" ", _LOCATING_WORDS)
     for count in (_LOCATING_WORDS, 2, 1):
@@ -199,7 +200,7 @@ def _find_words(body: str, snippet: str, start: int) -> int:
 
 
 def _is_within_sentence(body: str, position: int) -> bool:
-    """Return whether a position is within a sentence: not after the end of a line or sentence."""
+    """Return whether a position is inside a sentence rather than after a line or sentence end."""
     before = body[max(0, position - _MAX_LENGTH) : position].rstrip(" \t")
     if not before or before.endswith("\n"):
         return False
@@ -213,7 +214,10 @@ def _query_terms(query: Query) -> frozenset[str]:
 def _preselect(
     body: str, passages: list[Passage], query: Query, nearest: Passage | None
 ) -> list[Passage]:
-    """Select the passages to analyze: if there are many, the ones with most beginnings of words."""
+    """Select the passages to analyze.
+
+    If there are many, these are the ones with the most beginnings of query words.
+    """
     if len(passages) <= _MAX_PASSAGES:
         return passages
     hint = query.hint()
@@ -233,7 +237,7 @@ def _without_headings(body: str, passage: Passage) -> str:
 def _best_units(units: Sequence[TextUnit], query_terms: frozenset[str], analyzer: Analyzer) -> str:
     """Return the text of the adjacent units that contain the most distinct terms.
 
-    Units of only links count only if no other unit contains a term.
+    Units that contain only links count only if no other unit contains a term.
     """
     prose = [unit for unit in units if not _LINKS.fullmatch(unit.text)]
     if prose and len(prose) < len(units):

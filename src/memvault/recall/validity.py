@@ -28,7 +28,7 @@ _MAX_NAMES = 2_000
 """The maximum number of names to query; for more, every superseding memory is read."""
 _MAX_CHAIN = 50
 _MAX_CLAIMS = 50
-"""The maximum number of memories checked that claim to supersede the same one, newest first."""
+"""The maximum number of memories to check that claim to supersede the same one, newest first."""
 
 
 class ValidatedMemory(NamedTuple):
@@ -40,7 +40,7 @@ class ValidatedMemory(NamedTuple):
 
 
 def check(view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime) -> list[Validity]:
-    """Return the validity of memories at a moment, in the same order.
+    """Return the validity of memories at a given time, in the same order.
 
     Each is checked within its own vault, with one query per vault.
     """
@@ -72,7 +72,7 @@ def check(view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime
 
 
 class _Replacements:
-    """Finds the memories that supersede others in a view at a moment; caches each lookup."""
+    """Finds which memories supersede others as of a given time; caches each name lookup."""
 
     def __init__(self, view: View, moment: datetime) -> None:
         self._view = view
@@ -121,7 +121,7 @@ class _Replacements:
         return max(begun, key=_age, default=None)
 
     def _replaces(self, record: MemoryRecord, entry: MemoryRecord | Memory) -> bool:
-        """Return whether a memory's header supersedes exactly the given one.
+        """Return whether a memory's header says that it supersedes exactly the given one.
 
         A name shared by several memories refers to memories older than the one that contains it. If
         two memories supersede each other, the newer one wins.
@@ -163,12 +163,12 @@ def reorder(
     only_current: bool,
     fits: Callable[[int], bool],
 ) -> list[ValidatedMemory]:
-    """Move outdated memories after their replacement and the first current one.
+    """Move outdated memories below their replacement and below the first current memory.
 
-    ``scored`` are the results, best first; ``validities`` has an entry for each, and for their
-    replacements unless they are missing. A replacement takes the position of the replaced result,
-    even if it was not found itself, provided that it is ``allowed``. If the first current result
-    does not fit the query (``fits``), better outdated ones stay before it.
+    ``scored`` are the results, best first; ``validities`` has an entry for each, and for each
+    replacement that exists. A replacement takes the position of the replaced result, even if it was
+    not found itself, provided that it is ``allowed``. If the first current result does not fit the
+    query (``fits``), outdated memories with better scores stay above it.
     """
     results = {entry.uid: ValidatedMemory(entry, validities[entry.uid]) for entry in scored}
     positions = {uid: position for position, uid in enumerate(results)}
@@ -238,7 +238,7 @@ def _names(entry: MemoryRecord | Memory) -> list[str]:
 
 
 def _vault(entry: MemoryRecord | Memory) -> str:
-    """Return the vault in which a memory is checked; empty if only one is searched."""
+    """Return the vault in which a memory's validity is checked; empty if only one is searched."""
     return entry.vault if isinstance(entry, MemoryRecord) else ""
 
 
@@ -247,14 +247,14 @@ def _age(entry: MemoryRecord | Memory) -> tuple[str, str, str]:
 
 
 def _ended(metadata: Mapping[str, Any], moment: datetime) -> str:
-    """Return the value of ``valid_to`` if it is before a moment, else an empty string."""
+    """Return the value of ``valid_to`` if it is before the given time, else an empty string."""
     text = _header_text(metadata, "valid_to")
     end = _moment(text, True)
     return text if end is not None and end < moment else ""
 
 
 def _begins(metadata: Mapping[str, Any], moment: datetime) -> str:
-    """Return the value of ``valid_from`` if it is after a moment, else an empty string."""
+    """Return the value of ``valid_from`` if it is after the given time, else an empty string."""
     text = _header_text(metadata, "valid_from")
     start = _moment(text, False)
     return text if start is not None and start > moment else ""
@@ -266,6 +266,6 @@ def _header_text(metadata: Mapping[str, Any], key: str) -> str:
 
 
 def _moment(text: str, end: bool) -> datetime | None:
-    """Return the first or last moment of a day, week, month, year or time."""
+    """Return the start or end of a day, week, month, year or time."""
     period = parse_period(text)
     return period.edge(end) if period is not None else clock.parse(text)

@@ -1,4 +1,4 @@
-"""Fitted weights of the ranking, and the measured constants with which they were fitted.
+"""Fitted ranking weights, and the measured constants with which they were fitted.
 
 Both are read from ``data/ranking.json``, which ``training/fit_ranking.py`` writes.
 """
@@ -16,13 +16,15 @@ _VECTOR_PARTS = ("static", "transformer")
 
 
 class RankingConstants(NamedTuple):
-    """Measured constants, which were not fitted; the weights are valid only together with them.
+    """Measured constants; unlike the weights, they are not fitted.
+
+    The weights are valid only with them.
 
     Retrieval:
 
     - ``keyword_weight``: weight of keyword scores when hits of both kinds are combined.
-    - ``cosine_spread``, ``soft_match_spread``: minimum ranges for scaling values to 0..1.
-      Smaller differences mean little: 0.01 must not become the full scale.
+    - ``cosine_spread``, ``soft_match_spread``: minimum ranges for scaling values to 0..1. Smaller
+      differences mean little, so a range of 0.01 must not be scaled up to 0..1.
     - ``min_similarity``: minimum similarity of a memory found only by vectors, unless it is likely
       to answer the query.
     - ``min_date_proximity``: minimum proximity of a memory to the requested days.
@@ -30,8 +32,8 @@ class RankingConstants(NamedTuple):
     Scores:
 
     - ``half_life_days``: days after which the recency of a memory is halved.
-    - ``missing_number_loss``: share of a score lost without a number of the query that another
-      memory contains. Vectors confuse "kiwi88" with "kiwi8".
+    - ``missing_number_loss``: share of its score that a memory loses if it lacks a number of the
+      query that another memory contains. Vectors confuse "kiwi88" with "kiwi8".
     - ``rerank_weight``: weight of the cross-encoder's score.
     - ``outdated_factor``: factor on the score of a memory that is not current.
 
@@ -44,15 +46,15 @@ class RankingConstants(NamedTuple):
 
     Newer memories about the same subject:
 
-    - ``newer_similarity``: minimum similarity. With a lower value, the newer one came first
-      even if two memories only share a field.
+    - ``newer_similarity``: minimum similarity. With a lower value, newer memories moved up even if
+      the two only had one field in common.
     - ``shared_words``: minimum share of the shorter one's words that the other one also has.
     - ``newer_score``: minimum score of the newer one, as a share of the older one's.
     - ``newer_size``: maximum size of both files, in bytes. Longer memories, such as sessions and
       dialogues, share a subject without replacing each other.
-    - ``identifying_coverage``: coverage from which the query's words identify a memory, and
-      ``newer_coverage`` the share of it that a newer one needs to replace it: "the budget for
-      2025" is not answered by the budget for 2026.
+    - ``identifying_coverage``: coverage at which the query's words identify a memory.
+      ``newer_coverage`` is the share of it that a newer memory must reach to replace it: the budget
+      for 2026 does not answer "the budget for 2025".
 
     Probabilities:
 
@@ -110,7 +112,7 @@ def constants() -> RankingConstants:
 def weights_by_signal() -> Mapping[str, RankingWeights]:
     """Return the fitted weights by kind of vectors.
 
-    Kinds are none, static, transformer, tokens, and multilingual for the package's multilingual
+    Kinds are none, static, transformer, tokens, and multilingual for the bundled multilingual
     model.
     """
     return {name: RankingWeights(**fit) for name, fit in _data()["fits"].items()}
@@ -127,10 +129,10 @@ def select_weights(
 
     Args:
         has_vectors: whether any memory has a vector.
-        transformer_weight: how much the transformer vectors count, 0..1; the weights are
-            interpolated accordingly between those for static and those for transformer vectors.
-        has_tokens: whether any memory has vectors of its tokens.
-        is_multilingual: whether the package's multilingual model computed the transformer vectors.
+        transformer_weight: how much the transformer vectors count, in 0..1; the weights are
+            interpolated between those for static and those for transformer vectors.
+        has_tokens: whether any memory has token vectors.
+        is_multilingual: whether the transformer vectors come from the bundled multilingual model.
         vector_factor: the factor on the weights of both kinds of vectors in a score, from the
             vault's settings.
     """

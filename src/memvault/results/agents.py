@@ -98,7 +98,7 @@ class AwaitedEvent(TypedDict):
 
 
 class EventResult(TypedDict, total=False):
-    """The event that ended a wait; for a time, the ``seconds`` that passed."""
+    """The event that ended a wait; ``seconds`` if a time was awaited."""
 
     eventId: str
     type: str

@@ -219,7 +219,7 @@ class ReadPool:
         return await _Worker.start(self._tools, self._gives_way)
 
     def _end_later(self) -> None:
-        """Schedule the end of processes started on demand, unless another call comes soon."""
+        """End the processes started on demand after a while, unless another call arrives."""
         if not self._gives_way:
             return
         if self._ending is not None:

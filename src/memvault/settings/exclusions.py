@@ -259,7 +259,7 @@ class Exclusions:
         return (*self._level(folder, entry_names), *above) if entry_names else above
 
     def may_exclude_files(self, levels: Levels) -> bool:
-        """Return whether there are patterns for files in a folder to which ``levels`` apply."""
+        """Return whether any pattern for files applies in a folder with these ``levels``."""
         return bool(self._pattern is not None or levels or self._prefixes)
 
     def excludes(self, path: str, is_folder: bool, levels: Levels) -> bool:

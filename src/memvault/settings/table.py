@@ -108,17 +108,17 @@ def whole(minimum: int, maximum: float = inf) -> ValueKind:
 
 
 def one_of(*choices: str) -> ValueKind:
-    """Return the kind of one of several words."""
+    """Return the kind of values that are one of several words."""
     return ValueKind(f"{', '.join(choices[:-1])} or {choices[-1]}", choices.__contains__)
 
 
 def text(description: str, is_valid: Callable[[str], object] = lambda _: True) -> ValueKind:
-    """Return a kind of string."""
+    """Return the kind of strings that pass a check."""
     return ValueKind(description, lambda value: isinstance(value, str) and bool(is_valid(value)))
 
 
 def texts(description: str, is_valid: Callable[[list[str]], bool] = lambda _: True) -> ValueKind:
-    """Return a kind of list of strings."""
+    """Return the kind of lists of strings that pass a check."""
     return ValueKind(description, lambda value: are_texts(value) and is_valid(value), tuple)
 
 

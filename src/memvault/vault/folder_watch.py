@@ -1,8 +1,8 @@
 """Track changed memory files, so a resident process need not scan the folder again.
 
 A watch begins with a scan: each folder is watched before it is listed, so every change is either
-listed or reported. If changes may have been missed, such as after a lost event, after a changed
-folder, or on a network file system, the folder must be scanned again. A write through a hard link
+listed or reported. If changes may have been missed, such as after a lost event or a change to a
+folder, or on a network file system, the vault must be scanned again. A write through a hard link
 outside of the vault or through a memory mapping causes no event, so a scan is trusted for
 ``TRUSTED_SECONDS`` only.
 """
@@ -43,7 +43,7 @@ class FolderWatch:
         self._open()
 
     def _open(self) -> None:
-        """Start without watches; also after a fork, when both processes would read the same events.
+        """Start without watches; also called after a fork, to not share events with the parent.
 
         Raises:
             OSError: changes cannot be watched here.

@@ -536,7 +536,7 @@ def _cells(row: str, start: int) -> list[Span]:
 
 
 def masked(text: str, spans: list[Span], sign: str = " ") -> str:
-    """Return a text with each character in some spans replaced by a sign, except line endings.
+    """Return a text with each character in some spans replaced by ``sign``, except line endings.
 
     ``spans`` may overlap and have any order.
     """

@@ -85,7 +85,7 @@ def setup(
         )
     written = bool(agreed)
     if written:
-        # Before any output, since a closed pipe would end the command there.
+        # Write before printing, since a closed pipe ends the command.
         planning.write(changes)
     is_sdk_missing = not remove and importlib.util.find_spec("mcp") is None
     result: dict[str, Any] = {

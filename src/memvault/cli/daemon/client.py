@@ -175,7 +175,7 @@ def _is_private(status: os.stat_result) -> bool:
 
 
 def identity() -> str:
-    """Return the program's version, folder and Python flags, equal in both processes."""
+    """Return the program's version, folder and Python flags, which both processes must share."""
     package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120  # the same
     modes = sys.flags.optimize, sys.flags.dev_mode, sys.warnoptions
     return f"{__version__} {package} {sys.prefix} {sys.hexversion} {modes}"
@@ -312,7 +312,7 @@ def _lost(arguments: Sequence[str], has_printed: bool) -> int:
     data = text.encode() + b"\n"
     from contextlib import suppress
 
-    with suppress(OSError):  # Nobody reads the output.
+    with suppress(OSError):  # The output is closed.
         os.write(stream, data)
     return _LOST
 
@@ -330,7 +330,7 @@ def _last_message(connection: socket) -> bytes:
                 return message + connection.recv(1)
     except TimeoutError:
         return LATE
-    except OSError:  # It has ended without having received a signal.
+    except OSError:  # The daemon ended without reading a forwarded signal.
         pass
     return message
 
@@ -350,7 +350,7 @@ def encoded(texts: Sequence[str]) -> bytes:
 
 
 class _Signals:
-    """Forwards the signals that end a command to the daemon, which then answers.
+    """Forwards termination signals to the daemon, which then answers.
 
     A second signal ends this process. ``received`` is the first one, or 0.
     """
@@ -374,5 +374,5 @@ class _Signals:
         self.received = number
         from contextlib import suppress
 
-        with suppress(OSError):  # The daemon has ended, which the waiting code notices.
+        with suppress(OSError):  # The waiting code notices that the daemon has ended.
             self._connection.send(bytes([number]))

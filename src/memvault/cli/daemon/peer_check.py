@@ -113,7 +113,7 @@ def line_of(text: str, name: str) -> str:
 
 
 def find_peer(connection: socket) -> Process:
-    """Return the process of this user that is connected, or is listening.
+    """Return the connected or listening process of a socket, which must be this user's.
 
     Raises:
         OSError: it has ended, or belongs to another user or process namespace.

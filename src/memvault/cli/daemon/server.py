@@ -43,7 +43,7 @@ assert sys.platform == "linux"
 _IDLE_SECONDS = 1_800.0
 _CHECK_SECONDS = 60.0
 _PAUSE = 1.0
-"""Seconds of idle time after which changes of the watched vaults are indexed."""
+"""Seconds of idle time after which changes in the watched vaults are indexed."""
 _BACKLOG = 64
 _MAX_MEMORY = 512 << 20
 """Memory in bytes above which the process exits after a command; a vault needs about 100 MB."""
@@ -98,7 +98,7 @@ class Daemon:
         # Close the files inherited from the process that started this one.
         os.closerange(_STREAMS, min(os.sysconf("SC_OPEN_MAX"), _MAX_DESCRIPTORS))
         with peer_check.Process(os.getpid()) as own_process:
-            # Before the server raises its own limit.
+            # Read before this process raises its own limit.
             limits = pending_clients.limits_of(own_process)
             if peer_check.may_be_sandboxed(own_process.rights()):
                 raise Refused(

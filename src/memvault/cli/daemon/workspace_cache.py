@@ -28,7 +28,7 @@ class WorkspaceCache:
         return [root for root, _ in self._workspaces]
 
     def open(self, root: Path) -> Workspace:
-        """Return an open vault, which stays open."""
+        """Return an open vault, and keep it open."""
         key = root, _user_settings()
         workspace = self._workspaces.pop(key, None)
         if workspace is None:

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import os
 
-# ONNX Runtime 1.31 complains if it cannot store a telemetry device id, unless this is set before it
-# is loaded.
+# ONNX Runtime 1.31 prints a warning if it cannot store a telemetry device id, unless this is set
+# before it is loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

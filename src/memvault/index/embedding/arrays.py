@@ -1,6 +1,6 @@
 """Array types of this package, and vector normalization.
 
-The aliases equal ``numpy.typing.NDArray`` types, whose module takes 9 ms to import.
+The aliases equal the types of ``numpy.typing.NDArray``; importing that module takes 9 ms.
 """
 
 from __future__ import annotations
@@ -32,6 +32,6 @@ def normalize(rows: Matrix) -> Matrix:
 
 def distinct(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the distinct values in ascending order."""
-    # Without the counts, NumPy checks for masked arrays, whose module takes 7 ms to load.
+    # Unless counts are requested, NumPy imports its module for masked arrays, which takes 7 ms.
     unique_values: np.ndarray[Any, Any] = np.unique(values, return_counts=True)[0]
     return unique_values

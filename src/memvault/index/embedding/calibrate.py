@@ -44,7 +44,7 @@ class AnchorPair(NamedTuple):
 
 
 class AnchorTargets(NamedTuple):
-    """The mean probabilities to fit for anchors about the same subject and for the others.
+    """The mean probabilities to fit to, for anchors about the same subject and for the others.
 
     Calibrations are stored with the ``version`` of the targets and recomputed when it changes.
     """
@@ -98,7 +98,7 @@ def calibrate(embedder: Embedder) -> Calibration:
 
 
 def separation(values: Numbers, same: Flags) -> float:
-    """Return the difference between the means of both kinds of pairs, in standard deviations."""
+    """Return the difference between the means of the two kinds of pairs, in standard deviations."""
     same_values, other_values = values[same], values[~same]
     spread = math.sqrt(float(same_values.var() + other_values.var()) / 2)
     return float(same_values.mean() - other_values.mean()) / max(spread, 1e-6)

@@ -117,7 +117,7 @@ class Embedder(Protocol):
 
 
 class ModelCache:
-    """A cache of models by key: each model is loaded once and released with its last reference."""
+    """A cache of models by key; each model is loaded once and released with its last reference."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -142,6 +142,6 @@ MODELS = ModelCache()
 
 
 def fingerprint_of(folder: Path) -> Hashable:
-    """Return a value that changes when any file's metadata in a folder changes; reads no file."""
+    """Return a value that changes when any file's metadata in a folder changes; reads no files."""
     paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
     return tuple((path, stamp_of(path)) for path in sorted(paths))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from memvault.results import AvailableModel
 
 _MAX_TOKENS = 512
-"""Maximum tokens per text, even if the model accepts more: attention is quadratic."""
+"""Maximum tokens per text, even if the model accepts more, because attention is quadratic."""
 _MODEL_FILE = "model.onnx"
 _REQUIRED_FILES = (
     _MODEL_FILE,
@@ -45,7 +45,7 @@ _LOCAL_PREFIX = "local/"
 
 
 class ModelKind(NamedTuple):
-    """A kind of model: its name, its option of ``model use``, and the hint to work without it."""
+    """A kind of model: its name, its option of ``model use``, and a hint for doing without."""
 
     noun: str
     option: str
@@ -203,7 +203,7 @@ def _fingerprint(folder: Path) -> str:
 
 
 def _create(kind: ModelKind, name: str, **options: Any) -> Any:
-    """Load a model without fastembed's log messages, which repeat its errors."""
+    """Load a model without showing fastembed's log messages, which repeat its errors."""
     make = _model_class(kind)
     with contextlib.suppress(ImportError):  # fastembed currently logs with this library
         from loguru import logger
@@ -261,7 +261,9 @@ def _unit(rows: Matrix) -> Matrix:
 
 
 _RERANK_BATCH = 1
-"""Texts per reranking batch, padded to the longest text: eight took longer and twice the memory."""
+"""Texts per reranking batch. Batches are padded to the longest text; with eight texts, reranking
+took longer and twice the memory.
+"""
 
 
 def open_cross_encoder(name: str, root: Path | None, download: bool = False) -> CrossEncoder:
@@ -282,7 +284,7 @@ def open_reranker(settings: Settings, root: Path) -> CrossEncoder:
 
 
 class CrossEncoder:
-    """A cross-encoder run by ONNX Runtime on the processor."""
+    """A cross-encoder run by ONNX Runtime on the CPU."""
 
     def __init__(self, name: str, root: Path | None, download: bool = False) -> None:
         """Load a cross-encoder by name from fastembed or a folder; raises ``EmbedderError``."""

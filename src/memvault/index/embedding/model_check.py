@@ -82,7 +82,8 @@ def verify(root: Path, settings: Settings, name: str | None, purpose: Purpose) -
     """Load a model, by default the configured one, and compare three texts with it.
 
     Raises:
-        EmbedderError: if it cannot be loaded, or is the vault's and not allowed on this machine.
+        EmbedderError: if it cannot be loaded, or comes from the vault and is not allowed on this
+            machine.
         NotFound: if it does not distinguish the texts.
     """
     if name:

@@ -1,4 +1,4 @@
-"""Choose the models to load: a vault may name a model, but its user decides which folders are read.
+"""Choose the models to load: a vault may name one, but the user decides which folders are read.
 
 Loading a model can run untrusted code: a file of a thousand bytes can run forever or use all
 memory. A folder named by a vault's settings is therefore opened only if the user allowed exactly
@@ -22,7 +22,9 @@ from memvault.settings.vault_settings import Settings
 
 _KIND = "model"
 _MIN_FOREIGN, _MIN_STILL_FOREIGN = 0.1, 0.05
-"""Shares of non-English memories at which the multilingual model is adopted and kept."""
+"""The share of non-English memories at which a vault switches to the multilingual model, and the
+share below which it switches back.
+"""
 TRANSFORMER_VARIABLE = "MEMVAULT_DEEP"
 """The environment variable that overrides the setting ``embedder.deep``."""
 
@@ -75,7 +77,7 @@ def is_path(name: str, root: Path) -> bool:
 
 
 def choose_embedder(settings: Settings, root: Path) -> ModelChoice:
-    """Return the embedder to use: the built-in one if the vault's is not allowed here."""
+    """Return the embedder to use; the built-in one if the vault's is not allowed here."""
     if "embedder.model" not in settings.explicit:
         return ModelChoice(user_settings.load().embedder.model or settings.embedder.model, None)
     if is_allowed(settings.embedder.model, root):
@@ -87,7 +89,7 @@ def automatic_model(languages: Mapping[str, int], has_multilingual: bool) -> str
     """Return the built-in model for a vault without a configured one.
 
     ``languages`` has the number of memories by language. Between the two thresholds the vault keeps
-    its model; ``has_multilingual`` states whether it has vectors of the multilingual one.
+    its current model, which is the multilingual one if ``has_multilingual`` is set.
     """
     total = sum(languages.values())
     foreign = total - languages.get("english", 0)
@@ -109,7 +111,7 @@ def choose_reranker(settings: Settings, root: Path) -> ModelChoice:
     """Return the cross-encoder to use.
 
     Raises:
-        EmbedderError: if the vault's is not allowed on this machine.
+        EmbedderError: if the vault's model is not allowed on this machine.
     """
     if "rerank.model" not in settings.explicit:
         return ModelChoice(user_settings.load().rerank.model or settings.rerank.model, None)
@@ -138,7 +140,7 @@ def fingerprint(name: str, root: Path | None) -> ModelFingerprint | None:
 
 
 def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
-    """Allow the vault's settings to name a folder while its content equals the checked one.
+    """Allow the vault's settings to name a folder as long as its content stays as checked.
 
     Raises ``StorageError``.
     """
@@ -150,14 +152,17 @@ def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
 
 
 def cache_key(settings: Settings, root: Path) -> object:
-    """Return a value that changes whenever the choice of an embedder may; reads no large files."""
+    """Return a value that changes whenever the choice of an embedder may change.
+
+    Reads no large files.
+    """
     folder = folder_of(settings.embedder.model, root)
     if folder is None or "embedder.model" not in settings.explicit:
         return None
     try:
         allowed = _granted(folder, root)
         files = [(folder / name).stat() for name in allowed.get("sizes", ())]
-    except (OSError, ValueError, MemvaultError):  # ValueError: NUL in a path
+    except (OSError, ValueError, MemvaultError):  # ValueError: the path contains NUL
         return None
     return allowed.get("digest"), [
         (file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in files
@@ -165,13 +170,13 @@ def cache_key(settings: Settings, root: Path) -> object:
 
 
 def is_allowed(name: str, root: Path) -> bool:
-    """Return whether a model may be loaded: any by name, a folder only with permission."""
+    """Return whether a model may be loaded: by name always, from a folder only with permission."""
     folder = folder_of(name, root)
     if folder is None:
         return True
     try:
         allowed = _granted(folder, root)
-        if not allowed:  # read no folder named by an untrusted vault
+        if not allowed:  # never read a folder named by an untrusted vault
             return False
         sizes = _sizes(folder)
         return bool(allowed["sizes"] == sizes and allowed["digest"] == _digest(folder, sizes))

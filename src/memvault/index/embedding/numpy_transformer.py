@@ -2,17 +2,17 @@
 
 Importing ONNX Runtime and preparing the model takes 70 ms; this takes 10 ms including the run. The
 weights are 8-bit integers, mapped from ``model.onnx`` at the offsets in ``weights.json``
-(``training/locate_weights.py``). From the token table only the text's rows are read.
+(``training/locate_weights.py``). Only the rows for the text's tokens are read from the token table.
 
-Products match ONNX's ``DynamicQuantizeLinear`` and ``MatMulInteger``: the left side is quantized to
-256 steps between its minimum and maximum. Numpy has no fast integer product, so BLAS multiplies the
-integers as float32, which is exact because no sum exceeds 2**24. Products are divided until BLAS
-runs each in one thread: several threads are no faster for a query and use up to twenty times the
-CPU on a busy machine.
+Matrix products match ONNX's ``DynamicQuantizeLinear`` and ``MatMulInteger``: the left side is
+quantized to 256 steps between its minimum and maximum. Numpy has no fast integer product, so BLAS
+multiplies the integers as float32, which is exact because no sum exceeds 2**24. Products are
+divided until BLAS runs each in one thread: for a query, several threads are no faster, and on a
+busy machine they use up to twenty times the CPU.
 
 The norms, the softmax and the activation differ from ONNX Runtime's in the last bit, as ONNX
 Runtime's own results do between processors. If such a bit changes a quantization step, the cosine
-of the two vectors of a text is .9938 to .9999; otherwise it is 1.
+between the two vectors of a text is .9938 to .9999; otherwise it is 1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WEIGHTS = "weights.json"
 EXACT = 2**24
 """The largest number up to which float32 represents all integers."""
 _MAX_ALONE = 2**18
-"""Multiplications up to which OpenBLAS computes a product in one thread."""
+"""The number of multiplications up to which OpenBLAS computes a product in one thread."""
 _MAX_ROWS, _MAX_DEPTH = 16, 128
 """The largest part of a product's left side that is multiplied in one step."""
 _EXACT_DEPTH = 512
@@ -123,7 +123,7 @@ class NumpyTransformer:
         Raises:
             ValueError: if the weights are damaged.
         """
-        with np.errstate(all="ignore"):  # from damaged weights
+        with np.errstate(all="ignore"):  # damaged weights cause floating-point errors
             state = self._run(token_ids)
         if not np.isfinite(state).all():
             raise ValueError("its weights are damaged")
@@ -141,7 +141,7 @@ class NumpyTransformer:
         return state
 
     def _attend(self, projected: Matrix) -> Matrix:
-        """Return each token's mean of all tokens' values, weighted by the softmax of its products.
+        """Return, for each token, the mean of all values, weighted by the softmax of its products.
 
         ``projected`` has queries, keys and values side by side.
         """

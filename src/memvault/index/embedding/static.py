@@ -1,4 +1,4 @@
-"""The built-in embedder: static vectors from a subword table, without a model or a network.
+"""The built-in embedder: static vectors from a subword table, without a model or network access.
 
 A text's vector is the normalized sum of its subwords' rows. The table and the tokenizer are part of
 the package; ``training/train_static_embedder.py`` generates them.
@@ -33,7 +33,7 @@ _MIN_CACHED_BATCH = 16
 _MAX_CACHED_WORDS, _MAX_CACHED_LENGTH = 80_000, 40
 """The maximum number of words whose tokens are cached, and the maximum length of a cached word."""
 _MAX_SHORT = 2_000
-"""The maximum number of characters that are encoded in Python, in 4 ms."""
+"""The maximum number of characters to encode in Python, which takes 4 ms."""
 
 
 def open_table() -> StaticEmbedder:
@@ -87,7 +87,10 @@ class StaticEmbedder:
         return total
 
     def tokens(self, texts: Sequence[str]) -> list[Subwords]:
-        """Return each text's subwords; a text without any gets a placeholder similar to none."""
+        """Return each text's subwords; a text without any gets a placeholder.
+
+        The placeholder is not similar to any subword.
+        """
         unknown = np.array([max(self._unknown, 0)], np.uint16)
         return [ids if len(ids) else unknown for ids in self._ids(texts)]
 
@@ -99,8 +102,8 @@ class StaticEmbedder:
     def query_subwords(self, query: str) -> tuple[Integers, Matrix]:
         """Return a query's known subwords and their weights.
 
-        A weight is the length of the subword's row times its count, its contribution to the query's
-        vector.
+        A weight is the length of the subword's row times its count, which is its contribution to
+        the query's vector.
         """
         ids, counts = np.unique(self._known_ids(query), return_counts=True)
         return ids, np.linalg.norm(self._rows(ids), axis=1) * counts
@@ -134,7 +137,7 @@ class StaticEmbedder:
             return [np.array(ids, np.uint16) for ids in encoded]
         split = [words_of(text) for text in texts]
         if len(self._cache) > _MAX_CACHED_WORDS:
-            self._cache = {}  # not cleared: another thread may be reading the old one
+            self._cache = {}  # not cleared, because another thread may be reading the old one
         cached = self._cache
         new_words = list(set().union(*split).difference(cached))
         new_ids = {

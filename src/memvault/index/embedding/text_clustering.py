@@ -27,7 +27,8 @@ SAME = 0.45
 RELATED = 0.28
 STEP = 0.2
 MAX_EMBEDDED = 2_000
-"""The maximum number of texts to embed with a transformer, at a few hundred a second."""
+"""The maximum number of texts to embed with a transformer, which embeds a few hundred per second.
+"""
 _MAX_TEXTS = 20_000
 _MAX_NEIGHBOURS = 20
 _MAX_GROUP = 50
@@ -54,7 +55,7 @@ class EmbeddedTexts(NamedTuple):
         return self.calibration.midpoint + odds / self.calibration.slope
 
     def mean(self, some: Sequence[int], others: Sequence[int]) -> float:
-        """Return the similarity at the mean cosine between two groups of texts."""
+        """Return the similarity that corresponds to the mean cosine between two groups of texts."""
         cosines = self.vectors[list(some)] @ self.vectors[list(others)].T
         return self.calibration.similarity(float(cosines.mean()))
 
@@ -116,7 +117,7 @@ def open_meaning(settings: Settings, root: Path) -> tuple[Meaning, str]:
 
 def _of(embedder: Embedder) -> Calibration:
     calibration = embedder.calibration
-    assert calibration is not None  # the static table has a calibration
+    assert calibration is not None  # the static table always has a calibration
     return calibration
 
 
@@ -148,8 +149,8 @@ def grouped(
 ) -> list[list[int]]:
     """Group positions by agglomerative clustering, nearest pair first.
 
-    Two groups are joined if ``joined`` accepts them, up to fifty members. Single positions are
-    omitted.
+    Two groups are merged if ``joined`` accepts them and the result has at most fifty members.
+    Single positions are omitted.
     """
     group_of: dict[int, list[int]] = {}
     refused: set[frozenset[Hashable]] = set()

@@ -24,7 +24,7 @@ TOKENS_PER_VECTOR = 2.0
 """The average number of tokens of a text that share a vector."""
 _STATISTICS, _IGNORED = "token_statistics.npy", "ignored_tokens.npy"
 _CODES_AT_ONCE = 512
-"""The number of codes to decode in one step: their components fit a processor's cache."""
+"""The number of codes to decode in one step, so that their components fit the processor's cache."""
 
 
 class TextVectors(NamedTuple):
@@ -40,10 +40,10 @@ class TextVectors(NamedTuple):
 
 
 class TokenCodec(NamedTuple):
-    """The quantization of a model's token vectors.
+    """The codec that quantizes a model's token vectors.
 
     ``mean`` is the mean token vector and ``deviation`` the mean absolute difference from it, both
-    of shape (dimension,). ``ignored`` are the sorted ids of tokens that are not stored: punctuation
+    of shape (dimension,). ``ignored`` has the sorted ids of tokens that are not stored: punctuation
     and stop words.
     """
 
@@ -77,7 +77,7 @@ class TokenCodec(NamedTuple):
         return len(self.mean) // 8
 
     def encode(self, text: TextVectors) -> Codes:
-        """Return the pooled codes of a text's tokens except ignored ones; shape (codes, width)."""
+        """Return the pooled codes of a text's tokens, except ignored ones; shape (codes, width)."""
         tokens = text.tokens[~np.isin(text.ids, self.ignored)]
         return np.packbits(pool(tokens) > self.mean, axis=1)
 
@@ -114,7 +114,7 @@ def pool(tokens: Matrix, per_vector: float = TOKENS_PER_VECTOR) -> Matrix:
         nearest = cosines.argmax(axis=1)
         unit_numbers = np.arange(len(units))
         pairs = np.flatnonzero((nearest[nearest] == unit_numbers) & (unit_numbers < nearest))
-        if not len(pairs):  # from components that are not numbers
+        if not len(pairs):  # if components are not numbers
             break
         best = pairs[np.argsort(-cosines[pairs, nearest[pairs]])[:surplus]]
         sums = sums.copy()
@@ -130,7 +130,7 @@ class TokenEmbedder(Embedder, Protocol):
 
     @property
     def codec(self) -> TokenCodec | None:
-        """The codec of this embedder's token vectors, or None if it computes none."""
+        """Return the codec that quantizes its token vectors, or None if it does not produce any."""
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
         """Return the vector of each passage with its token vectors."""

@@ -1,4 +1,4 @@
-"""Tokenize passages with ``tokenizers``, and count the tokens of text shown to agents."""
+"""Tokenize passages with ``tokenizers``, and count the tokens in text that agents receive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _UNKNOWN_BYTES = 2
 """Bytes per token when estimating unknown text."""
 _MAX_COUNTED_WORDS, _MAX_COUNTED_LENGTH = 50_000, 40
-"""The maximum number of words whose counts are cached, and the maximum length of one."""
+"""The maximum number of words whose token counts are cached, and the maximum length of a cached
+word.
+"""
 _COUNTS: dict[str, int] = {}
 """Cached token counts by word."""
 
@@ -48,7 +50,7 @@ def _counts_of(words: Sequence[str]) -> list[int]:
 def prefix_within(text: str, most: int) -> int:
     """Return the length of a text's longest prefix with at most ``most`` tokens.
 
-    It ends at a token boundary, except within a first token that is too long.
+    It ends at a token boundary, unless the first token alone is too long; then it ends within it.
     """
     total = 0
     for size, start, end in _sized_tokens(text):
@@ -88,7 +90,7 @@ def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
     return _load_tokenizer(folder)
 
 
-@cache  # spelled out: omitting the default argument would be a different cache key
+@cache  # spelled out, because omitting the default argument would be a different cache key
 def _load_tokenizer(folder: Path) -> tuple[Tokenizer, int]:
     from tokenizers import Tokenizer
 

@@ -1,4 +1,4 @@
-"""Load transformer embedders by their names in settings; the static embedder has no such name."""
+"""Load transformer embedders by their names in settings. The static embedder has no name there."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FOLDERS = {BUILTIN: DATA, MULTILINGUAL: _PACKAGE_DATA / "multilingual"}
 """Folders of the built-in transformers, by their names in settings."""
 _MAX_WORKERS = 4
 _LOG_LEVEL = 4
-"""The minimum level of ONNX Runtime's messages on standard error; errors are raised instead."""
+"""The minimum severity of ONNX Runtime's messages on standard error; errors are raised anyway."""
 
 
 def builtin_models() -> list[AvailableModel]:
@@ -63,7 +63,7 @@ def builtin_models() -> list[AvailableModel]:
 
 
 def card_of(name: str) -> ModelCard | None:
-    """Return an embedder's card; None for a user's model, which has none until it is loaded."""
+    """Return an embedder's card; None for a user's model, which has no card before it is loaded."""
     return read_card(FOLDERS[name]) if name in FOLDERS else None
 
 
@@ -121,9 +121,9 @@ class BuiltinTransformer:
         """Return the unit vectors of texts, each with its token vectors.
 
         A text longer than the model's input is read in windows of equal length, and its vector is
-        the mean over all tokens. Each thread processes one text: two threads that share a text
-        spend half of their time waiting for each other. The longest texts come first, so that all
-        threads finish at about the same time.
+        the mean over all tokens. Each thread processes one text: two threads sharing one text spend
+        half of their time waiting for each other. The longest texts come first, so that all threads
+        finish at about the same time.
         """
         workers = min(_MAX_WORKERS, os.cpu_count() or 1, len(texts))
         if workers < 2:
@@ -156,7 +156,7 @@ class BuiltinTransformer:
         return last_query[1]
 
     def _embed(self, text: str, is_query: bool = False) -> TextVectors:
-        """Return a text's vectors; its mean includes the tokens of the model's prefix.
+        """Return a text's vectors; the mean includes the tokens of the model's prefix.
 
         Every window begins with the prefix, whose token vectors are omitted.
         """
@@ -214,7 +214,7 @@ class BuiltinTransformer:
 
     @cached_property
     def codec(self) -> TokenCodec:
-        """Return the quantization of the token vectors."""
+        """Return the codec that quantizes the token vectors."""
         from memvault.index.embedding.token_vectors import TokenCodec
 
         return TokenCodec.read(self._folder)

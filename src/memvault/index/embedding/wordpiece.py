@@ -1,9 +1,9 @@
 """Tokenize for English models in pure Python: uncased WordPiece as in BERT.
 
-``tokenizers`` takes 40 ms to import and load its vocabulary, this module 1 ms. It takes 10 µs per
-word, four times as long as the library, so it is used for queries and small numbers of short texts.
-Both return the same ids. The library's character tables follow an older Unicode version than
-Python's and are read from a file (``training/write_wordpieces.py``).
+``tokenizers`` takes 40 ms to import and to load its vocabulary, this module 1 ms. Each word takes
+10 µs, four times as long as with the library, so this module is used only for queries and small
+numbers of short texts. Both return the same ids. The library's character tables follow an older
+Unicode version than Python's and are read from a file (``training/write_wordpieces.py``).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _SPECIAL_PATTERN = f"({'|'.join(map(re.escape, SPECIAL))})"
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _MAX_WORD = 100
-"""The maximum number of characters of a word; longer words are unknown."""
+"""The maximum number of characters in a word; longer words become the unknown token."""
 _MAX_KNOWN = 10_000
-"""The maximum number of characters whose replacement is cached."""
+"""The maximum number of characters whose replacements are cached."""
 _CONTINUED = b"##"
 _FOREIGN_LETTER = re.compile(r"(?![\u0000-\u03ff\u1d00-\u1fff])[^\W\d_]")
 """A letter of a script other than Latin or Greek."""
@@ -68,11 +68,7 @@ class WordPiece:
         self._replacements = _CharacterTable(folder)
 
     def known(self, query: str) -> Iterator[int]:
-        """Yield a query's token ids that have a meaning for English models.
-
-        Unknown tokens such as emoji, and letters of scripts other than Latin and Greek, are
-        omitted: these models map all of them to similar vectors.
-        """
+        """Yield the ids of a query's tokens that have a meaning for English models."""
         if not query.isascii():
             query = _FOREIGN_LETTER.sub(" ", query)
         return (token for token in self.tokens(query) if token != self.unknown)
@@ -96,7 +92,7 @@ class WordPiece:
                 yield from self._pieces(word)
 
     def _pieces(self, word: str) -> list[int]:
-        """Return the ids of a word's pieces, or the unknown token's id if a part has none."""
+        """Return the ids of a word's pieces, or the unknown token's id if any part has none."""
         if len(word) > _MAX_WORD:
             return [self.unknown]
         rest, lead, ids = word.encode("utf-8", "surrogatepass"), b"", []
@@ -112,8 +108,8 @@ class WordPiece:
     def _longest(self, piece: bytes) -> tuple[int, int]:
         """Return the length and id of the longest token that a piece begins with, or zeros.
 
-        Such a token is also a prefix of the last token sorted before the piece, so the search is
-        limited to the common prefix of both.
+        Each such token is also a prefix of the last token sorted before the piece, so it is at most
+        as long as the common prefix of both.
         """
         lines = self._lines
         while piece:
@@ -151,7 +147,9 @@ class WordPiece:
 
 
 class _CharacterTable(dict[int, str]):
-    """The replacement of a character: nothing, a space, itself between spaces, or its base letters.
+    """Maps each character to its replacement.
+
+    A replacement is nothing, a space, the character between spaces, or its base letters.
 
     Characters beyond ASCII are added on first use.
     """

@@ -290,9 +290,8 @@ def _limited(value: Any, length: int, entries: int, depth: int) -> Any:
             return value
         return f"{value[:length]}… ({len(value):,} characters)" if length > _ENTRY_LENGTH else "…"
     if isinstance(value, list | tuple):
-        entries = max(
-            entries, depth == _MAX_DEPTH - 1
-        )  # A list of the result itself is not emptied.
+        # A list at the top level of the result keeps at least one entry.
+        entries = max(entries, depth == _MAX_DEPTH - 1)
         return [
             _limited(part, length, entries, depth - 1) for part in value[: entries * (depth > 0)]
         ]

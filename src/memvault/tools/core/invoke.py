@@ -244,7 +244,7 @@ def run(
 def _call_masked(
     workspace: Workspace, name: str, arguments: Mapping[str, Any], how: _CallOptions
 ) -> ToolOutcome:
-    """Run a tool; mask the secrets in an error that the caller may not see."""
+    """Run a tool; if it fails, mask secrets in the error unless the caller may see them."""
     try:
         return _call(workspace, name, arguments, how)
     except MemvaultError as error:
@@ -312,7 +312,7 @@ def _bind_and_run(
     try:
         other = workspace.open_other(target.root)
         outcome = _run(in_vault(other), tool, target.bound, how, notes, target.vault)
-        if how.caller.mask_secrets:  # Also checked by the rules of the caller's own vault.
+        if how.caller.mask_secrets:  # Also apply the secret rules of the caller's own vault.
             own_call = Call(workspace, how.caller, read_only=True)
             outcome.result = how.visible(tool, own_call, outcome.result)
         return outcome
@@ -396,7 +396,7 @@ def _run(
     if late:
         result["warnings"] = [*map(conceal, [*result.get("warnings", ()), *late])]
     if warnings and how.is_nested:
-        # These are for the outer call.
+        # The outer call needs these warnings.
         result["warnings"] = [*warnings, *result.get("warnings", ())]
     changed = call_context.change_set.summary(when="")
     return ToolOutcome(result, call_context.delivery, call_context.budget, changed, conceal)

@@ -101,7 +101,7 @@ _STYLES = {
 }
 _INDENT = "  "
 _TIME_LENGTHS = {"day": 10, "minute": 16, "second": 19}
-"""Number of characters in an ISO 8601 time."""
+"""Number of leading characters to show of an ISO 8601 time."""
 SPREADING = ("each", "rest", "diff", "markdown")
 """Format specifications of values with several lines: all, all but the first, a diff, markdown."""
 _DIFF_STYLES = {"--- ": "bold", "+++ ": "bold", "@": "cyan", "+": "green", "-": "red"}
