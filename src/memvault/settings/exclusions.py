@@ -90,7 +90,8 @@ class IgnoreFile:
 
 
 def _combined(rules: Iterable[_Rule]) -> list[tuple[re.Pattern[str], bool]]:
-    """Return patterns with whether they include, last first, merging adjacent ones of a kind."""
+    """Return each pattern and whether it includes, last first; adjacent ones of a kind are
+    merged."""
     runs: list[tuple[list[str], bool]] = []
     for rule in rules:
         if not runs or runs[-1][1] != rule.negated:
