@@ -41,7 +41,7 @@ _MAX_TEXT = 20_000
 
 
 def write_site(files: ExportedFiles, target: Path, replaces: bool) -> int:
-    """Write a site to a folder, as ``ExportFormat.write``; its other files remain."""
+    """Write a site to a folder, like ``ExportFormat.write``; its other files remain."""
     with target_files(target, replaces, LIST) as folder:
         session = WebSession(files.root)
         try:

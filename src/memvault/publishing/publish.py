@@ -97,7 +97,7 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
 def status(workspace: Workspace) -> dict[str, Any]:
     """Compare what this machine has uploaded with the rows in the engine.
 
-    Raises the errors of ``push``.
+    Raises the same errors as ``push``.
     """
     shared = _configured_engine(workspace.settings)
     reason = access.why_unavailable(workspace.root, shared)
