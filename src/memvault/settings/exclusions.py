@@ -90,8 +90,10 @@ class IgnoreFile:
 
 
 def _combined(rules: Iterable[_Rule]) -> list[tuple[re.Pattern[str], bool]]:
-    """Return each pattern and whether it includes, last first; adjacent ones of a kind are
-    merged."""
+    """Return the rules' patterns, last first, each with whether it includes matching paths.
+
+    Adjacent rules of a kind are merged into one pattern.
+    """
     runs: list[tuple[list[str], bool]] = []
     for rule in rules:
         if not runs or runs[-1][1] != rule.negated:
