@@ -64,7 +64,7 @@ class Caller(NamedTuple):
     confirm_suggestion: Confirm | None = None
     # Whether messages use commands and options, commands and JSON keys, or tools and JSON keys.
     message_style: Literal["shell", "keys", "tools"] = "shell"
-    # Whether to ignore unknown arguments, which its program adds.
+    # Whether to ignore unknown arguments, which the caller's program may add.
     adds_arguments: bool = False
     # Whether to answer from the current index; the caller updates it afterwards.
     reads_early: bool = False
@@ -296,7 +296,8 @@ class Call:
         from memvault.agents.messages.inbox import Inbox
         from memvault.agents.plans.planned_inbox import PlannedInbox
 
-        if self.caller.scope == "read":  # A read-only caller cannot write events of plans either.
+        # A read-only caller cannot deliver the events of due plans.
+        if self.caller.scope == "read":
             return Inbox(self.root, self.address, only_reads=True)
         return PlannedInbox(self.plans)
 

@@ -75,7 +75,7 @@ def day_start(day: date) -> datetime:
     """
     midnight = datetime.combine(day, time.min)
     moment = midnight.astimezone(UTC)
-    is_skipped = moment.astimezone().date() < day  # Clocks are set forward at midnight.
+    is_skipped = moment.astimezone().date() < day  # Daylight saving time begins at midnight.
     return midnight.replace(fold=1).astimezone(UTC) if is_skipped else moment
 
 

@@ -192,7 +192,7 @@ class World:
         """Take an amount of a resource from a place at the agent's position.
 
         Raises:
-            Refused: there is less than that; nothing is taken.
+            Refused: no place has that much; nothing is taken.
         """
         with agent_lock(self._store.root, self._address):
             data, me = self._read_self()

@@ -52,7 +52,7 @@ class Leniency(NamedTuple):
 
 
 def coerce(parameter: Parameter, value: Any) -> Any:
-    """Return the intended value if the schema does not allow a value, or ``NO_MATCH``.
+    """Return the intended value for a value that the schema rejects, or ``NO_MATCH``.
 
     Raises:
         UsageError: a string in command-line form is invalid.

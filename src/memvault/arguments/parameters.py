@@ -195,7 +195,7 @@ class Parameter(NamedTuple):
 
 
 def in_file(expected: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    """Return parameters for values from a file, for which messages use the keys."""
+    """Return parameters for values read from a file, which messages refer to by key."""
     return tuple(
         entry._replace(
             flag=entry.key, arg=entry.arg._replace(positional=False), items=in_file(entry.items)

@@ -61,7 +61,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
         yield read, written
     finally:
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stdout.flush()  # Send output that libraries printed to standard error.
+            sys.stdout.flush()  # Flush output that libraries printed, so it goes to standard error.
         os.dup2(read, 0)
         os.dup2(written, 1)
 

@@ -1,4 +1,4 @@
-"""Define the types of tools' results that tools share or that library users import.
+"""Define result types that several tools share or that library users import.
 
 A tool's return annotation is the name of one of these ``TypedDict``, or of one in the tool's own
 module. The tools import this package for type checkers only, because defining the types takes a few

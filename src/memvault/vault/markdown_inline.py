@@ -233,7 +233,7 @@ class InlineContent:
     def _comment_end(self, number: int, position: int) -> int:
         """Return the end of the Obsidian comment opened before a position in a segment, or 0.
 
-        Signs in code do not end it, and it may end in another segment.
+        Delimiters in code do not end it, and it may end in another segment.
         """
         if position > self._last_sign:
             return 0
@@ -255,9 +255,9 @@ class InlineContent:
         self.hidden.append((start, end))
 
     def _find(self, sign: str, start: int, end: int) -> int:
-        """Return the position of a sign in this segment, or -1.
+        """Return the position of a delimiter in this segment, or -1.
 
-        The calls that find nothing take linear time in total.
+        All failed searches together take linear time.
         """
         if start >= self._ends.get(sign, end):
             return -1
