@@ -33,10 +33,10 @@ TYPE = "episode"
 ERROR = "action_error"
 """The ``type`` of an outcome that reports a failure."""
 _MAX_ERROR_PERCENT = 30
-"""The minimum percentage of errors in an unsuccessful episode."""
+"""An episode with at least this percentage of errors is unsuccessful."""
 _TYPED = re.compile(r"([a-z][a-z_]*):\s*(?!//)(\S.*)", re.DOTALL)
 _HEADING_ALIASES = {"situation": "context", "outcome": "outcomes"}
-"""Alternative headings, which people use."""
+"""Alternative headings that people write."""
 _LIST_MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _MAX_TITLE_PART = 40
 """Maximum number of characters of each half of a title."""
@@ -83,8 +83,8 @@ def add(store: MemoryStore, story: EpisodeInput, agent: str) -> Memory:
     """Write an episode, with a title from its situation and its outcome.
 
     Raises:
-        UsageError: the episode is empty, has too many or too long skills, or contains a value that
-        cannot be written to a file.
+        UsageError: the episode is empty, has too many skills or one that is too long, or contains a
+            value that cannot be written to a file.
     """
     skills = list(filter(None, (plain_text(name).strip() for name in story.skills_used)))
     if len(skills) > _MAX_SKILLS or any(len(skill) > _MAX_SKILL_CHARS for skill in skills):

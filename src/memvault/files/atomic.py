@@ -78,9 +78,9 @@ def best_effort() -> contextlib.suppress:
 def create(path: Path, data: bytes, like: Attributes | None = None) -> None:
     """Create a file with its folders; never overwrite an existing file.
 
-    The bytes are written completely to a temporary file, which is then hard-linked to the name;
-    that fails if the name is taken, so no lock is needed. The file gets the attributes ``like``, by
-    default those of the umask and the folder.
+    The bytes are written completely to a temporary file, which is then hard-linked to the name.
+    Linking fails if the name is taken, so no lock is needed. The file gets the attributes ``like``,
+    by default those of the umask and the folder.
 
     Raises:
         FileExistsError: the name is taken.
@@ -246,7 +246,7 @@ def adopt(file: int, path: Path) -> None:
 def move_exclusive(source: Path, target: Path) -> None:
     """Move a file to a free name, keeping its bytes, times and ``Attributes``.
 
-    If interrupted, the file has both names, never none. To another mount it is copied.
+    If interrupted, the file has both names, never none. A move to another mount copies the file.
 
     Raises:
         FileExistsError: the name is taken.

@@ -1,9 +1,9 @@
 """Write files outside of every vault, at paths chosen by the user.
 
 The files contain a vault's text, and other users may be able to write to the folder, such as
-``/tmp``. So links of other users are never followed, and no link below the target folder or as the
-last part of the path; only regular files are replaced; and new files and folders are private to the
-user.
+``/tmp``. So links of other users are never followed, nor is any link below the target folder or in
+the last part of the path; only regular files are replaced; and new files and folders are private to
+the user.
 """
 
 from __future__ import annotations
@@ -312,7 +312,7 @@ def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFile
 
 
 def open_folder(path: Path) -> TargetFolder:
-    """Open a folder, creating it if missing; follows links in the path of this user and root.
+    """Open a folder, creating it if missing; follows only links that this user or root owns.
 
     Raises:
         Refused: a part of the path is another user's link, or a file.

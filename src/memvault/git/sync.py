@@ -196,7 +196,7 @@ def _fetched(repository: Repository, remote: RemoteBranch) -> str:
 def _merge_remote(
     call: Call, repository: Repository, subject: str, head: str, others: str, done: dict[str, Any]
 ) -> str:
-    """Merge the remote branch with HEAD, check the result out, and return its commit.
+    """Merge the remote branch with HEAD, check out the result, and return its commit.
 
     Raises:
         ConcurrentEdit: files changed in the meantime; sync has not changed any.

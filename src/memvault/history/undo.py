@@ -39,10 +39,10 @@ _IMPORT = "import"
 class RevertStep(NamedTuple):
     """The reversal of a change to one file.
 
-    The step is possible if the file's etag is ``etag_now``, and sets it to ``etag_restored``; an
-    empty etag means that there is no file. ``backup`` is the revision with the earlier bytes or, if
-    ``trashed`` is set, the folder in the trash. ``respelled`` is the path of another step whose
-    path differs only in case, on a file system that ignores case.
+    The step applies only if the file's etag is ``etag_now``; afterwards the etag is
+    ``etag_restored``. An empty etag means that there is no file. ``backup`` is the revision with
+    the earlier bytes or, if ``trashed`` is set, the folder in the trash. ``respelled`` is the path
+    of another step whose path differs only in case, on a file system that ignores case.
     """
 
     path: str
@@ -127,7 +127,7 @@ def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
 
 
 class Undone(NamedTuple):
-    """The files that an undo reverted, and the files it kept because they have changed since."""
+    """The files that an undo reverted, and those it left alone because they have changed since."""
 
     files: list[FileChange]
     kept: list[str]
@@ -254,7 +254,7 @@ def _conflict(
     paths: list[str],
     others: Sequence[RevertStep],
 ) -> MemvaultError:
-    """Return the error for files that cannot be reverted, suggesting to revert the others."""
+    """Return the error for files that cannot be reverted, with a hint to revert the others."""
     name, error = change.change_id, errors[0]
     if len(errors) > 1:
         rest_count = len(paths) - _MAX_NAMED

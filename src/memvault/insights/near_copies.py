@@ -35,7 +35,7 @@ def sketch(text: str) -> tuple[int, ...]:
 
 
 def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int, float]]:
-    """Yield each text's index, that of the most similar earlier text, and their common share.
+    """Yield each text's index, that of the most similar earlier text, and their similarity.
 
     Texts that share less than ``MIN_SHARE`` with every earlier one are left out.
     """

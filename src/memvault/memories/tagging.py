@@ -147,7 +147,7 @@ def check_in_texts(memories: Iterable[Memory], old: str, new: str) -> None:
     """Check that a new tag name is valid in all texts that contain the old one.
 
     Raises:
-        UsageError: the new name would be another tag there.
+        UsageError: the new name would be parsed as another tag there.
     """
     if [match[1] for match in tags_in(f"#{new}")] == [new]:
         return

@@ -18,7 +18,7 @@ from memvault.store.trash import TrashedFile
 
 
 class TrashedMemory(NamedTuple):
-    """A memory in the trash; ``when`` is the time of its deletion, in the usual format."""
+    """A memory in the trash; ``when`` is its deletion time in ISO format."""
 
     item: TrashedFile
     path: str

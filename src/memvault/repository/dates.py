@@ -80,7 +80,7 @@ class CommitDates:
         return 0
 
     def is_current(self, source: int, seconds: float) -> bool:
-        """Return whether an index with times from a cache needs no update.
+        """Return whether an index with times from a cache is up to date.
 
         ``source`` is the cache's id, ``seconds`` the time limit for git.
         """

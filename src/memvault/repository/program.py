@@ -250,7 +250,7 @@ def require_idle_branch(repository: Repository) -> str:
 
 
 def resume_hint(repository: Repository, mark: str = "`") -> str:
-    """Return the commands, between marks, that finish the operation in progress."""
+    """Return the commands, quoted with ``mark``, that finish the operation in progress."""
     files = repository.unmerged
     others = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
     named = ", ".join(map(replace_surrogates, files[:_SHOWN])) + others

@@ -56,7 +56,7 @@ class MemoryReader(Protocol):
         """The vault's settings."""
 
     def state(self) -> Hashable:
-        """Return a value that differs once any file has changed."""
+        """Return a value that changes whenever a file changes."""
 
     def read_bytes(self, path: str) -> tuple[bytes, FileState]:
         """Return a file's bytes and its state; raise ``NotFound`` if there is no such file."""
@@ -156,7 +156,7 @@ class MemoryStore:
         return [state for path in listed if (state := file_state(self.root, path)) is not None]
 
     def state(self) -> Hashable:
-        """Return a value that differs once any file has changed.
+        """Return a value that changes whenever a file changes.
 
         Raises the same errors as ``scan``.
         """
@@ -265,7 +265,7 @@ class MemoryStore:
 
         The file must still have the etag ``memory.etag``, and also ``if_match`` if a caller passed
         one. With ``memory_type``, a file in its type's folder moves to the new type's folder, and
-        its relative links are adjusted. With another ``title``, an alias equal to the old title is
+        its relative links are adjusted. If ``title`` changes, an alias equal to the old title is
         updated.
 
         Raises:
@@ -318,7 +318,7 @@ class MemoryStore:
     ) -> WriteResult:
         """Move a memory to exactly this path, keeping its memId, and set header keys and body.
 
-        The file keeps its times. With another ``title``, an alias equal to the old title is
+        The file keeps its times. If ``title`` changes, an alias equal to the old title is
         updated.
 
         Raises:
@@ -360,7 +360,7 @@ class MemoryStore:
         return self.rewrite(memory, data, times)
 
     def times_of(self, path: str) -> tuple[int, int] | None:
-        """Return the times of a file, as ``atomic.replace`` sets them; None if it is missing."""
+        """Return a file's times in the format of ``atomic.replace``; None if it is missing."""
         with contextlib.suppress(OSError):
             status = (self.root / path).lstat()
             return status.st_atime_ns, status.st_mtime_ns

@@ -90,7 +90,7 @@ class FileMove(NamedTuple):
 
 
 def is_respelled(root: Path, path: str, other: str) -> bool:
-    """Return whether two paths are the same file, as case or normalization is ignored there."""
+    """Return whether two paths that differ in case or normalization are the same file."""
     first, second = PurePosixPath(path), PurePosixPath(other)
     keys = {normalize_title(name.name) for name in (first, second)}
     if first == second or first.parent != second.parent or len(keys) > 1:

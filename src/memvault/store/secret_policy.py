@@ -56,7 +56,7 @@ class SecretPolicy:
         return checked
 
     def inspect(self, before: bytes, after: bytes) -> CheckedBytes:
-        """Return the secrets added by bytes that are already written; nothing is refused."""
+        """Return the secrets that an already written change adds, without refusing any."""
         if self._settings.secrets.on_write == "off":
             return CheckedBytes(after)
         return CheckedBytes(after, added_secrets(before, after, self._settings))
@@ -116,7 +116,7 @@ def _allows_secrets(data: bytes, encoding: str) -> bool:
 
 
 def check_masks(before: bytes, after: bytes, settings: Settings) -> Refused | None:
-    """Return the error if a write would replace a secret in the file by its mask.
+    """Return the error if a write would replace a secret in the file with its mask.
 
     A caller who reads a masked text and writes it back would destroy the secret. ``before`` is
     empty for a new file.

@@ -23,7 +23,7 @@ from memvault.vault.private_folder import existing_private, list_private
 
 
 class TrashedFile(NamedTuple):
-    """A file in the trash: its location, its path in the vault, its time of deletion and folder."""
+    """A file in the trash: its location, its path in the vault, deletion time and folder."""
 
     file: Path
     path: str

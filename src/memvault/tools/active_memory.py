@@ -107,7 +107,7 @@ def memory_create(
     result: CreatedMemory = {"memId": memory.mem_id, "filePath": memory.path}
     try:
         active_set = _active_memory(call).load(memory)[2]
-    except MemvaultError as error:  # The file is written, so an error would cause a duplicate.
+    except MemvaultError as error:  # Raising would make the caller create a duplicate.
         call.notes.append(f"the memory is not in active memory: {error.message}")
         return result
     return {**result, "evicted": _evicted_ids(call, active_set)}

@@ -127,7 +127,7 @@ def _require_confirmation(
     """
     from memvault import grants
 
-    items = [*asked.covered, grants.machine_secret()]  # The token must not be known beforehand.
+    items = [*asked.covered, grants.machine_secret()]  # The secret makes the token unpredictable.
     if token := token_to_confirm(confirm, items, "the programs that git would run now"):
         risk = "This repository's settings can make git run programs or contact other machines"
         message = f"{risk}: {asked.summary}"

@@ -98,7 +98,7 @@ def wait(
 
     The lock of ``turn``, which the caller holds, is released while waiting; the agent's lock is
     held only for each read. An event that is already in the inbox ends the wait immediately;
-    otherwise ``on_wait`` is called first. If ``stopped`` is true then, or after ``turn`` was
+    otherwise ``on_wait`` is called first. If ``stopped`` returns true then, or after ``turn`` was
     notified, the wait ends too, and nothing is popped.
 
     Raises:
