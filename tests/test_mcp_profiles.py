@@ -194,7 +194,7 @@ async def test_mcp_texts_without_shell_mention_only_tools(client: Client, folder
     assert "Such as design-decision (see `memory_list_types`)" in lists["memory_list"]
     with pytest.raises(MCPError) as raised:
         await client.read_resource("memvault://memory/none")
-    assert raised.value.data["error"]["hint"] == "run `memory_list` to see all of them"
+    assert raised.value.data["error"]["hint"] == "`memory_list` shows all of them"
     inner = {"tool_name": "recall_fact", "parameters": {"query": "zebra"}}
     found = (await structured(client, "call_tool", **inner))["result"]
     assert found["message"].endswith("; run `memory_recall(memoryType=fact)` to see the closest")
