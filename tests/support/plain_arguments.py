@@ -33,7 +33,7 @@ def plain_arguments(
             found[key] = value
             continue
         meant = _meant(parameter, value, used)
-        if meant is not None:  # given twice, it is as wrong as an unknown key
+        if meant is not None:  # the argument is given twice, which is as wrong as an unknown key
             found[f"{key} again" if parameter.key in found else parameter.key] = meant
     return found
 
@@ -47,7 +47,7 @@ def _meant(parameter: Parameter, value: Any, used: set[Leniency]) -> Any:
         read = ((entry, entry.convert(parameter, value)) for entry in LENIENCIES)
         try:
             entry, value_read = next(pair for pair in read if pair[1] is not NO_MATCH)
-        except (StopIteration, UsageError):  # no form applies, or the text is wrong in its form
+        except (StopIteration, UsageError):  # no form applies, or the text is invalid in its form
             return value
         used.add(entry)
         value = value_read
@@ -82,7 +82,7 @@ def _got(parameter: Parameter, value: Any) -> Any:
 
 
 def exactly(value: Any) -> Any:
-    """Return a value with the type of each part, since in Python 3 equals 3.0 and 1 equals True."""
+    """Return a value with the type of each part, since in Python 3 == 3.0 and 1 == True."""
     if isinstance(value, Mapping):
         return {key: exactly(entry) for key, entry in value.items()}
     if isinstance(value, list):
@@ -91,7 +91,7 @@ def exactly(value: Any) -> Any:
 
 
 def shape(parameters: Iterable[Parameter]) -> tuple[Any, ...]:
-    """Return everything that binding depends on, which is all but names and help."""
+    """Return everything that binding depends on, which excludes names and help."""
     return tuple(
         (
             *(entry.types, entry.choices, entry.required, entry.anything, shape(entry.items)),
@@ -112,7 +112,10 @@ def try_tools(
     number: int,
     check: Callable[[Tool, st.DataObject], None],
 ) -> None:
-    """Check a property of each tool with examples, fewer if another tool has equal parameters."""
+    """Check a property of each tool with examples.
+
+    Fewer examples are used if another tool has equal parameters.
+    """
     known = set()
     for tool in tools:
         new = shape(tool.parameters) not in known
