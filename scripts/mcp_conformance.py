@@ -70,7 +70,7 @@ async def renamed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> H
 
 
 def main(port: str) -> None:
-    """Serve until ended by a signal."""
+    """Serve until stopped by a signal."""
     calls.SILENCE = 0.5  # the suite waits only a few seconds
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
