@@ -217,7 +217,7 @@ def file_text(draft: Draft, slug: str, memory_type: str, tags: list[str], seed: 
 
 
 def query_about(draft: Draft, chance: random.Random) -> str:
-    """Return a question in the style of a person, with words of one memory."""
+    """Return a question as a person would ask it, with words from one memory."""
     paragraphs = [part for part in draft.body.split("\n\n") if not part.startswith("#")]
     words = content_words(chance.choice(paragraphs))[:20]
     picked = set(chance.sample(words, k=min(len(words), chance.randint(2, 5))))

@@ -5,7 +5,7 @@
 
 Each FOLDER is a judged set, as for ``quality.py``; without one, everyday-ops. Its vault is embedded
 in the order of the background process. At each stage, given as the percentage of the memories that
-have all of their vectors, every question is asked. It reports:
+have all of their vectors, every question is asked. The output is:
 
 - ``differ``: questions whose first answers at the first and the last stage differ. Only these
   should change, and once.

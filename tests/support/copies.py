@@ -1,4 +1,4 @@
-"""Copies of a folder shared by many tests, restored for each of them."""
+"""Copies of folders that many tests share, restored for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reference implementation of argument leniencies, and the values that a function receives."""
+"""A reference implementation of lenient argument parsing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from memvault.tools.core.registry import Tool
 def plain_arguments(
     expected: Iterable[Parameter], sent: Mapping[str, Any], used: set[Leniency], more: bool = False
 ) -> dict[str, Any]:
-    """Return arguments in schema form, by the table; ``used`` collects the applied entries."""
+    """Return arguments in schema form, using the table of lenient forms.
+
+    ``used`` collects the applied entries of the table.
+    """
     parameters = list(expected)
     known = {normal_key(parameter.key): parameter for parameter in parameters}
     if not more:
