@@ -46,7 +46,7 @@ class _Entry(NamedTuple):
 
 
 class _ArchiveSource(Source):
-    """Zips or a tar."""
+    """One or more zips, or a tar, as a source."""
 
     form = "archive"
     """The archive format, for messages."""
