@@ -115,7 +115,7 @@ class SourceDatabase:
     ) -> Iterator[dict[str, Any]]:
         """Yield the rows of a table with the wanted columns that exist.
 
-        ``rest`` ends the query, for example with an order. Raises ``UnreadableDatabase``.
+        ``rest`` is appended to the query, for example ``ORDER BY``. Raises ``UnreadableDatabase``.
         """
         columns = [column for column in column_names if column in self.columns.get(name, ())]
         if not columns:
