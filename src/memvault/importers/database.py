@@ -217,7 +217,7 @@ def read_database(
 
 
 def databases_with(source: Source, *tables: str) -> list[str]:
-    """Return the names of the databases that have all of some plain tables."""
+    """Return the names of the databases that contain all of the given plain tables."""
     names = source.with_endings(".db", ".sqlite")
     return [name for name in names if table_names(source, name).issuperset(tables)]
 
