@@ -79,7 +79,7 @@ def values(judged: JudgedSet, answers: Answers) -> Values:
 
 
 def newer_first(grades: Mapping[str, int], hits: Sequence[Hit]) -> bool:
-    """Return whether a memory that answers ranks above every outdated one."""
+    """Return whether a memory that answers the query ranks above every outdated one."""
     best = max(grades.values())
     known = [grades[hit.document] for hit in hits if hit.document in grades]
     return bool(known) and known[0] == best

@@ -130,7 +130,7 @@ def _default(value: Any) -> str:
 
 
 def _type(hint: Any, imports: dict[str, set[str]]) -> str:
-    """Return a parameter's type as source; a list may be any sequence."""
+    """Return a parameter's type as source; a list parameter accepts any sequence."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return _type(arguments[0], imports)

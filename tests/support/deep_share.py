@@ -13,7 +13,7 @@ from memvault.index.protocol import COMPLETE
 from memvault.workspace import Workspace
 
 _FEW = 10
-"""The number of memories up to which a batch of passages would be too large a share."""
+"""With fewer memories than this, a batch of passages would be too large a share."""
 
 
 @contextmanager

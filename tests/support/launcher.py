@@ -371,7 +371,7 @@ class _ForkedWorker:
         self.stdout = os.fdopen(out, "rb")
 
     def terminate(self) -> None:
-        """End it."""
+        """Terminate the process."""
         os.kill(self.pid, signal.SIGTERM)
 
     def wait(self) -> int:
@@ -505,7 +505,7 @@ def _load(others: Sequence[str]) -> None:
     from memvault.index.embedding.tokenizer import open_tokenizer
 
     result_types.install(result_types.fail)
-    open_tokenizer()  # passages and budgets load it, in 40 ms
+    open_tokenizer()  # used for passages and budgets; loading takes 40 ms
     _warm_up()
     gc.collect()
     gc.freeze()

@@ -100,7 +100,7 @@ def parse_phrase(text: str, today: date) -> DateRange | None:
 
 
 def find_foreign_date(text: str, today: date) -> tuple[DateRange, str] | None:
-    """Return the days that a question mentions in another language, and its words for them."""
+    """Return the days that a question mentions in another language, and the matching words."""
     for phrase, languages, since in _phrases(text):
         days = _parse_date(phrase, languages, today)
         if days is not None:
