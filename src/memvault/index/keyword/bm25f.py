@@ -93,7 +93,7 @@ def memory_segment(documents: list[KeywordDocument]) -> Segment:
 
 
 class QueryTerm(NamedTuple):
-    """A query word: its alternative stems, and the fields to search with their weights."""
+    """A query word: its alternative stems, and the fields to search, with their weights."""
 
     group: tuple[str, ...]
     fields: Mapping[str, float]

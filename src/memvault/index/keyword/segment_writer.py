@@ -226,7 +226,7 @@ class Codec(base.Codec):  # type: ignore[misc]
         return _PerDocumentWriter(segment.new_documents)
 
     def field_writer(self, storage: Any, segment: WhooshSegment) -> _FieldWriter:
-        """Return the writer of a new segment's postings, and of its file."""
+        """Return the writer of a new segment's postings and file."""
         return _FieldWriter(storage, segment)
 
     def new_segment(self, storage: Any, indexname: str) -> WhooshSegment:  # noqa: ARG002

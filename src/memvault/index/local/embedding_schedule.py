@@ -142,7 +142,7 @@ class EmbeddingSchedule(NamedTuple):
         return sorted(parts)
 
     def _missing_parts(self, passages: Passages) -> tuple[set[int], set[int]]:
-        """Return the memories whose beginnings lack vectors, and those whose rests lack them."""
+        """Return the memories whose first passages lack vectors, and whose later ones do."""
         uids, hashes = passages
         is_missing = TransformerWriter(self.model).is_missing(hashes)
         is_rest = np.arange(len(uids)) - np.searchsorted(uids, uids) >= _LEADING_PASSAGES

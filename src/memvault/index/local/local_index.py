@@ -388,7 +388,7 @@ class LocalIndex:
                     if locked:
                         self._writer.redate(seconds)
             except StorageError:
-                self.files.open()  # the failure closed them
+                self.files.open()  # the failure closed the files
 
     @property
     def _lacks_dates(self) -> bool:

@@ -291,7 +291,7 @@ class Manifest:
             raise IndexCorrupted(str(error)) from error
 
     def has_undated(self) -> bool:
-        """Return whether the time of any memory is neither in its header nor in its name."""
+        """Return whether any memory has a time that is in neither its header nor its name."""
         query = (
             "SELECT uid FROM memories WHERE created_from IN ('git', 'file') "
             "OR modified_from IN ('git', 'file') LIMIT 1"
@@ -299,7 +299,7 @@ class Manifest:
         return bool(list(self._db.rows(query)))
 
     def undated_paths(self) -> set[str]:
-        """Return the paths of memories whose time is neither in their header nor in their name."""
+        """Return the paths of memories whose time is in neither their header nor their name."""
         query = (
             "SELECT path FROM memories WHERE created_from IN ('git', 'file') "
             "OR modified_from IN ('git', 'file')"

@@ -269,7 +269,7 @@ def bytes_of(text: str, is_text: bool) -> bytes:
     """Return a file's bytes from a field's text; empty if it is invalid base64."""
     try:
         return text.encode() if is_text else base64.b64decode(text)
-    except ValueError:  # the etag will not match
+    except ValueError:  # invalid base64; the etag will not match either
         return b""
 
 

@@ -33,7 +33,8 @@ class VectorStore:
 
     def __init__(self, file: VectorFile) -> None:
         self._file = file
-        self._order: tuple[Places, Hashes] | None = None
+        self._order: tuple[Hashes, Places, Hashes] | None = None
+        """The stored hashes, their ascending order, and the hashes in it."""
         self._rows = np.zeros(0, np.int32)
         """The content of ``_ROWS``."""
         self._last: tuple[Hashes, Hashes, Integers] | None = None
@@ -99,10 +100,10 @@ class VectorStore:
 
     def _search(self, hashes: Hashes, stored_hashes: Hashes) -> Integers:
         """Find the rows of hashes by binary search."""
-        if self._order is None or len(self._order[1]) != len(stored_hashes):
+        if self._order is None or self._order[0] is not stored_hashes:
             order = np.argsort(stored_hashes)
-            self._order = order, stored_hashes[order]
-        order, sorted_hashes = self._order
+            self._order = stored_hashes, order, stored_hashes[order]
+        _, order, sorted_hashes = self._order
         ascending = np.argsort(hashes)  # searching in this order takes a tenth of the time
         nearest = np.searchsorted(sorted_hashes, hashes[ascending])
         nearest = np.minimum(nearest, len(sorted_hashes) - 1)
@@ -136,8 +137,10 @@ class VectorStore:
         TimedOut.
         """
         with self._updating():
-            _, first = np.unique(hashes, return_index=True)
-            new = first[self.row_numbers(hashes[first]) < 0]
+            _, stored_hashes, _ = self._file.load()
+            _, new = np.unique(hashes, return_index=True)
+            if len(stored_hashes):
+                new = new[self._search(hashes[new], stored_hashes) < 0]
             if len(new):
                 added = [codes[number] for number in new] if codes else []
                 self._file.append(
