@@ -28,7 +28,9 @@ from memvault.errors import Unwritable
 from memvault.files.lock import FileLock
 from memvault.index.local.index_files import INDEX
 from memvault.index.protocol import COMPLETE, KeywordQuery
+from memvault.store.memory_store import MemoryStore
 from memvault.tools.core import invoke
+from memvault.vault.scan import Scan
 from memvault.workspace import Workspace
 from racing import Racing, raced
 
@@ -97,6 +99,26 @@ def test_process_recalls_its_new_memory_during_concurrent_writes(
     each = 15 if SOAK else 8
     ended = racing.run(folder, WRITER, [[who, each, "keyword", "hybrid"] for who in range(6)])
     assert [(process.code, process.out) for process in ended] == [(0, "")] * 6, ended
+
+
+def test_recall_finds_memory_that_another_process_indexes_meanwhile(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A memory that another process indexes between two reads of the index is found."""
+    write(folder, "old.md", "# Old\n\nwombat\n")
+    with open_vault(folder) as vault, open_vault(folder) as other, ExitStack() as held:
+        assert _recall(vault, "wombat") == ["Old"]
+        scan = MemoryStore.scan
+
+        def scan_late(self: MemoryStore, *arguments: Any) -> Scan:
+            monkeypatch.setattr(MemoryStore, "scan", scan)
+            write(folder, "new.md", "# New\n\nquokka\n")
+            assert _recall(other, "quokka") == ["New"]
+            held.enter_context(FileLock(index_of(folder) / "lock"))
+            return scan(self, *arguments)
+
+        monkeypatch.setattr(MemoryStore, "scan", scan_late)
+        assert _recall(vault, "quokka") == ["New"]
 
 
 @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never indexed"])

@@ -214,6 +214,11 @@ class IndexFiles:
                 )
             yield
 
+    def is_last(self, commit: IndexCommit) -> bool:
+        """Return whether no other process has committed since a commit was opened."""
+        last = self._committed()
+        return last is not None and last.number == commit.number
+
     def is_remembered(self, scan: Scan) -> bool:
         """Return whether a scan equals the saved scan of the open commit.
 

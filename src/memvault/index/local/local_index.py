@@ -49,6 +49,7 @@ _MAX_SCAN_AGE = 0.1
 """Seconds after which a scan made before acquiring the lock is repeated."""
 _SCAN_PAUSE = 1.0
 _OPEN_PAUSE = 0.1
+_MAX_COMPARISONS = 5
 _MAX_IDLE_CHANGES = 50
 """The maximum number of changed memories that ``index_small_changes`` indexes."""
 _DATES_PENDING = "dates from git are pending, since git is slow; `memvault reindex` waits for them"
@@ -329,6 +330,17 @@ class LocalIndex:
     def _compare_folder(
         self, vectors: bool, whole: bool = False
     ) -> tuple[PendingChanges | None, bool]:
+        """Compare the index with the folder, again if another process has committed meanwhile.
+
+        The manifest would then list files that the open keyword index lacks. See ``_compare``.
+        """
+        for _ in range(_MAX_COMPARISONS):
+            changes, is_current = self._compare(vectors, whole)
+            if changes is None or self.files.is_last(changes.commit):
+                break
+        return changes, is_current
+
+    def _compare(self, vectors: bool, whole: bool) -> tuple[PendingChanges | None, bool]:
         """Compare the index with the folder, or only with watched changes.
 
         Unless ``whole`` is set, only the files that differ from a saved scan are looked up.
@@ -369,7 +381,7 @@ class LocalIndex:
         changes = PendingChanges(
             opened.commit, indexed_files, diff, *split_readable(diff), is_partial
         )
-        if changes.is_unchanged and not is_remembered:
+        if changes.is_unchanged and not is_remembered and self.files.is_last(opened.commit):
             self.files.remember_scan(scan)
         return changes, changes.is_unchanged and is_complete
 
@@ -413,8 +425,7 @@ class LocalIndex:
 
     def _read_everything(self) -> Overlay:
         """Read all files that differ from the index, because it could not be written."""
-        opened = self.files.open()
-        indexed_files = opened.manifest.known() if opened is not None else {}
+        indexed_files = self._known()
         scan = self._store.scan()
         return self._read(indexed_files, diff_folder(indexed_files, scan.files, scan.unreadable))
 
@@ -425,9 +436,19 @@ class LocalIndex:
             self.is_unfinished = self._lacks_dates
             return self._snapshot(Overlay.empty(), vectors)
         self.is_unfinished, self._watched_index = True, 0
-        opened = self.files.open()
-        indexed_files = opened.manifest.known() if opened is not None else {}
-        return self._snapshot(self._read(indexed_files, EMPTY_DIFF, unindexed), vectors)
+        return self._snapshot(self._read(self._known(), EMPTY_DIFF, unindexed), vectors)
+
+    def _known(self) -> Mapping[str, IndexedFile]:
+        """Return the files of the last commit, which is opened."""
+        indexed_files: Mapping[str, IndexedFile] = {}
+        for _ in range(_MAX_COMPARISONS):
+            opened = self.files.open()
+            if opened is None:
+                return {}
+            indexed_files = opened.manifest.known()
+            if self.files.is_last(opened.commit):
+                break
+        return indexed_files
 
     def _read(
         self,
