@@ -1,8 +1,8 @@
 """Measure how fast the browser responds to keys in a vault of some thousand memories.
 
-Each key of several queries is pressed while searches run. Screen times last until the program has
-handled the key and painted; result times until the search for the typed text is displayed. Figures
-are medians and 95th percentiles in milliseconds.
+Each key of several queries is pressed while searches run. Screen times end when the program has
+handled the key and repainted; result times end when the results for the typed text are displayed.
+Figures are medians and 95th percentiles in milliseconds.
 """
 
 from __future__ import annotations

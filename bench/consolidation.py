@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure consolidation of very many episodes.
+"""Measure the consolidation of very many episodes.
 
     python bench/consolidation.py [--episodes 5000,20000] [--words 40]
 
@@ -19,11 +19,13 @@ from processes import MEGABYTE, machine, memvault, note, prepare_environment, wo
 
 _SYLLABLES = ("ka", "lo", "mi", "nu", "pe", "ra", "so", "tu", "ve", "zi", "bo", "du")
 _WORDS = ["".join(parts) for parts in product(_SYLLABLES, repeat=3)]
-"""Words without digits, which would be names that no wording may leave out."""
+"""Words without digits: any word with a digit would count as a name that every wording must
+contain.
+"""
 
 
 def write(vault: Path, episodes: int, words: int) -> None:
-    """Write episodes like the tool, but faster."""
+    """Write episodes as the tool does, but faster."""
     chance = random.Random(episodes)
     common = chance.sample(_WORDS, words // 3)
     folder = vault / "episode"

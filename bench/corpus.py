@@ -130,11 +130,11 @@ def is_prose(sentence: str) -> bool:
 
 
 def passages(chance: random.Random) -> list[list[str]]:
-    """Return runs of one to four adjacent sentences, without repeating any sentence."""
+    """Return runs of one to four adjacent sentences, without repeating a sentence."""
     found: list[list[str]] = []
     seen: set[str] = set()
     for text in texts(chance):
-        # A lone dot is the blank line of Debian's copyright files.
+        # A line with only a dot is the blank line of Debian's copyright files.
         for block in _BLOCK.split(re.sub(r"(?m)^ \.$", "", text)):
             joined = " ".join(block.replace("`", "").split())
             run: list[str] = []
@@ -157,7 +157,7 @@ def content_words(text: str) -> list[str]:
 
 
 def drafts(pool: list[list[str]], chance: random.Random) -> Iterator[Draft]:
-    """Yield memories of 80 to 250 words indefinitely; a used-up pool is shuffled again."""
+    """Yield memories of 80 to 250 words indefinitely; a used-up pool is reshuffled."""
     while True:
         chance.shuffle(pool)
         rest = iter(pool)
@@ -186,7 +186,7 @@ def title_of(text: str, chance: random.Random) -> str:
 
 
 def build_map(paragraphs: list[str], chance: random.Random) -> str:
-    """Join paragraphs to a body; every second body gets up to three headings."""
+    """Join paragraphs to a body, and insert up to three headings in every second body."""
     if chance.random() < 0.5:
         return "\n\n".join(paragraphs)
     sections = min(3, len(paragraphs))
@@ -217,7 +217,7 @@ def file_text(draft: Draft, slug: str, memory_type: str, tags: list[str], seed: 
 
 
 def query_about(draft: Draft, chance: random.Random) -> str:
-    """Return a question in the style of a person, with words of one memory."""
+    """Return a question as a person would ask it, with words from one memory."""
     paragraphs = [part for part in draft.body.split("\n\n") if not part.startswith("#")]
     words = content_words(chance.choice(paragraphs))[:20]
     picked = set(chance.sample(words, k=min(len(words), chance.randint(2, 5))))

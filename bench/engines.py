@@ -6,10 +6,10 @@
 
 The memories are from ``corpus.py``. Each engine gets the same vault. As in ``speed.py``, every
 number is one whole process: the first index or push; a recall; an edit and the recall that finds
-it. Then the vault is used as on another machine, which fetches the uploaded data and recalls.
-Milvus is a milvus-lite file, then a milvus-lite server that has its file open; ``--uri`` uses
-another server instead. An engine has ``--patience`` seconds to answer: milvus-lite needs more than
-the default, and more than a minute at 100,000.
+it. Then the vault is used as if on another machine, which fetches the uploaded data and recalls
+from it. Milvus is a milvus-lite file, then a milvus-lite server that has its file open; ``--uri``
+uses another server instead. An engine has ``--patience`` seconds to answer: milvus-lite needs more
+than the default, and more than a minute at 100,000.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def size(place: Path) -> float:
 def measured(
     vault: Path, uri: str, patience: int, data: Path, runs: int, queries: list[str]
 ) -> list[str]:
-    """Measure one engine, the local one without ``uri``; return the cells of its row."""
+    """Measure one engine (the local one without ``uri``); return the cells of its row."""
     settings = "version = 1\n"
     if uri:
         settings += f'\n[index]\nengine = "milvus"\nuri = "{uri}"\npatience = {patience}\n'

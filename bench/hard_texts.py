@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
-# The parser of re itself: there is no public one, and typeshed omits it.
+# This is the internal parser of re: there is no public one, and typeshed omits it.
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
@@ -93,7 +93,7 @@ class Hard(NamedTuple):
 
 
 def hard_texts(pattern: re.Pattern[str], most: int) -> list[Hard]:
-    """Return up to ``most`` texts, deterministically; those from single parts come first."""
+    """Return up to ``most`` texts, always the same; those derived from single parts come first."""
     tokens, beginnings = _parts(pattern)
     single = [Hard("", unit, tail) for unit in tokens for tail in _TAILS]
     single += [Hard("", unit, tail) for unit in _HAND_PICKED for tail in _TAILS[:2]]
@@ -126,7 +126,7 @@ def _parts(pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
 
 
 def _tokens(tree: Any) -> Iterator[str]:
-    """Yield the characters, words and examples that the parts of a pattern stand for."""
+    """Yield the characters, words and examples that parts of a pattern match."""
     word = ""
     for code, value in tree:
         if code is codes.LITERAL:

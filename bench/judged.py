@@ -24,8 +24,8 @@ UNANSWERABLE = Path(__file__).with_name("everyday") / "unanswerable.jsonl"
 class JudgedSet(NamedTuple):
     """A judged collection; ``relevant`` maps a query to its documents' grades.
 
-    ``unanswerable`` are queries that no document answers. Queries omitted because of their part
-    keep their grades in ``relevant``.
+    ``unanswerable`` are queries that no document answers. ``relevant`` also has the grades of
+    queries that belong to another part and are therefore omitted.
     """
 
     name: str
@@ -41,7 +41,7 @@ class JudgedSet(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A document found by a search, and its strength in recall; baselines have none."""
+    """A document found by a search; in recall, also its strength."""
 
     document: str
     strength: str = ""
@@ -55,7 +55,7 @@ def read_set(folder: Path, part: str = "") -> JudgedSet:
 
     A query without a judgment is ignored unless it is unanswerable; queries in
     ``everyday/unanswerable.jsonl`` are added to their set. ``corpus.json`` refers to the folder
-    with the documents, if it is another one.
+    with the documents if they are in another folder.
     """
     relevant: dict[str, dict[str, int]] = defaultdict(dict)
     for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
@@ -90,7 +90,7 @@ def group_of(entry: Mapping[str, Any]) -> str:
 
 
 def category_of(query: Mapping[str, Any]) -> str:
-    """Return the category under which a query is reported; in multilingual sets its language."""
+    """Return the category under which a query is reported; in multilingual sets, its language."""
     return str((query.get("metadata") or {}).get("category", ""))
 
 
@@ -113,7 +113,7 @@ def by_group(judged: JudgedSet) -> dict[str, list[dict[str, Any]]]:
 
 
 def split_projects(judged: JudgedSet) -> JudgedSet:
-    """Make each ``metadata.project`` a group; queries about several projects are left out."""
+    """Make each ``metadata.project`` a group; omit queries about several projects."""
 
     def grouped(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         return [
@@ -128,7 +128,7 @@ def split_projects(judged: JudgedSet) -> JudgedSet:
 
 
 def other_questions(judged: JudgedSet, sets: Sequence[JudgedSet], count: int) -> list[str]:
-    """Return ``count`` questions of other sets, except sets with the same documents."""
+    """Return ``count`` questions of other sets, excluding sets with the same documents."""
     texts = [
         query["text"]
         for other in sets
@@ -160,7 +160,7 @@ def make_vault(root: Path, documents: Sequence[Mapping[str, Any]]) -> dict[str, 
 
 
 def grep(documents: Sequence[Mapping[str, Any]]) -> Search:
-    """Rank documents by how many of the query's words they contain, like a shell loop."""
+    """Rank documents by how many of the query's words they contain, as a shell loop would."""
     texts = [(entry["_id"], f"{entry['title']}\n{entry['text']}".lower()) for entry in documents]
 
     def search(query: str) -> list[Hit]:

@@ -4,8 +4,8 @@
     python bench/corpus.py FOLDER COUNT &&
     python bench/linked.py FOLDER [--seed N]
 
-The same files and seed produce the same links. A tenth of the notes has no links, one in twenty
-links is broken, and a few notes are linked to by many others, like an index note.
+The same files and seed produce the same links. One in ten notes has no links, one in twenty links
+is broken, and a few notes are linked to by many others, like an index note.
 """
 
 from __future__ import annotations

@@ -13,15 +13,15 @@ from judged import DEPTH, Hit, JudgedSet, kind_of
 
 Answers = Mapping[str, Sequence[Hit]]
 Values = dict[str, dict[str, float]]
-"""By the name of a measure: by the id of a query."""
+"""Values by the name of a measure, then by the id of a query."""
 Saved = Mapping[str, Mapping[str, Values]]
-"""Values by the names of sets and of ways to search."""
+"""Values by the name of a set, then by the name of a search mode."""
 
 TOLERANCE = 0.02
-"""How far hybrid search of a set may be below keyword or vector search alone."""
+"""By how much hybrid search may be below keyword or vector search alone on a set."""
 _RESAMPLED = 10_000
 _EXPONENTIAL = {1: 1, 2: 3}
-"""Gains of 2^grade - 1."""
+"""Gains of 2^grade - 1, by grade."""
 
 
 def values(judged: JudgedSet, answers: Answers) -> Values:
@@ -29,8 +29,8 @@ def values(judged: JudgedSet, answers: Answers) -> Values:
 
     In addition to the usual measures, for which only documents with the set's highest grade are
     relevant (nDCG weighs all grades): ``empty``, whether nothing was found; ``update``, whether the
-    newer memory ranks above the older; ``none``, whether any result is strong although nothing
-    answers; ``right``, whether a correct result is strong or fair.
+    newer memory ranks above the older one; ``none``, whether any result is strong although nothing
+    answers the query; ``right``, whether a correct result is strong or fair.
     """
     least = judged.answering
     usual = {
@@ -41,7 +41,7 @@ def values(judged: JudgedSet, answers: Answers) -> Values:
         "MRR@10": RR(rel=least) @ DEPTH,
     }
     asked = [query["_id"] for query in judged.queries]
-    # positions in the answer replace scores
+    # use positions in the answer as scores
     ranked = {
         query: {hit.document: float(-place) for place, hit in enumerate(answers[query])}
         for query in asked
@@ -79,7 +79,7 @@ def values(judged: JudgedSet, answers: Answers) -> Values:
 
 
 def newer_first(grades: Mapping[str, int], hits: Sequence[Hit]) -> bool:
-    """Return whether a memory that answers precedes every outdated one."""
+    """Return whether a memory that answers the query ranks above every outdated one."""
     best = max(grades.values())
     known = [grades[hit.document] for hit in hits if hit.document in grades]
     return bool(known) and known[0] == best
@@ -92,7 +92,7 @@ def mean(entries: Mapping[str, float], among: frozenset[str] | None = None) -> f
 
 
 def shortfalls(found: Saved) -> Iterator[str]:
-    """Yield the sets where hybrid search is below the better of keyword and vector search.
+    """Yield the sets on which hybrid search is below the better of its two parts.
 
     Each set is compared in hit@1 and R@5; a shortfall of at most ``TOLERANCE`` is not reported.
     """

@@ -18,14 +18,16 @@ __all__ = ["BOUNDS", "METHODS", "Unresolved", "Used", "patterns"]
 METHODS = frozenset(("match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer"))
 _LAZY = "lazy_pattern"
 _FLAGS = {"compile": 1, "split": 3, "sub": 4, "subn": 4}
-"""Where a function of ``re`` takes its flags; the others take them third."""
+"""Positions of the flags in functions of ``re``; in other functions they are the third argument."""
 
 
 BOUNDS = {
-    "memvault.consolidation.rules._VALUE": 300,  # statements are no longer
-    "memvault.vault_tools.fingerprint._VAULT": 4_000,  # nor are the commands of tools
+    "memvault.consolidation.rules._VALUE": 300,  # the maximum length of a statement
+    "memvault.vault_tools.fingerprint._VAULT": 4_000,  # the maximum length of a tool's command
 }
-"""Characters of the longest text that a pattern ever meets, where its time may grow faster."""
+"""Maximum lengths of the texts that a pattern is applied to, for patterns that may take superlinear
+time.
+"""
 
 
 class Unresolved(Exception):
@@ -104,7 +106,8 @@ def _scalars() -> list[re.Pattern[str]]:
 
 _LONG_WORDS = ("a" * 60, "ab" * 30, "a" * 59 + "b")
 _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]] = {
-    "memvault.lazy_pattern.LazyPattern.__getattr__": (list, ()),  # they are read where they stand
+    # Found where the patterns are defined.
+    "memvault.lazy_pattern.LazyPattern.__getattr__": (list, ()),
     "memvault.recall.query.Query.hint": (_hints, ("search", "findall")),
     "memvault.settings.exclusions._settings_pattern": (_ignored, ("match",)),
     "memvault.settings.exclusions._combined": (_ignore_files, ("match",)),
@@ -115,7 +118,7 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.path_redaction._any_of": (_folders, ("sub",)),
     "memvault.vault.header_yaml.loader": (_scalars, ("match",)),
 }
-"""Patterns that are put together when the program runs: examples of them, and their methods."""
+"""Patterns that are assembled at run time: functions that return examples, and the methods used."""
 
 
 def patterns() -> list[Used]:
@@ -141,7 +144,7 @@ def patterns() -> list[Used]:
 
 
 class _Source:
-    """A module's text, and the module, which is imported only if it has patterns."""
+    """A module's text, and the module, which is imported only if it contains patterns."""
 
     def __init__(self, name: str, tree: ast.Module) -> None:
         self.name = name
@@ -222,7 +225,7 @@ class _Source:
         flags = call.args[place] if len(call.args) > place else given.get("flags")
         try:
             return re.compile(self._value(text), self._value(flags) if flags else 0)
-        except Exception as error:  # whatever a name that is not there may raise
+        except Exception as error:  # looking up a missing name may raise anything
             raise Unresolved(f"{self._place(call)}: {type(error).__name__}: {error}") from error
 
     def _value(self, node: ast.expr) -> Any:
@@ -265,7 +268,7 @@ class _Source:
 
 
 def _check_module(source: _Source, known: set[re.Pattern[str]]) -> None:
-    """Check that a module has no pattern that its text did not show."""
+    """Check that a module has no pattern that is missing from its text."""
     if not source.has_patterns:
         return
     for name, value in vars(source.module).items():

@@ -1,7 +1,7 @@
 """Test every regular expression of the package on texts that are hard for it.
 
-Twice the text may take at most three times as long; a pattern used only on short texts may take a
-hundredth of a second for the longest of them. Prints a table with one line per pattern and its
+A text of twice the length may take at most three times as long; a pattern used only on short texts
+may take up to 0.01 s on the longest of them. Prints a table with one line per pattern and its
 slowest text; exits with 1 if a pattern is too slow.
 """
 
@@ -22,10 +22,11 @@ from pattern_source import BOUNDS, Used, patterns
 __all__ = ["TooSlow", "limited", "tried"]
 
 _FIRST = 4_000
-"""Characters in which growth with the square of the text shows: it takes 2 ms and more."""
+"""The text length at which quadratic growth is visible, since it takes at least 2 ms."""
 _SUSPICIOUS = 0.001
 _SLOWEST = 8
-"""Texts of each pattern whose growth is measured, and those that take longer than is usual."""
+"""The number of texts per pattern whose growth is measured, besides those that are unusually slow.
+"""
 _MEASURABLE = 0.01
 _LARGEST = 1_000_000
 _MOST_GROWTH = 3.0
@@ -66,7 +67,8 @@ def limited(seconds: float) -> Iterator[None]:
         raise TooSlow(f"more than {seconds:g} s")
 
     before = signal.signal(signal.SIGVTALRM, late)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # CPU time excludes other programs
+    # CPU time, so that other programs do not count.
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
@@ -84,7 +86,7 @@ def tried(used: Used, method: str, text: str) -> float:
 
 
 def worst(used: Used, most: int) -> Worst:
-    """Return the text whose time grows fastest with its size, or else the slowest."""
+    """Return the text whose time grows fastest with its length, or else the slowest text."""
     if used.where in BOUNDS:
         return _bounded(used, most, BOUNDS[used.where])
     tries = [(method, hard) for hard in hard_texts(used.pattern, most) for method in used.methods]
@@ -125,7 +127,7 @@ def _bounded(used: Used, most: int, size: int) -> Worst:
 
 
 def _grown(used: Used, method: str, hard: Hard) -> Worst:
-    """Measure how much longer twice the text takes; repeat slow measurements."""
+    """Measure how much longer a text of twice the length takes; repeat slow measurements."""
     size = _FIRST
     while (seconds := _best(used, method, hard.text(size))) < _MEASURABLE and size < _LARGEST:
         size *= 2

@@ -2,7 +2,7 @@
 
 Each is looked up as ``NAME/bin/NAME`` of a virtual environment in the folder ``--peers`` of
 performance.py, and on the path; missing programs are omitted. No embedding model is downloaded:
-peers with keyword search use it, and for the others only the start is measured.
+peers that have keyword search are measured with it, and only the start is measured for the others.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def found(folder: Path) -> dict[str, list[str]]:
 
 
 def filled(line: Iterable[str], folders: Mapping[str, str], query: str) -> list[str]:
-    """Return a command line with placeholders replaced by folders and a question."""
+    """Return a command line with its placeholders replaced by folders and a question."""
     words = re.findall(r"\w+", query)
     values = {"query": query, "any": " OR ".join(words), "word": max(words, key=len)}
     return [part.format_map({**folders, **values}) for part in line]
@@ -153,7 +153,7 @@ def measured(vault: Vault, folder: Path, place: Path) -> dict[str, Any]:
             for what, line in lines.items():
                 if line:
                     ended = run(peer, line, queries[turn])
-                    if turn:  # the first round compiles modules
+                    if turn:  # the first round compiles Python modules
                         done[peer.name].setdefault(what, []).append(ended)
     return {
         "date": datetime.now(UTC).date().isoformat(),

@@ -50,7 +50,7 @@ CHANGED = "recall after a change"
 _MODES = {DEEP: "auto", QUICK: "off"}
 _SAMPLED = Path(__file__).with_name("sampled.py")
 _AFTERMATH = 0.005
-"""Seconds that the resident process has to put things in order after its answer."""
+"""Seconds that the resident process may spend on cleanup after its answer."""
 
 
 class Command(NamedTuple):
@@ -141,7 +141,7 @@ def handed_over(command: Command, number: int) -> Handed:
 
 
 def sampled(command: Command, file: Path) -> dict[str, float]:
-    """Return the CPU seconds by part of a command in a separate process."""
+    """Return the CPU seconds of each part of a command in a separate process."""
     line = [sys.executable, str(_SAMPLED), str(file), *command.arguments]
     done = process(line, given=command.given)
     parts: dict[str, float] = json.loads(file.read_text("utf-8"))
@@ -164,7 +164,7 @@ def rounds(vault: Vault, count: int, place: Path) -> tuple[Measured, float]:
             for name, command in commands(vault, turn + 1).items():
                 found.cold[name].append(memvault(*command.arguments, given=command.given))
             settle(vault)
-            before = _resident_status()["commands"] + 1  # it counts this command when it is done
+            before = _resident_status()["commands"] + 1  # a command counts once it is done
             line = commands(vault, turn + 1)
             del line[VERSION]
             line = {CHANGED: commands(vault, turn)[RECALL], **line}
@@ -189,7 +189,7 @@ def of_handed(done: list[Handed]) -> dict[str, float]:
 
 
 def of_parts(done: list[dict[str, float]]) -> dict[str, float]:
-    """Return the means by part, in ms; unlike medians, they add up."""
+    """Return the means by part, in ms; unlike medians, means add up."""
     return {part: milliseconds(fmean(entry[part] for entry in done)) for part in done[0]}
 
 
@@ -223,7 +223,7 @@ def measured(vault: Vault, vectors: str, count: int, place: Path) -> dict[str, A
 
 
 def vault_of(folder: Path, size: int) -> Vault:
-    """Return the vault of a size in a folder; make it if it is not there."""
+    """Return the vault of a given size in a folder, creating it if it is missing."""
     place, corpus = folder / f"vault-{size}", folder / f"corpus-{size}.json"
     if corpus.exists():
         return Vault(place, json.loads(corpus.read_text("utf-8")))
@@ -234,7 +234,7 @@ def vault_of(folder: Path, size: int) -> Vault:
 
 
 def save(file: Path, key: str, record: Mapping[str, Any]) -> None:
-    """Put a record into the file of results; parts that it lacks stay as they were."""
+    """Put a record into the file of results; parts that the record lacks are kept."""
     results = json.loads(file.read_text("utf-8")) if file.exists() else {}
     results[key] = {**results.get(key, {}), **record}
     text = json.dumps(dict(sorted(results.items())), indent=1)

@@ -105,7 +105,7 @@ def memvault(*arguments: str, given: str = "") -> Finished:
 
 
 def started() -> list[str]:
-    """Return the start of a command that runs the memvault of this Python.
+    """Return the first words of a command that runs this Python's memvault.
 
     It uses a launcher script like that of pip 26. The launcher of earlier versions loads ``re``
     first, which takes 5 ms more in each process.
@@ -114,20 +114,20 @@ def started() -> list[str]:
 
 
 def machine() -> str:
-    """Return a description of this machine, without its name."""
+    """Return a description of this machine that does not include its name."""
     version = memvault("--version").output.strip()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{cores} cores, Python {platform.python_version()}, {platform.platform()}, {version}"
 
 
 def note(text: str) -> None:
-    """Print progress for a person."""
+    """Print progress for the user."""
     print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def workplace(keep: Path | None) -> Iterator[Path]:
-    """Yield a folder for the vaults: a given one that is kept, or a temporary one."""
+    """Yield a folder for the vaults: the given one, which is kept, or a temporary one."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="memvault-bench-") as folder:
             yield Path(folder)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measure recall quality on judged sets, using the program's recall on real vault folders.
 
-    python bench/quality.py [FOLDER ...] [--part fit|test] [--ways hybrid,vector]
-        [--by-category] [--by-project] [--model NAME_OR_FOLDER] [--engine milvus] [--markdown]
-        [--save FILE] [--against FILE] [--check]
+    python bench/quality.py [FOLDER ...] [--part fit|test] [--ways hybrid,vector] [--by-category]
+        [--by-project] [--model NAME_OR_FOLDER] [--engine milvus] [--markdown] [--save FILE]
+        [--against FILE] [--check]
 
 Each FOLDER is a set in BEIR's form: ``corpus.jsonl`` (``_id``, ``title``, ``text``, ``metadata``),
 ``queries.jsonl`` (``_id``, ``text``, ``metadata``) and ``qrels.tsv`` (query-id, corpus-id, score).
@@ -12,7 +12,7 @@ Without a FOLDER the everyday sets next to this file are measured. ``--part`` se
 one ``metadata.part``; queries without a part belong to ``fit``. ``--by-project`` creates a vault
 for each ``metadata.project`` in sets with projects.
 
-With ``--engine milvus`` words and vectors are in a milvus-lite file.
+With ``--engine milvus``, words and vectors are stored in a milvus-lite file.
 
 ``--save`` stores each query's values; ``--against`` compares with stored values, with confidence
 intervals.
@@ -61,7 +61,7 @@ COLUMNS = (
 
 
 class Measured(NamedTuple):
-    """The results of one search mode on one set, and its duration in seconds."""
+    """The results of one search mode on one set, and the duration in seconds."""
 
     values: Values
     seconds: float
@@ -97,7 +97,7 @@ def recall(root: Path, ids: Mapping[str, str], mode: str, **more: Any) -> Search
 
 
 def send(root: Path, engine: Path) -> None:
-    """Publish a vault to an engine, which answers for it from then on."""
+    """Publish a vault to an engine, which from then on answers for it."""
     settings = f'version = 1\n\n[index]\nengine = "milvus"\nuri = "{engine}"\n'
     (root / "memvault.toml").write_text(settings, "utf-8")
     workspace = Workspace(root)

@@ -31,8 +31,9 @@ DAY = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
 class Source(NamedTuple):
     """The source of a collection's notes, from its ``source.json``.
 
-    ``include`` and ``exclude`` are globs over the repository's paths: ``*`` stays within a folder,
-    ``**/`` is any number of folders. ``held_out`` marks a set that must not be used for fitting.
+    ``include`` and ``exclude`` are globs over the repository's paths: ``*`` matches within a
+    folder, ``**/`` matches any number of folders. ``held_out`` marks a set that must not be used
+    for fitting.
     """
 
     repository: str
@@ -79,7 +80,8 @@ def read_notes(source: Source, git_dir: Path) -> Iterator[dict[str, Any]]:
     """Yield the notes of a commit as documents, sorted by path.
 
     Raises:
-        subprocess.CalledProcessError: if the commit, or what an ``include`` names, is not found.
+        subprocess.CalledProcessError: if the commit, or a path that matches an ``include``, is not
+            found.
     """
     globs = [f":(glob){glob}" for glob in source.include]
     globs += [f":(exclude,glob){glob}" for glob in source.exclude]

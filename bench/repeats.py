@@ -68,12 +68,12 @@ def plain(text: str) -> str:
 
 
 def ids(sentences: Iterable[Mapping[str, str]]) -> set[str]:
-    """Return the episodes of expected sentences."""
+    """Return the ids of the episodes of expected sentences."""
     return {entry["episode"] for entry in sentences}
 
 
 def wordings(sentences: Iterable[Mapping[str, str]]) -> set[str]:
-    """Return expected sentences for comparison."""
+    """Return expected sentences, normalized for comparison."""
     return {plain(entry["text"]) for entry in sentences}
 
 

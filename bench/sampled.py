@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run a memvault command and write the CPU time of each part.
+"""Run a memvault command and record the CPU time of each part of the program.
 
     python bench/sampled.py FILE ARGUMENT...
 
@@ -32,7 +32,7 @@ PARTS = {
     "index/": "index",
     "recall/": "ranking",
 }
-"""The part that a file belongs to, by the beginning of its path; the first that fits counts."""
+"""Maps the beginning of a file's path to the part it belongs to; the first match counts."""
 ALL_PARTS = (INTERPRETER, IMPORTS, NUMPY, *dict.fromkeys(PARTS.values()), OUTPUT)
 _INTERVAL = 0.001
 _IMPORTING = "<frozen importlib"
@@ -42,8 +42,8 @@ _PACKAGE = "/memvault/"
 def part_of(stack: "list[str]") -> str:
     """Return the part of a stack, given by its files, innermost first.
 
-    Code that runs within an import counts as the import. Otherwise it is the part of the innermost
-    file that has one, so that library code counts for its caller.
+    Code that runs within an import counts as the import. Otherwise, the part is that of the
+    innermost file that belongs to one, so that library code counts for its caller.
     """
     if any(file.startswith(_IMPORTING) for file in stack):
         return NUMPY if any("/numpy/" in file for file in stack) else IMPORTS
@@ -56,7 +56,7 @@ def part_of(stack: "list[str]") -> str:
 
 
 def main() -> None:
-    """Run the command under the timer; its exit writes the file."""
+    """Run the command under the timer; the file is written when it exits."""
     used = time.process_time()
     found = dict.fromkeys(ALL_PARTS, 0.0)
     found[INTERPRETER] = used

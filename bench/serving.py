@@ -35,11 +35,11 @@ from processes import machine, memvault, prepare_environment, started, workplace
 
 CLIENTS = (1, 8, 32)
 _WARM_UP = 8.0
-"""Seconds that heavy reads run before the other token's are measured."""
+"""Seconds that heavy reads run before the other token's requests are measured."""
 _HALVES = 2
-"""How often a token is measured alone and then beside others."""
+"""How often a token is measured alone and then together with others."""
 _ROUNDS = 5
-"""In how many rounds two programs are asked in turn."""
+"""The number of rounds in which two programs receive requests in turn."""
 HEAVY: tuple[tuple[str, dict[str, object]], ...] = (
     ("vault_review", {}),
     ("memory_recall", {"query": "harbour", "limit": 1_000, "budget": 0}),
@@ -48,7 +48,7 @@ HEAVY: tuple[tuple[str, dict[str, object]], ...] = (
     ("consolidate_memories", {"days": 10_000}),
     ("memory_list", {"limit": 5_000}),
 )
-"""ReadRunner of seconds, which the clients of the other token call in turn."""
+"""Reads that take seconds, which the clients of the other token call in turn."""
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
@@ -63,7 +63,7 @@ _META = {
 
 @contextmanager
 def served(source: str, workers: int) -> Iterator[int]:
-    """Serve every named vault with the current program, or another source; yield the port."""
+    """Serve every named vault, with the current program or another source; yield the port."""
     environment = {**os.environ, **({"PYTHONPATH": source} if source else {})}
     line = [*started(), "serve", "--http", ":0", "--rate", "100000", "--calls", "100"]
     line += ["--audit", os.devnull, "--tools", "all"]
@@ -87,14 +87,14 @@ def called(connection: http.client.HTTPConnection, token: str, tool: str, **give
     connection.request("POST", "/mcp", body, headers)
     answer = connection.getresponse().read()
     spent = time.perf_counter() - begun
-    if not answer.startswith(b"{"):  # slow calls are answered as a stream
+    if not answer.startswith(b"{"):  # slow calls return a stream
         answer = answer.rpartition(b"\ndata: ")[2]
     assert json.loads(answer)["result"]["structuredContent"]["success"], answer[:500]
     return spent
 
 
 def client(port: int, token: str, questions: list[str]) -> list[float]:
-    """Ask questions over one connection; return the seconds of each."""
+    """Ask questions over one connection; return the response time of each in seconds."""
     with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
         return [called(connection, token, "memory_recall", query=text) for text in questions]
 
@@ -102,7 +102,7 @@ def client(port: int, token: str, questions: list[str]) -> list[float]:
 def at_once(
     port: int, token: str, queries: list[str], many: int, asked: int
 ) -> tuple[float, list[float]]:
-    """Let many clients each ask questions; return the total seconds, and those of each."""
+    """Let many clients ask questions at once; return the total and each response time."""
     following = itertools.cycle(queries)
     each = [list(itertools.islice(following, max(asked, 1))) for _ in range(many)]
     begun = time.perf_counter()
@@ -112,8 +112,8 @@ def at_once(
 
 
 def keep_reading(port: int, token: str, many: int) -> None:
-    """Keep that many heavy reads running until the process ends."""
-    os.nice(19)  # as if it were on another machine
+    """Keep the given number of heavy reads running until the process ends."""
+    os.nice(19)  # as if the clients were on another machine
 
     def keep_calling(number: int) -> None:
         with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
@@ -127,7 +127,7 @@ def keep_reading(port: int, token: str, many: int) -> None:
 
 @contextmanager
 def heavy_reads(port: int, token: str, many: int) -> Iterator[None]:
-    """Keep that many heavy reads of a token running during the block, from another process."""
+    """Keep the given number of heavy reads running during the block, in another process."""
     reading = multiprocessing.get_context("fork").Process(
         target=keep_reading, args=(port, token, many)
     )
@@ -146,7 +146,7 @@ def beside_heavy(
 ) -> None:
     """Print the first token's response times, alone and during heavy reads."""
     quiet, busy = tokens
-    at_once(port, quiet, queries, 4, 3)  # each worker opens the vault
+    at_once(port, quiet, queries, 4, 3)  # let each worker open the vault
     alone: list[float] = []
     beside: list[float] = []
     for _ in range(_HALVES):

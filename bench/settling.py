@@ -5,7 +5,7 @@
 
 Each FOLDER is a judged set, as for ``quality.py``; without one, everyday-ops. Its vault is embedded
 in the order of the background process. At each stage, given as the percentage of the memories that
-have all of their vectors, every question is asked. Reported are:
+have all of their vectors, every question is asked. The output is:
 
 - ``differ``: questions whose first answers at the first and the last stage differ. Only these
   should change, and once.
@@ -81,7 +81,7 @@ def settle(judged: JudgedSet, work: Path, stages: Sequence[int]) -> Settled:
         folder.mkdir(exist_ok=True)
         with FileLock(
             folder / background_embedding.BACKGROUND_LOCK
-        ):  # no background process starts
+        ):  # prevent the background process
             for place, stage in enumerate(stages):
                 embed_until(index, len(documents) * (100 - stage) // 100)
                 questions, found = first_answers(judged, group, vault, ids)

@@ -39,7 +39,7 @@ from processes import (
 from table import Finished, Row, Target, caveat, cells, table
 
 SETTLE = 1.2
-"""Seconds after which memvault no longer doubts a file's times, and then some."""
+"""Seconds after which memvault trusts a file's times, plus a margin."""
 
 INDEX = "first index, with vectors"
 HYBRID = "recall, hybrid"
@@ -66,7 +66,7 @@ class Vault:
         return done, json.loads(done.output)["memories"]
 
     def found(self, query: str, *options: str) -> Finished:
-        """Recall something that must be found."""
+        """Recall something that must be found; return the process."""
         done, memories = self.recall(query, *options)
         if not memories:
             sys.exit(f"speed.py: nothing was recalled for {query!r}")
@@ -129,7 +129,7 @@ def warm_up(folder: Path) -> None:
 
 
 def text_search_command() -> list[str]:
-    """Return the beginning of a command that lists the files with a word."""
+    """Return the start of a command that lists the files that contain a word."""
     if shutil.which("rg"):
         return ["rg", "--files-with-matches", "--glob", "*.md"]
     return ["grep", "-rl", "--include=*.md"]
@@ -140,7 +140,7 @@ def prepared(folder: Path, size: int) -> Vault:
     memvault("init", "--bare", str(folder))
     writer = Path(__file__).with_name("corpus.py")
     written = process([sys.executable, str(writer), str(folder), str(size)])
-    time.sleep(2)  # files just written are read twice, which should not be measured
+    time.sleep(2)  # recently written files are read twice, which should not be measured
     return Vault(folder, json.loads(written.output))
 
 
@@ -160,7 +160,7 @@ def measured(vault: Vault, runs: int) -> dict[str, list[Finished]]:
         found[HYBRID].append(vault.found(query))
         found[KEYWORD].append(vault.found(query, "--mode", "keyword"))
         found[PASS].append(process([sys.executable, "-c", "pass"]))
-        if number % 2:  # the order must not favor either
+        if number % 2:  # alternate the order to favor neither
             done, word = vault.recall_edit()
             found[EDITED].append(done)
             vault.settle()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure what an agent calls between its steps, and how fast a waiting agent wakes up.
+"""Measure the commands that an agent runs between its steps, and how fast a waiting agent wakes up.
 
     python bench/steps.py [--runs 15] [--waits 10] [--markdown]
 
@@ -23,13 +23,13 @@ from processes import PASS, machine, memvault, prepare_environment, process, sta
 from table import Finished, Row, Target, caveat, cells, table
 
 WATCHING = 0.8
-"""Seconds after which a wait has begun to watch its folder, and then some."""
+"""Seconds after which a wait has started to watch its folder, plus a margin."""
 LEAST = Target(8, "x", any_size=True)
 LONG, SHORT = 4.0, 1.0
 
 
 def fill(vault: Path) -> None:
-    """Create a vault like an agent's after some days."""
+    """Create a vault like one that an agent has used for some days."""
     memvault("init", "--examples", str(vault))
     with library.open_vault(vault) as opened:
         call = opened.call
@@ -84,7 +84,7 @@ def wakes(vault: Path, runs: int) -> list[float]:
 
 
 def idle(vault: Path) -> float:
-    """Return the CPU seconds of one additional second of waiting."""
+    """Return the CPU seconds that one additional second of waiting costs."""
     long, short = (
         memvault("wait", "for", f"time:{t}", "--vault", str(vault)) for t in (LONG, SHORT)
     )

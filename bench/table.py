@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
     @classmethod
     def of(cls, what: str, processes: list[Finished], target: Target | None = None) -> Row:
-        """Create a row of processes that did the same."""
+        """Create a row from processes that did the same work."""
         return cls(what, [done.seconds for done in processes], "s", processes, target)
 
 
@@ -54,7 +54,7 @@ def summary(done: list[Finished]) -> dict[str, float]:
 
 
 def milliseconds(seconds: float) -> float:
-    """Format seconds as milliseconds with one digit."""
+    """Format seconds as milliseconds with one decimal."""
     return round(seconds * 1e3, 1)
 
 
@@ -82,7 +82,7 @@ def cells(row: Row, one: float, own_peak: float, size: int) -> list[str]:
 
 
 def caveat(row: Row) -> str:
-    """Return a note if the processes of a row, which only compute, had to wait for the CPU."""
+    """Return a note if a row's processes, which only compute, had to wait for the CPU."""
     waited = row.processes and median(done.seconds / done.cpu for done in row.processes)
     if not waited or waited < BUSY:
         return ""

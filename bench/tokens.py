@@ -4,8 +4,8 @@
     python bench/tokens.py [--questions 20] [--markdown]
 
 The vault contains the everyday notes of a team from this folder, each written by ``remember``.
-Answers are JSON as sent to an MCP client, or the text of the command line. Tokens are counted
-twice: by the built-in model's tokenizer, and as a quarter of the characters, a common estimate.
+Answers are JSON as sent to an MCP client, or the text of the command line. Tokens are counted in
+two ways: by the built-in model's tokenizer, and as a quarter of the characters, a common estimate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fill(vault: Vault) -> None:
 
 
 def counted(texts: Iterable[str]) -> tuple[float, float]:
-    """Return the mean tokens of some texts, by the tokenizer and as a quarter of the characters."""
+    """Return the mean token count of texts, by the tokenizer and as a quarter of the characters."""
     every = list(texts)
     return mean(map(tokenizer.count_tokens, every)), mean(len(text) / 4 for text in every)
 

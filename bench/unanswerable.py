@@ -4,11 +4,11 @@
     python bench/unanswerable.py [FOLDER ...] [--part fit|test] [--kept 0.9]
 
 Each FOLDER is a set of ``bench/quality.py``; without one the everyday sets with unanswerable
-questions are measured. A question counts as recognized if the likeliest memory has a chance below a
-threshold of the set, the highest that keeps the given share of its answered questions. *None* is
-the share of questions for which the program reports that probably nothing answers them. *foreign*
-are 40 questions of the other sets. The second table has the strength of the first result, and how
-often a memory of that strength is right.
+questions are measured. A question counts as recognized if the most likely memory has a probability
+below the set's threshold, the highest that keeps the given share of its answered questions. *None*
+is the share of questions for which the program reports that probably nothing answers them.
+*foreign* are 40 questions of the other sets. The second table shows the strength of the first
+result, and how often a memory of that strength is right.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FOREIGN = 40
 
 
 class Asked(NamedTuple):
-    """A question of a kind: the chance of the likeliest memory, and the first result.
+    """A question and its kind, the probability of the likeliest memory, and the first result.
 
     ``is_right`` is whether the first result is judged to answer or to help.
     """

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """List the files that a command passes through, in the order of first entry.
 
-Counts files, calls back up (into a file that is waiting for the caller to return) and returns to a
-room that was already left.
+Counts files, calls back up (into a file that is waiting for the caller to return), and returns to a
+top-level package that was already left.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Walk:
             caller = caller.f_back
 
     def returns(self) -> int:
-        """Return how often the walk returns to a room that it has left."""
+        """Return how often the walk returns to a top-level package that it has left."""
         left: set[str] = set()
         here, count = "", 0
         for file in self.files:
             room = Path(file).parts[0]
-            if room != here and not room.endswith(".py"):  # a module alone is not a room
+            if room != here and not room.endswith(".py"):  # a single module is not a package
                 count += room in left
                 left.add(here)
                 here = room
@@ -73,7 +73,7 @@ class Walk:
 
 
 def walked(arguments: Sequence[str]) -> Walk:
-    """Run a command and return its walk."""
+    """Run a command; return its walk."""
     walk = Walk()
     sys.setprofile(walk.note)
     try:

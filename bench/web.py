@@ -1,7 +1,7 @@
-"""Measure the pages of ``memvault web``, the map and the static site in a vault of a given size.
+"""Measure the pages of ``memvault web``, the map, and the static site in a vault of a given size.
 
 Searches are also measured while the map and the review list are computed. Pages are requested in
-process; the first time includes opening the vault, the other figure is the median of nine.
+process. The first figure includes opening the vault, the second one is the median of nine requests.
 ``graph`` and ``export --to site`` are whole processes. Seconds are wall time, sizes are in
 megabytes.
 """

@@ -1,6 +1,7 @@
 """Build hook of the wheel: generates manual pages and completion scripts from the program.
 
-hatchling runs it without other packages; the declarations of the commands need no others.
+hatchling runs it without other packages installed; the declarations of the commands do not need
+any.
 """
 
 from __future__ import annotations

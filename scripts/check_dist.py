@@ -31,7 +31,7 @@ NEEDED = (
     "licenses/LICENSE",
     "licenses/NOTICE",
 )
-"""What names of files in the wheel end with."""
+"""Path endings of files that the wheel must contain."""
 UNWANTED = ("__pycache__", ".pyc", "/tests/", ".memvault/", ".mypy_cache", ".hypothesis")
 SMOKE = """
 set -e
@@ -46,7 +46,8 @@ memvault doctor > /dev/null
 memvault export ../all.zip > /dev/null
 test "$(memvault mcp 2>&1 < /dev/null | grep -c "memvault\\[mcp\\]\\|'.\\[mcp\\]'")" -ge 1
 """
-"""What a user tries first; the last line is the message about a missing extra."""
+"""The commands that a new user tries first; the last line checks the message about a missing extra.
+"""
 
 
 def run(
@@ -94,7 +95,7 @@ def problems_of(wheel: Path, source: Path) -> Iterator[str]:
 
 
 def pythons() -> Iterator[tuple[str, str]]:
-    """Yield each Python version with its executable, or an empty text."""
+    """Yield each Python version with its executable, or "" if it is not installed."""
     for version in VERSIONS:
         places = [
             f"python{version}",

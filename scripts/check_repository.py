@@ -96,7 +96,7 @@ def page_lengths() -> Iterator[str]:
     assert len(limits) > 10
     for page, limit in limits.items():
         text = page.read_text("utf-8")
-        if page == PERFORMANCE:  # without its tables
+        if page == PERFORMANCE:  # its tables do not count
             text = re.sub(r"(?s)<!-- \w+: written.*?<!-- end -->", "", text)
         if (count := len(text.split())) > limit:
             yield f"{page.relative_to(ROOT)} has {count} words, and may have {limit}"
@@ -137,7 +137,7 @@ def promises() -> Iterator[str]:
 
 @check
 def install_commands() -> Iterator[str]:
-    """Check that no page and no hint installs memvault from PyPI, where it is not published."""
+    """Check that no page or hint installs memvault from PyPI, where it is not published."""
     pages = [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "plugins").rglob("*.md")]
     by_name = re.compile(r"(pip|pipx|uv tool) install (?:--?[\w-]+ )*'?memvault\b")
     for path in (*pages, *SOURCE.rglob("*.py")):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Play the main use case on real text: load the sample, remember, recall, compound, forget.
+"""Demonstrate the main use case on real text: load the sample, remember, recall, compound, forget.
 
-Runs the installed program like a person and prints its output. The vault stays in .demo/vault for
-inspection.
+Runs the installed program as a person would, and prints its output. The vault stays in .demo/vault
+for inspection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ANSWER = "1. Fuse scores instead of ranks"
 
 
 def main() -> None:
-    """Play the demo; exit with a message if a step fails."""
+    """Run the demo; exit with a message if a step fails."""
     if sys.getfilesystemencoding() == "ascii":  # a locale without UTF-8; memvault does the same
         os.execv(sys.executable, [sys.executable, "-X", "utf8", __file__])
     if isinstance(sys.stdout, io.TextIOWrapper):  # keep messages after the output they refer to
@@ -113,7 +113,7 @@ def show(*arguments: str) -> str:
 
 
 def expect(output: str, part: str) -> str:
-    """Return an output, or end the demo as failed if a part is missing."""
+    """Return an output, or exit with a failure if it lacks a given part."""
     if part not in output:
         sys.exit(f"the demo failed: expected {part!r} in the output above")
     return output

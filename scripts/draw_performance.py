@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 INK = "#010203"
-"""The color of text and lines, which is replaced by that of the page's text."""
+"""The color of text and lines, which is replaced with the page's text color."""
 COLORS = (
     *("#3b82c4", "#d9822b", "#2f9e69", "#d1495b", "#8e6fc9"),
     *("#8a8a8a", "#b59b1f", "#36a2a8", "#c25f9f"),
@@ -48,7 +48,7 @@ MULTIPLES = "CPU, multiples of python -c pass"
 
 
 def growth(figures: page.Figures) -> Figure:
-    """Draw the commands' multiples of ``python -c pass`` by the number of memories."""
+    """Draw the commands' multiples of ``python -c pass`` against the number of memories."""
     figure, (axes,) = _axes(1, 4.4)
     series = {}
     for name in page.COMMANDS:
@@ -160,7 +160,7 @@ def _draw_lines(axes: Axes, sizes: Sequence[int], series: Mapping[str, Sequence[
 
 
 def _draw_bars(axes: Axes, names: Sequence[str], series: Mapping[str, Mapping[str, float]]) -> None:
-    """Draw two bars for each name, from top to bottom, with their values."""
+    """Draw two bars for each name, from top to bottom, labeled with their values."""
     for offset, (label, values) in zip((-0.19, 0.19), series.items(), strict=True):
         known = [number for number, name in enumerate(names) if name in values]
         places = [number + offset for number in known]
@@ -171,7 +171,7 @@ def _draw_bars(axes: Axes, names: Sequence[str], series: Mapping[str, Mapping[st
 
 
 def svg(figure: Figure, digest: str) -> str:
-    """Return a figure as SVG whose text and lines have the color of the page's text."""
+    """Return a figure as SVG whose text and lines use the page's text color."""
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Source": digest})
     head, start, rest = file.getvalue().partition("<svg ")

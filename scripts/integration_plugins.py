@@ -3,8 +3,8 @@
 Formats of November 2026: Claude Code's marketplaces and plugins
 (https://code.claude.com/docs/en/plugins-reference, /plugin-marketplaces), Gemini CLI's extensions
 (https://geminicli.com/docs/extensions/reference), OpenCode's plugins
-(https://opencode.ai/docs/plugins). Each starts ``memvault`` from ``PATH`` in the project's folder,
-where it uses the nearest vault or ``MEMVAULT_VAULT``.
+(https://opencode.ai/docs/plugins). Each plugin starts ``memvault`` from ``PATH`` in the project's
+folder, where it uses the nearest vault or ``MEMVAULT_VAULT``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _marketplace() -> dict[str, Any]:
 
 
 def _hooks(program: Integration) -> dict[str, Any]:
-    """Return the hooks of a program, which find the vault from their working folder."""
+    """Return the hooks of a program, which locate the vault from the working folder."""
     return {
         "hooks": {
             its.name: [
@@ -72,7 +72,7 @@ def _claude_code() -> dict[str, str]:
         "license": "MIT",
         "keywords": ["memory", "markdown", "recall"],
     }
-    # A plugin's server is named after the plugin and itself.
+    # A plugin's server gets a name composed of the plugin's name and its own.
     tools = ", ".join(
         f"mcp__plugin_{SERVER}_{SERVER}__{name}" for name in claude_code.HISTORIAN_TOOLS
     )

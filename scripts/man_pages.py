@@ -16,7 +16,7 @@ from memvault.command_table import COMMANDS, HELP_GROUPS, Command
 
 _SETTINGS = Path(__file__).resolve().parents[1] / "docs" / "guide" / "settings.md"
 _VARIABLE = re.compile(r"^\| (`MEMVAULT_[^|]+) \| (.+) \|$", re.MULTILINE)
-"""A row of the table of environment variables in that page."""
+"""Matches a row in the documentation's table of environment variables."""
 _LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
 _ABOUT = "memory for people and their agents, in a folder of markdown"
 _EXIT_CODES = {
@@ -44,7 +44,7 @@ def _page_name(words: str) -> str:
 
 
 def _overview() -> str:
-    """Return the page of the program: its commands by group, options, variables, exit codes."""
+    """Return the program's page: its commands by group, options, variables, exit codes."""
     lines = [*_head("memvault", _ABOUT), ".SH SYNOPSIS", _bold("memvault"), "COMMAND [OPTIONS]"]
     lines += [
         ".SH DESCRIPTION",
@@ -66,7 +66,7 @@ def _overview() -> str:
 
 
 def _command_page(entry: Command, command: ShellCommand) -> str:
-    """Return the page of one command."""
+    """Return a command's page."""
     parameters = command.shell_parameters
     arguments = [parameter for parameter in parameters if parameter.arg.positional]
     options = [parameter for parameter in parameters if not parameter.arg.positional]

@@ -25,7 +25,7 @@ from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.server import McpServer
 from memvault.workspace import Workspace
 
-# Each unknown setting causes a note, and so a log message.
+# Each unknown setting causes a note and therefore a log message.
 SETTINGS = "version = 1\nfirst = 1\nsecond = 2\nthird = 3\n"
 WAIT = {"events": [{"eventType": "Time", "parameter": 3}]}
 TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -70,7 +70,7 @@ async def renamed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> H
 
 
 def main(port: str) -> None:
-    """Serve until ended by a signal."""
+    """Serve until stopped by a signal."""
     calls.SILENCE = 0.5  # the suite waits only a few seconds
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()

@@ -22,13 +22,13 @@ COMMANDS = (RECALL, KEYWORD, "show", "list --limit 5", REMEMBER, "goals get")
 DEEP, QUICK = "deep", "quick"
 _BUSY = 1.3
 _SLOW = 1_000.0
-"""Milliseconds of CPU that a command may take until it counts as slow."""
+"""Milliseconds of CPU time above which a command counts as slow."""
 
 _LEAST_GROWTH = 1e-4
-"""Milliseconds for each memory below which the growth is that of other work on the machine."""
+"""Growth in milliseconds per memory below which it may be due to other work on the machine."""
 
 _LEAST_MILLISECONDS = 10.0
-"""The growth of a command below which its parts say nothing."""
+"""The minimum growth of a command, in milliseconds, for comparing its parts."""
 
 
 class Figures:
@@ -141,7 +141,7 @@ def _cold_cell(name: str, record: dict[str, Any]) -> str:
 
 
 def _cells(figures: Figures, vectors: str, shown: Callable[[dict[str, Any]], str]) -> list[str]:
-    """Return a cell for each size, empty if it was not measured."""
+    """Return a cell for each size, empty if the size was not measured."""
     known = figures.sizes_with(vectors)
     return [shown(figures.record(size, vectors)) if size in known else "" for size in figures.sizes]
 
@@ -210,7 +210,7 @@ def _peers(figures: Figures) -> str:
     rows = []
     least = figures.peers["pass"][
         "peak"
-    ]  # the benchmark's own memory, which its child processes start with
+    ]  # the benchmark's own memory is included in its child processes' peaks
     for program in figures.peers["programs"]:
         times = [
             f"{peer_multiple(figures, program, what):.1f}" if what in program else ""

@@ -13,7 +13,7 @@ from memvault.tools.core.registry import BUDGET, Tool, all_tools
 
 _LINE = 100
 _SKIPPED = ("call_tool",)
-"""Tools whose method is written by hand: ``call``."""
+"""Tools whose methods are written by hand: ``call``."""
 
 
 def source(is_async: bool) -> str:
@@ -67,8 +67,8 @@ def _import(module: str, names: set[str]) -> str:
 
 
 def _method(tool: Tool, is_async: bool, imports: dict[str, set[str]]) -> str:
-    """Return a method whose parameters are positional like the command's."""
-    # Programs need not save tokens; ``Vault.call`` still accepts a budget.
+    """Return a method whose positional parameters are those of the command."""
+    # Programs do not need to save tokens; ``Vault.call`` still accepts a budget.
     parameters = [entry for entry in tool.parameters if entry != BUDGET]
     positional = [entry for entry in parameters if entry.arg.positional or entry.arg.flatten]
     positional.sort(key=lambda entry: not entry.required)
@@ -97,7 +97,7 @@ def _method(tool: Tool, is_async: bool, imports: dict[str, set[str]]) -> str:
 
 
 def _signature(head: str, given: list[str], result: str) -> Iterator[str]:
-    """Yield the lines of a signature as a formatter would break them."""
+    """Yield the lines of a signature, broken as a formatter would break them."""
     short = f"{head}({', '.join(given)}) -> {result}:"
     inner = f"    {', '.join(given)}"
     if len(short) <= _LINE - 4:
@@ -130,7 +130,7 @@ def _default(value: Any) -> str:
 
 
 def _type(hint: Any, imports: dict[str, set[str]]) -> str:
-    """Return a parameter's type as source; a list may be any sequence."""
+    """Return a parameter's type as source; a list parameter accepts any sequence."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return _type(arguments[0], imports)

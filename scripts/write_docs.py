@@ -67,7 +67,7 @@ def generated() -> dict[Path, str]:
 
 
 def with_part(page: str, name: str, part: str) -> str:
-    """Return a page with the generated text between the markers of its part ``name``."""
+    """Return a page with generated text inserted between the markers of its part ``name``."""
     begin = f"<!-- {name}: written by `make docs` -->\n"
     head, _, rest = page.partition(begin)
     _, end, tail = rest.partition("<!-- end -->\n")
@@ -93,7 +93,7 @@ def with_settings(page: str) -> str:
 
 
 def vault_template() -> str:
-    """Return the settings file of a new vault, in which all but two settings are comments."""
+    """Return the settings file of a new vault, in which all but two settings are commented out."""
     given = tomllib.loads(TEMPLATE)
     lines = [
         line if line.startswith("# ") or not line else f"# {line}"
@@ -105,7 +105,7 @@ def vault_template() -> str:
 def toml(section: Section, given: Mapping[str, Any] = {}) -> list[str]:
     """Return settings as TOML, with the value and purpose of each that is not ``given``.
 
-    An example replaces an empty value, or one that no file can set.
+    An example replaces an empty value, or a value that no file can set.
     """
     lines: list[str] = []
     tables: list[str] = []

@@ -412,3 +412,33 @@ def test_vectors_survive_compaction_by_another_process(tmp_path: Path) -> None:
         "hashes-1.u64",
         "rows-1.i8",
     ]
+
+
+def test_added_vectors_keep_remembered_rows(tmp_path: Path) -> None:
+    """Adding many vectors leaves the rows of the last search, which the next process uses."""
+    found = VectorStore.create(tmp_path / "m", VectorCard("m", "1", 2))
+    hashes = np.arange(1, 4_001, dtype=np.uint64)
+    found.add(hashes[:2_000], np.ones((2_000, 2), np.float32))
+    assert found.row_numbers(hashes[1_999::-1]).tolist() == [*range(1_999, -1, -1)]
+    remembered = (tmp_path / "m/rows.i32").read_bytes()
+    found.add(hashes[2_000:], np.ones((2_000, 2), np.float32))
+    assert (tmp_path / "m/rows.i32").read_bytes() == remembered
+    assert found.row_numbers(hashes).tolist() == [*range(4_000)]
+
+
+def test_replaced_vectors_of_same_number_are_noticed(tmp_path: Path) -> None:
+    """If another process has replaced vectors by as many, a search finds the rows of the new."""
+    codes = np.zeros((1_201, 1, 4), np.uint8)
+    rows = np.ones((1_201, 2), np.float32)
+    hashes = np.arange(1, 1_202, dtype=np.uint64)
+    wanted = np.array([3, 1_000], np.uint64)
+    searcher = VectorStore.create(tmp_path / "m", VectorCard("m", "1", 2, token_width=4))
+    searcher.add(hashes, rows, [*codes])
+    # Stores opened at one path share their open files within a process.
+    other = VectorStore.open(tmp_path / "m" / ".." / "m")
+    assert other is not None
+    assert searcher.row_numbers(wanted).tolist() == [2, 999]
+    other.compact(hashes[701:], 1_000)
+    other.add(np.arange(5_001, 5_702, dtype=np.uint64), rows[:701], [*codes[:701]])
+    assert [len(found) for found in searcher.token_codes(wanted)] == [0, 1]
+    assert searcher.row_numbers(wanted).tolist() == [-1, 298]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import stat
 import tarfile
 import zipfile
 from contextlib import closing
@@ -391,3 +392,52 @@ def test_super_note_of_unknown_shape_is_read(run: Run, folder: Path, tmp_path: P
     write(tmp_path, standard_source.BACKUP, json.dumps({"version": "004", "items": [note]}))
     got = Imported(run, folder, tmp_path / standard_source.BACKUP, "standard-notes")
     assert "Kept" in got.text("Odd.md")
+
+
+def test_rejected_files_of_packs_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Links, paths that lead out and oversized files in a pack are listed; the note is imported."""
+    link = zipfile.ZipInfo("assets/link.png")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    made = tmp_path / "packs"
+    made.mkdir()
+    with zipfile.ZipFile(made / "Hen.textpack", "w", zipfile.ZIP_DEFLATED) as files:
+        with files.open("assets/big.bin", "w") as big:
+            for _ in range(257):
+                big.write(bytes(1 << 20))
+        files.writestr("info.json", '{"version": 2}')
+        files.writestr("text.md", "# Hen\n\nBroody.\n")
+        files.writestr("assets/../../out.png", "x")
+        files.writestr(link, "/etc/passwd")
+    got = Imported(run, folder, made, "textbundle")
+    assert "Broody." in got.text("Hen.md")
+    reasons = dict(got.unreadable)
+    assert len(reasons) == len(got.unreadable) == 3
+    assert "import limit" in reasons["Hen.textpack/assets/big.bin"]
+    assert "points outside" in reasons["Hen.textpack/assets/../../out.png"]
+    assert "symbolic link" in reasons["Hen.textpack/assets/link.png"]
+
+
+def test_links_in_word_documents_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A document in a folder is imported without the links in it, and these are listed."""
+    link = zipfile.ZipInfo("word/media/link.png")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    made = word_source.make_folder(tmp_path)
+    with zipfile.ZipFile(made / "Sea/Boats.docx", "a") as files:
+        files.writestr(link, "/etc/passwd")
+    got = Imported(run, folder, made, "word")
+    assert "symbolic link" in dict(got.unreadable)["Sea/Boats.docx/word/media/link.png"]
+    assert "**Paint the hull**" in got.text("Sea/Boats.md")
+
+
+def test_pack_with_stray_file_is_imported(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A pack may have other files beside the folder of its bundle."""
+    made = tmp_path / "packs"
+    made.mkdir()
+    with zipfile.ZipFile(made / "Hen.textpack", "w") as files:
+        files.writestr("Hen.textbundle/info.json", '{"version": 2}')
+        files.writestr("Hen.textbundle/text.md", "# Hen\n\n![](assets/egg.png)\n")
+        files.writestr("Hen.textbundle/assets/egg.png", bundle_source.PICTURE)
+        files.writestr("readme.txt", "x")
+    got = Imported(run, folder, made, "textbundle")
+    assert "![](assets/Hen/egg.png)" in got.text("Hen.md")
+    assert got.data("assets/Hen/egg.png") == bundle_source.PICTURE

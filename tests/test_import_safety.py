@@ -168,7 +168,7 @@ def test_import_failure_hint_explains_how_to_continue(
     run("list")
     done = limited(folder, 200, "import", str(tmp_path / "notes"), "--yes")
     assert done.returncode == 1
-    assert "Stopped: imported/notes/a.md was changed before that; `memvault undo" in done.stderr
+    assert "Interrupted: imported/notes/a.md was changed before that; `memvault undo" in done.stderr
     assert import_all(run, tmp_path / "notes").json["new"] == 1
 
 

@@ -104,7 +104,9 @@ async def test_unlisted_tool_error_names_its_profile(client: Client, folder: Pat
     for name in ("talk_user", "Talk-User"):
         with pytest.raises(MCPError, match="The tool talk_user is not offered") as raised:
             await client.call_tool(name, {"message": "x"})
-        assert raised.value.data == {"hint": "`memvault mcp --tools core,talk` offers it"}
+        assert raised.value.data == {
+            "hint": "start the server with `memvault mcp --tools core,talk`"
+        }
     assert (await structured(client, "recall", query="x"))["success"]
 
 
@@ -192,10 +194,10 @@ async def test_mcp_texts_without_shell_mention_only_tools(client: Client, folder
     assert "Such as design-decision (see `memory_list_types`)" in lists["memory_list"]
     with pytest.raises(MCPError) as raised:
         await client.read_resource("memvault://memory/none")
-    assert raised.value.data["error"]["hint"] == "`memory_list` shows all of them"
+    assert raised.value.data["error"]["hint"] == "run `memory_list` to see all of them"
     inner = {"tool_name": "recall_fact", "parameters": {"query": "zebra"}}
     found = (await structured(client, "call_tool", **inner))["result"]
-    assert found["message"].endswith("; `memory_recall(memoryType=fact)` shows the closest")
+    assert found["message"].endswith("; run `memory_recall(memoryType=fact)` to see the closest")
 
 
 def test_mcp_leaves_help_and_custom_tool_text_unchanged(folder: Path, run: Run) -> None:

@@ -433,6 +433,17 @@ CHINESE = [
 ]
 
 
+def test_ranking_newest_of_several_versions_is_first(folder: Path, vault: Vault) -> None:
+    """Of more than two versions of a value, the newest ranks first, and the others are marked."""
+    write_others(folder)
+    for month, floor in enumerate(("first", "second", "third", "fourth"), 1):
+        text = f"Our office is on the {floor} floor."
+        dated(folder, f"floor-{month}", f"Floor {month}", text, f"2026-0{month}-01")
+    found = newer_of(vault, "which floor is our office on")
+    assert next(iter(found)) == "floor-4"
+    assert [name for name, newer in found.items() if newer == "floor-4"] != []
+
+
 def test_ranking_newer_session_does_not_outrank_match(folder: Path, vault: Vault) -> None:
     """Of two long memories, such as sessions, the better match stays first, whatever its date."""
     rest = "We read the logs, ran the tests and wrote down what each of them printed. " * 20

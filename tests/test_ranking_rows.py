@@ -412,7 +412,7 @@ def nearest(alike: list[list[float]], one: int, other: int) -> bool:
     """Return whether each of two memories is most similar to the other."""
     like = alike[one][other]
     return one != other and all(
-        like >= value
+        like >= 0.95 * value
         for own in (one, other)
         for place, value in enumerate(alike[own])
         if place != own

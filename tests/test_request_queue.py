@@ -6,6 +6,7 @@ import asyncio
 import os
 import select
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +22,8 @@ from http_client import LATEST, Served, named, token
 from memvault.files.lock import FileLock
 from memvault.mcp.fair_shares import CallCosts, FairShares
 from memvault.mcp.read_runner import HeavyReadRunner, shared_lane
-from memvault.mcp.request_queue import RequestQueue
+from memvault.mcp.request_queue import RequestQueue, run_with_slots, take_all
+from memvault.serial_executor import SerialExecutor
 
 HOOK = [{"eventType": "Hook", "parameter": "build"}]
 QUICK = ("--tools", "all", "--rate", "10000", "--audit", os.devnull)
@@ -304,3 +306,69 @@ def test_request_queue_releases_each_slot_once() -> None:
         assert queue.size == 0
 
     asyncio.run(served())
+
+
+def _no_thread(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_request_queue_recovers_if_no_thread_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that gets no thread fails and frees its slot; the next call is served."""
+
+    async def served() -> int:
+        queue, executor = RequestQueue(each=1), SerialExecutor()
+        slots = await take_all(queue, "a", None)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", _no_thread)
+            with pytest.raises(RuntimeError, match="new thread"):
+                await run_with_slots(lambda: 1, executor, slots, lambda _: None)
+        assert queue.size == 0
+        executor.wait()
+        slots = await take_all(queue, "a", None)
+        work = run_with_slots(lambda: 2, executor, slots, lambda _: None)
+        return await asyncio.wait_for(work, 10)
+
+    assert asyncio.run(served()) == 2
+
+
+def test_serial_executor_continues_without_second_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If no thread starts for the next function, it runs after the waiting one has failed."""
+    executor, is_queued = SerialExecutor(), threading.Event()
+
+    def waits() -> None:
+        is_queued.wait(10)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", _no_thread)
+            executor.let_next_run()
+
+    first, second = executor.submit(waits), executor.submit(lambda: 2)
+    is_queued.set()
+    assert second.result(10) == 2
+    assert isinstance(first.exception(10), RuntimeError)
+
+
+def test_serial_executor_survives_callback_that_exits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions are run although a callback of an earlier one raised ``SystemExit``."""
+    executor, is_queued, has_exited = SerialExecutor(), threading.Event(), threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda _: has_exited.set())
+    first = executor.submit(lambda: is_queued.wait(10))
+    first.add_done_callback(lambda _: sys.exit(3))
+    second = executor.submit(lambda: 2)
+    is_queued.set()
+    assert second.result(10) == 2
+    assert first.result(10)
+    assert executor.submit(lambda: 3).result(10) == 3
+    assert has_exited.wait(10)
+
+
+def test_serial_executor_finishes_work_of_daemon_threads() -> None:
+    """Work submitted in a daemon thread is not cut off when the program ends."""
+    executor, is_daemon = SerialExecutor(), list[bool]()
+
+    def submits() -> None:
+        is_daemon.append(executor.submit(lambda: threading.current_thread().daemon).result(10))
+
+    thread = threading.Thread(target=submits, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert is_daemon == [False]

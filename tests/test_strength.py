@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from conftest import Run, index_of, recalled, titles, write
@@ -64,8 +64,12 @@ def test_recall_names_words_that_no_memory_contains(harbour: Vault, run: Run) ->
     assert answer["absentWords"] == ["Zebulon", "2031"]
     above, *_ = run("recall", query).out.splitlines()
     assert 'no memory contains "Zebulon" or "2031"' in above
-    query = "how are whales weighed"
-    assert harbour.call("memory_recall", query=query)["absentWords"] == ["whales", "weighed"]
+    query = "how are whales weighed in spring"
+    assert harbour.call("memory_recall", query=query)["absentWords"] == [
+        "whales",
+        "weighed",
+        "spring",
+    ]
     assert "absentWords" not in harbour.call("memory_recall", query=STRONG)
 
 
@@ -86,7 +90,7 @@ def test_load_omits_weak_matches(harbour: Vault) -> None:
     assert (found["text"], found["strength"]) == (f"# Ferry\n\n{FERRY}", "strong")
     nothing = harbour.call("memory_load", query=WEAK)
     assert nothing["memories"] == []
-    assert "`memory_recall` shows the closest" in nothing["message"]
+    assert "run `memory_recall` to see the closest" in nothing["message"]
     assert harbour.call("memory_load", query=WEAK, threshold=0)["memories"]
     for number in range(3):
         text = f"Ferry {number}: {FERRY}"
@@ -114,7 +118,7 @@ def test_context_omits_weak_matches(harbour: Vault) -> None:
     assert "choir" not in found["context"]
     nothing = harbour.call("context", task=WEAK)
     assert nothing["context"] == ""
-    assert "`memory_recall` shows them" in nothing["warnings"][0]
+    assert "run `memory_recall` to see them" in nothing["warnings"][0]
 
 
 def test_compound_refuses_a_weak_match(harbour: Vault, folder: Path) -> None:
@@ -174,6 +178,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
 def test_recall_returns_at_least_three_results(small: Vault, query: str) -> None:
     """With five memories at least three are returned, each with a strength, by falling score."""
     found = recalled(small, query)
+    assume(all("strength" in entry for entry in found))  # A filter alone lists memories.
     assert len(found) >= 3
     assert len({entry["memId"] for entry in found}) == len(found)
     assert {entry["strength"] for entry in found} <= {"strong", "fair", "weak"}

@@ -296,9 +296,8 @@ class Call:
         from memvault.agents.messages.inbox import Inbox
         from memvault.agents.plans.planned_inbox import PlannedInbox
 
-        if (
-            self.caller.scope == "read"
-        ):  # A read-only caller cannot deliver the events of due plans.
+        # A read-only caller cannot deliver the events of due plans.
+        if self.caller.scope == "read":
             return Inbox(self.root, self.address, only_reads=True)
         return PlannedInbox(self.plans)
 

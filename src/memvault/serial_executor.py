@@ -47,10 +47,10 @@ class SerialExecutor:
 
         future: Future[Result] = Future()
         with self._lock:
+            if self._runner is None:
+                self._start()  # It waits for the lock, so the task can follow.
             self._pending.add(future)
             self._queue.append(_Task(future, work, on_wait))
-            if self._runner is None:
-                self._start()
         future.add_done_callback(self._pending.discard)
         return future
 
@@ -74,21 +74,37 @@ class SerialExecutor:
             wait(pending)
 
     def _start(self) -> None:
-        self._runner = threading.Thread(target=self._run, name="memvault")
-        self._runner.start()
+        """Start a thread that runs the queue; the runner stays the same if that fails."""
+        runner = threading.Thread(target=self._run, name="memvault", daemon=False)
+        runner.start()
+        self._runner = runner
 
     def _run(self) -> None:
         """Run queued functions, until there is none or another thread runs them."""
-        while True:
+        try:
+            while self._run_next():
+                pass
+        finally:
             with self._lock:
-                if self._runner is not threading.current_thread():
-                    return
-                if not self._queue:
-                    self._runner, self._on_wait = None, do_nothing
-                    return
-                future, work, self._on_wait = self._queue.popleft()
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(work())
-                except BaseException as error:
-                    future.set_exception(error)
+                if self._runner is threading.current_thread():  # A callback has raised.
+                    self._runner = None
+                    if self._queue:
+                        self._start()
+
+    def _run_next(self) -> bool:
+        """Run the next function; return False if this thread has none to run."""
+        with self._lock:
+            if self._runner is not threading.current_thread():
+                return False
+            if not self._queue:
+                self._runner, self._on_wait = None, do_nothing
+                return False
+            future, work, self._on_wait = self._queue.popleft()
+        if future.set_running_or_notify_cancel():
+            try:
+                result = work()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+        return True

@@ -12,7 +12,7 @@ from typing import Any
 def ignore_case(root: Path) -> None:  # noqa: C901  # what is wrapped is told in one place
     """Make the file functions accept any spelling of a name below a folder.
 
-    A new file keeps the spelling with which it is created, and a rename can change it.
+    A new file keeps the spelling it was created with; a rename can change it.
     """
     listdir, lexists = os.listdir, os.lstat
 
@@ -50,7 +50,7 @@ def ignore_case(root: Path) -> None:  # noqa: C901  # what is wrapped is told in
     def renamed(real: Any) -> Any:
         def rename(old: Any, new: Any, *rest: Any, **more: Any) -> Any:
             source, target = spelled(old), spelled(new)
-            if source == target:  # the spelling changes
+            if source == target:  # only the spelling changes
                 target = str(Path(target).with_name(Path(os.fsdecode(new)).name))
             return real(source, target, *rest, **more)
 

@@ -18,7 +18,7 @@ _BIND, _PRIVATE = 4096, (1 << 18) | 16384
 
 
 def in_child(work: Callable[[], object]) -> Any:
-    """Run some work in a forked process, and return its value through JSON."""
+    """Run some work in a forked process, and return its JSON-serializable value."""
     reads, writes = os.pipe()
     child = os.fork()
     if not child:

@@ -1,4 +1,4 @@
-"""Copies of a folder shared by many tests, restored for each of them."""
+"""Copies of folders that many tests share, restored for each test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Copy:
-    """A copy of a folder; ``put_back`` restores whatever has changed."""
+    """A copy of a folder; ``put_back`` restores everything that has changed."""
 
     def __init__(self, made: Path, root: Path) -> None:
         self.root = root
@@ -58,7 +58,7 @@ def _state(root: Path) -> dict[Path, tuple[int, ...]]:
 
 
 def _signature(path: Path) -> tuple[int, ...]:
-    """Return the file state that a write changes, or the mode of a folder."""
+    """Return the state of a file, which any write changes, or the mode of a folder."""
     status = path.lstat()
     times = (status.st_ino, status.st_size, status.st_mtime_ns)
     return (status.st_mode, *(() if stat.S_ISDIR(status.st_mode) else times))

@@ -1,8 +1,7 @@
-"""A worker that calls random writing tools in a vault together with other workers.
+"""A worker that calls random writing tools in a vault at the same time as other workers.
 
-It prints a line per call: the tool, its duration, the waiting time for each lock, the total
-sleeping time (without time spent working or waiting for a processor), and the mark that the written
-text contains.
+It prints a line per call: the tool, its duration, the time spent waiting for each lock, the total
+time asleep (neither working nor waiting for a processor), and the mark in the written text.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ TEXTS = {
     "value",
     "actions",
 }
-"""Keys of texts that a tool keeps."""
+"""Keys of texts that a tool stores."""
 NAMES = {"memId", "query", "factId"}
-"""Keys that name a memory."""
+"""Keys whose values identify a memory."""
 RARE = {"vault_reindex", "model_use"}
 
 
@@ -59,7 +58,7 @@ def named(arguments: dict[str, Any], chance: random.Random) -> dict[str, Any]:
 
 
 def contested(files: list[Path], chance: random.Random) -> list[Path]:
-    """Return one of a few files half of the time, so that workers often compete for it."""
+    """Half of the time, return one of the same few files, so that workers often compete for it."""
     return sorted(files)[:3] if chance.random() < 0.5 else files
 
 
@@ -80,10 +79,10 @@ def watched() -> Counter[str]:
 
 
 def awake() -> float:
-    """Return the seconds that this thread worked, or could have with a free processor."""
+    """Return the seconds during which this thread worked, or waited for a free processor."""
     try:
         ran, queued, _ = Path("/proc/thread-self/schedstat").read_text("ascii").split()
-    except OSError:  # only Linux counts them
+    except OSError:  # only Linux reports the waiting time
         return time.thread_time()
     return (int(ran) + int(queued)) / 1e9
 

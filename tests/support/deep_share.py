@@ -1,4 +1,4 @@
-"""Set a vault's deep vectors to a state that the background process would pass through."""
+"""Put a vault's transformer vectors into a state that the background process passes through."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from memvault.index.protocol import COMPLETE
 from memvault.workspace import Workspace
 
 _FEW = 10
-"""Memories of which a batch of passages would be too large a share."""
+"""With fewer memories than this, a batch of passages would be too large a share."""
 
 
 @contextmanager
 def stopped_at(root: Path, share: float) -> Iterator[None]:
-    """Compute deep vectors for exactly a share of a vault's memories, last changed first."""
+    """Compute transformer vectors for a share of the memories, most recently changed first."""
     if not (root / "memvault.toml").exists():
         yield
         return
@@ -31,7 +31,7 @@ def stopped_at(root: Path, share: float) -> Iterator[None]:
     assert index.transformer.folder is not None
     with FileLock(
         index.transformer.folder / background_embedding.BACKGROUND_LOCK
-    ):  # no other process begins
+    ):  # no other process starts
         if index.schedule.pending() > wanted and index.transformer.mode != "off":
             if count < _FEW:
                 transformer_writer._BATCH = 1

@@ -1,8 +1,8 @@
-"""Run memvault as on another system: without Linux-only modules and functions.
+"""Run memvault as if on another system: without Linux-only modules and functions.
 
 ``python emulated_platform.py win32|darwin|linux LINES`` runs the command lines in a JSON list. It
-emulates the parts that Python lacks there and ``sys.platform``; paths and the file system are this
-machine's. Libraries are imported first, since they select code by platform.
+sets ``sys.platform`` and removes what Python lacks on that system; paths and the file system stay
+those of this machine. Libraries are imported first, since they select code by platform.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MISSING = {
 
 
 def emulate(platform: str) -> None:
-    """Remove what a platform lacks, and add Windows's locks."""
+    """Remove what a platform lacks, and add Windows locks."""
     for name in MISSING_MODULES.get(platform, ()):
         sys.modules[name] = None  # type: ignore[assignment]  # an import raises an error then
     for module, names in MISSING.get(platform, {}).items():
@@ -68,7 +68,7 @@ def emulate(platform: str) -> None:
         sys.modules["msvcrt"] = types.SimpleNamespace(  # type: ignore[assignment]
             LK_NBLCK=2, locking=lambda file, _, __: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         )
-        # Its other ways ask Windows itself.
+        # All other implementations call Windows itself.
         platformdirs.windows.get_win_folder = platformdirs.windows.get_win_folder_from_env_vars
     sys.platform = platform
 

@@ -35,11 +35,13 @@ LOADED = (
     "pyarrow.pandas_compat",
     "pymilvus",
 )
-"""What the server begins with, and commands that ask it, or open a file of milvus-lite's."""
+"""Modules that the server loads, and that commands load to connect to it or to open a milvus-lite
+file.
+"""
 
 
 class Door:
-    """An interceptor that checks the token and ignores the configured calls."""
+    """An interceptor that checks the token, and drops or delays calls as configured."""
 
     def __init__(self, token: str, folder: str) -> None:
         self._token = base64.b64encode(token.encode()).decode()
@@ -49,8 +51,8 @@ class Door:
     def intercept_service(
         self, continuation: Callable[[Any], Any], handler_call_details: Any
     ) -> Any:
-        """Continue a call, or end it."""
-        import grpc  # where a server runs, and not in each process that collects tests
+        """Continue a call, or reject it."""
+        import grpc  # imported only in the server, not in each process that collects tests
 
         told = dict(handler_call_details.invocation_metadata)
         name = handler_call_details.method.rpartition("/")[2]
@@ -79,7 +81,7 @@ def _refuse(_: object, context: Any) -> None:
 
 
 def serve(folder: str, port: str, token: str = "") -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is killed."""
     import grpc
     from milvus_lite.adapter.grpc.servicer import MilvusServicer
     from milvus_lite.db import MilvusLite
@@ -98,7 +100,7 @@ def serve(folder: str, port: str, token: str = "") -> None:
 
 
 def main() -> None:
-    """Serve as the command line requests."""
+    """Run the server described by the command-line arguments."""
     serve(*sys.argv[1:])
 
 
@@ -112,7 +114,7 @@ class Server:
         self.start()
 
     def start(self, fresh: bool = False) -> None:
-        """Start it, and return once it answers."""
+        """Start the server, and return once it answers."""
         port = self.uri.rpartition(":")[2] or "0"
         words = [str(self._folder), port, *([self._token] if self._token else [])]
         self.process = launcher.start(
@@ -123,22 +125,22 @@ class Server:
         assert self.uri
 
     def be_deaf_to(self, *calls: str) -> None:
-        """Answer all calls except those with the given names from now on."""
+        """From now on, answer all calls except those with the given names."""
         Path(f"{self._folder}.deaf").write_text(" ".join(calls), "utf-8")
 
     def be_slow(self, seconds: float) -> None:
-        """Delay each call by some seconds from now on."""
+        """From now on, delay each call by some seconds."""
         Path(f"{self._folder}.slow").write_text(str(seconds), "utf-8")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it, gracefully or with a kill."""
+        """Stop the server, gracefully or with a kill."""
         self.process.send_signal(how)
         self.process.communicate(timeout=60)
 
 
 @contextmanager
 def served(folder: Path, token: str = "") -> Iterator[Server]:
-    """Yield a server."""
+    """Yield a running server."""
     server = Server(folder, token)
     try:
         yield server

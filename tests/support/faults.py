@@ -1,10 +1,10 @@
 """Inject a fault at one numbered file change of a command.
 
-A ``Faults`` is a process that has loaded the program. For each request, a copy of it runs one
-command line, and at the change with the given number it is killed, or the operating system refuses.
-Changes are links, renames, writes, syncs, removals, new folders, files opened for writing,
-truncations and permission changes; a write is half done before it fails. Python's file functions
-are wrapped here; the database's own file accesses are not.
+A ``Faults`` is a process that has loaded the program. For each request, a fork of it runs one
+command line. At the change with the given number, the fork is killed or the change fails with an
+operating system error. Changes are links, renames, writes, syncs, removals, new folders, files
+opened for writing, truncations and permission changes; a failing write is half done. Python's file
+functions are wrapped here; the database's own file accesses are not.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ __all__ = ["ERRORS", "KILL", "Ended", "Faults", "plant"]
 KILL = "SIGKILL"
 ERRORS = ("ENOSPC", "EIO", "EACCES", "EROFS")
 STAYING = {"ENOSPC": {"open", "write", "link", "mkdir"}, "EROFS": None}
-"""Errors that stay from then on: with which changes, or with all of them."""
+"""Errors that persist from then on, for the listed kinds of changes or (None) for all."""
 
 TESTED = {"mkdir": False, "unlink": True, "rmdir": True}
-"""Changes that are none unless the file is there, or not: the system looks for that first."""
+"""Changes that have no effect unless the file exists (True) or is missing (False), which the system
+checks first.
+"""
 
 
 class Ended(NamedTuple):
     """The result of a command: its exit code, its output, and all changes up to the fault.
 
-    ``seconds`` is its duration.
+    ``seconds`` is the command's duration.
     """
 
     code: int
@@ -57,10 +59,10 @@ class Ended(NamedTuple):
 
 
 class Faults:
-    """A process whose copies run command lines, each with a fault at a given change."""
+    """A process whose forks run command lines, each with a fault at a given change."""
 
     def __init__(self, folders: Sequence[Path], scratch: Path, warm: Path) -> None:
-        """Load the program by calls in the vault ``warm``; count changes only in ``folders``."""
+        """Load the program by calls in the vault ``warm``; count only changes in ``folders``."""
         scratch.mkdir(parents=True)
         self._process = subprocess.Popen(
             [sys.executable, __file__, str(scratch), str(warm), *map(str, folders)],
@@ -70,9 +72,9 @@ class Faults:
         )
 
     def run(self, *lines: Sequence[str], number: int = 0, fault: str = KILL) -> Ended:
-        """Run command lines with a fault at the change with this number; 0 means none.
+        """Run command lines with a fault at the change with this number; 0 means no fault.
 
-        A failing command line is the last one.
+        Stops after the first command line that fails.
         """
         assert self._process.stdin
         assert self._process.stdout
@@ -89,7 +91,7 @@ class Faults:
 def plant(  # noqa: C901  # what is wrapped is told in one place
     folders: Sequence[Path], number: int, fault: str, trace: int
 ) -> None:
-    """Wrap the functions that change files: report each change in the folders, fail at one."""
+    """Wrap the functions that change files: report each change in the folders, and fail at one."""
     within = tuple(map(str, folders))
     real, real_open, real_write = builtins.open, os.open, os.write
     count = 0
@@ -189,12 +191,12 @@ def _only(given: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def _serve(scratch: Path, warm: Path, folders: list[Path]) -> None:
     """Answer each command line on standard input with its result."""
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the work is done in forks
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # forks do the work
     from memvault.__main__ import main
     from tool_calls import warmed
 
     warmed(warm)
-    gc.freeze()  # so that the copies share what is there
+    gc.freeze()  # so that forks share the objects that exist now
     out, err, trace = (scratch / name for name in ("out", "err", "trace"))
     for line in sys.stdin:
         lines, number, fault = json.loads(line)

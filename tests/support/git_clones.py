@@ -1,4 +1,4 @@
-"""Two clones of one vault and the bare repository between them, used by two people."""
+"""Clones of one vault, used by two people, and the bare repository between them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Clone(NamedTuple):
         return result
 
     def remember(self, title: str, content: str) -> dict[str, Any]:
-        """Remember something."""
+        """Save a memory."""
         return self.call("memory_remember", title=title, content=content, memoryType="context")
 
     def sync(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def git(folder: Path, *words: str, good: bool = True) -> str:
 
 
 def hook(root: Path, name: str, script: str) -> Path:
-    """Put a hook into a repository."""
+    """Install a hook in a repository."""
     file = write(root, f".git/hooks/{name}", f"#!/bin/sh\n{script}\n")
     file.chmod(0o755)
     return file
@@ -101,7 +101,7 @@ def without_identity(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
 
 
 def cloned(folder: Path, names: tuple[str, ...] = ("one", "two")) -> Iterator[tuple[Clone, ...]]:
-    """Make a vault with a bare repository, and clones of it."""
+    """Create a vault with a bare repository, and clones of it."""
     git(folder, "init", "--quiet", "--bare", "--initial-branch=main", "shared.git")
     clones: list[Clone] = []
     for name in names:

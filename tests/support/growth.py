@@ -1,8 +1,8 @@
 """Measure the CPU time of work, and how it grows with the size of the input.
 
-Wall times depend on a machine and its load more than on the work: with a limit of 20 s, a step of
-0.1 s would have to become two hundred times slower to be noticed. Here the same work is done at two
-sizes, and its time may grow linearly but not quadratically.
+Wall times depend more on the machine and its load than on the work: with a limit of 20 s, a step
+that takes 0.1 s would have to become two hundred times slower before anyone noticed. Instead, the
+same work is done at two sizes, and its time may grow linearly but not quadratically.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ __all__ = ["Steps", "check_growth", "said", "seconds"]
 Steps = Iterable[Callable[[], object]]
 _TIMES = 4
 _MOST = 8.0
-"""Four times the size takes four times as long, or sixteen times where it is the square."""
+"""The maximum growth of the time for four times the size: linear growth is 4, quadratic 16."""
 _LEAST = 0.01
-"""Seconds below which a time says nothing."""
+"""Seconds below which a measured time is meaningless."""
 _TRIES = 3
-"""Another process may slow the caches down; what is slow each time is slow."""
+"""How often to measure, since other processes may evict caches; a step is slow only if it is slow
+each time.
+"""
 _GIVE_UP = 20.0
 
 
@@ -36,7 +38,7 @@ def seconds(work: Callable[[], object]) -> float:
     """Return the CPU seconds of this process for some work.
 
     Raises:
-        TooSlow: if it takes more than twenty.
+        TooSlow: if it takes more than twenty seconds.
     """
     gc.disable()
     began = time.process_time()
@@ -62,7 +64,7 @@ def check_growth(steps: Callable[[int], Steps], size: int) -> None:
     def timed(size: int) -> list[float]:
         return [seconds(step) for step in steps(size)]
 
-    timed(max(1, size // 16))  # what they load is loaded then
+    timed(max(1, size // 16))  # warm up, so that modules are loaded
     found = []
     for _ in range(_TRIES):
         times = list(zip(timed(size), timed(_TIMES * size), strict=True))

@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """Its body as JSON, or the last event of its stream, which a slow server sends instead."""
+        """The body as JSON, or the last event of the stream that a slow server sends instead."""
         events = re.findall(rb"(?m)^data: (.*?)\r?$", self.body)
         return json.loads(events[-1] if events else self.body)
 
@@ -101,7 +101,7 @@ class Served:
         return self.send(token, data, **headers)
 
     def begin(self, token: str, tool: str, **arguments: Any) -> socket.socket:
-        """Send a tool call, and leave its answer unread."""
+        """Send a tool call, and leave its response unread."""
         data, headers = _tool_call(tool, arguments)
         lines = {
             "Host": "localhost",
@@ -124,7 +124,7 @@ class Served:
         mode: Any = "auto",
         **wishes: Any,
     ) -> None:
-        """Connect to the server with the SDK's client."""
+        """Connect to the server with the SDK's client, and run ``talk``."""
 
         async def talking() -> None:
             async with asyncio.timeout(LIMIT):
@@ -140,7 +140,7 @@ class Served:
         mode: Any = "auto",
         **wishes: Any,
     ) -> None:
-        """Talk with the server through one of the SDK's clients among several."""
+        """Run ``talk`` with one of several SDK clients."""
         headers = {"Authorization": f"Bearer {token}"}
         async with create_mcp_http_client(headers) as sender:
             transport = streamable_http_client(f"{self.url}{path}", http_client=sender)
@@ -148,7 +148,7 @@ class Served:
                 await talk(client)
 
     def says(self, words: bytes) -> None:
-        """Wait until its output contains some words."""
+        """Wait until the server's output contains some words."""
         assert self.process.stderr is not None
         late = threading.Timer(LIMIT, self.process.kill)
         late.start()
@@ -159,15 +159,15 @@ class Served:
         late.cancel()
 
     def opened(self) -> list[str]:
-        """Return its open file descriptors, as named by Linux."""
+        """Return the server's open file descriptors, as Linux names them."""
         found = []
         for link in Path(f"/proc/{self.process.pid}/fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            with contextlib.suppress(FileNotFoundError):  # it was closed in the meantime
                 found.append(str(link.readlink()))
         return found
 
     def waits(self, name: str = "anon_inode:inotify", is_open: bool = True) -> None:
-        """Wait until it opens, or closes, a descriptor: by default its event watcher."""
+        """Wait until the server opens, or closes, a descriptor: by default its event watcher."""
         if Path("/proc/self/fd").is_dir():
             until(lambda: (name in self.opened()) is is_open)
         else:
@@ -197,7 +197,7 @@ def _tool_call(tool: str, arguments: dict[str, Any]) -> tuple[bytes, dict[str, s
 
 
 def token(run: Run, name: str, vaults: str, scope: str = "read", *more: str) -> str:
-    """Make a token."""
+    """Create a token."""
     line = ["tokens", "add", name, "--vaults", vaults, "--scope", scope, *more, "--json"]
     made: str = succeeded(run(*line)).json["token"]
     return made

@@ -38,12 +38,12 @@ LONG = " ".join(f"Sentence {n} tells of thing{n} and of nothing else." for n in 
 
 
 def note(name: str, title: str, body: str, more: str = "") -> str:
-    """Write a memory file."""
+    """Return the text of a memory file."""
     return f"---\nid: {name}-7k2m9q\ntitle: {title}\ntags: [t-{name}]\n{more}---\n\n{body}\n"
 
 
 class IndexContract:
-    """The promises of ``index.protocol``; ``opened`` returns the index under test."""
+    """The promises of ``index.protocol``; ``opened`` opens the index under test."""
 
     def opened(self, root: Path) -> AbstractContextManager[SearchIndex[Any]]:
         """Open the index of a vault."""
@@ -62,7 +62,7 @@ class IndexContract:
         return view
 
     def found(self, view: View, query: str, **more: Any) -> list[str]:
-        """Return the memIds that a query's words find, best first."""
+        """Return the memIds found for a query's words, best first."""
         words, wholes, _ = query_analyzer(view.languages()).query(query)
         answer = view.keyword(KeywordQuery(words, wholes, **more))
         return [self.name(view, hit.uid) for hit in answer.hits]
@@ -80,7 +80,7 @@ class IndexContract:
         return {record.mem_id.removesuffix("-7k2m9q"): record.uid for record in view.records()}
 
     def test_words_are_found_in_every_field(self, notes: Path) -> None:
-        """Title, text, tags, identifiers and Chinese are found, what has more of it first."""
+        """Words in title, text, tags and identifiers, and Chinese words, are found."""
         with self.opened(notes) as index:
             view = self.seen(index)
             assert set(self.found(view, "nginx")) == {"disk", "ports"}
@@ -91,7 +91,7 @@ class IndexContract:
             assert self.found(view, "wombat") == []
 
     def test_among_and_limit_hold(self, notes: Path) -> None:
-        """Only what may be found is, and no more than was asked for."""
+        """A search returns only allowed memories, and no more than the limit."""
         with self.opened(notes) as index:
             view = self.seen(index)
             uids = self.uids(view)
@@ -100,7 +100,7 @@ class IndexContract:
             assert len(self.found(view, "nginx tea retries", limit=2)) == 2
 
     def test_rarity_is_that_of_all_memories(self, notes: Path) -> None:
-        """A word of one memory is rarer than one of two, whatever may be found."""
+        """A word's rarity counts all memories, even if only some are allowed."""
         with self.opened(notes) as index:
             view = self.seen(index)
             words, wholes, _ = query_analyzer(view.languages()).query("nginx lemon")
@@ -112,7 +112,7 @@ class IndexContract:
                 assert hit.score == pytest.approx(sum(hit.terms.values()))
 
     def test_rarity_counts_what_is_not_found(self, notes: Path) -> None:
-        """How rare a word is, is counted of all that hold it, however few are asked for."""
+        """A word's rarity counts all memories that contain it, even with a low limit."""
         for number in range(410):
             write(notes, f"fact/lamp{number}.md", note(f"lamp{number}", f"Lamp {number}", "Dim."))
         with self.opened(notes) as index:
@@ -124,7 +124,7 @@ class IndexContract:
             assert rarity[words[1][0]] == pytest.approx(math.log((total + 1) / 1.5), abs=1e-4)
 
     def test_meaning_is_near(self, notes: Path) -> None:
-        """Similar meanings are nearer, from 0 to 1; ``also`` is returned at any distance."""
+        """Closer meanings have higher similarity; ``also`` is returned at any distance."""
         with self.opened(notes) as index:
             view = self.seen(index)
             uids = self.uids(view)
@@ -142,7 +142,7 @@ class IndexContract:
             assert [hit.uid for hit in only.hits] == [uids["ports"]]
 
     def test_vectors_are_added_when_they_are_needed(self, notes: Path) -> None:
-        """A view without vectors finds nothing by meaning; with vectors it finds what is near."""
+        """A view finds nothing by meaning until vectors are added to it."""
         query = VectorQuery("a hot drink in the afternoon", "english", None, 1)
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
@@ -151,7 +151,7 @@ class IndexContract:
             assert [self.name(view, hit.uid) for hit in view.nearest(query).hits] == ["tea"]
 
     def test_sentences_are_compared(self, notes: Path) -> None:
-        """A memory that holds all words together covers them; one that holds none does not."""
+        """A memory that contains all words together covers them; one without any does not."""
         with self.opened(notes) as index:
             view = self.seen(index)
             uids = self.uids(view)
@@ -164,7 +164,7 @@ class IndexContract:
             assert close[uids["tea"]].proximity == 1.0
 
     def test_passages_and_likeness(self, notes: Path) -> None:
-        """A best place gives its passages; a memory is most like itself."""
+        """A best location returns its passages; each memory is most similar to itself."""
         write(notes, "fact/long.md", note("long", "Long", LONG))
         with self.opened(notes) as index:
             view = self.seen(index)
@@ -185,7 +185,7 @@ class IndexContract:
                 assert all(0 <= value <= 1 for value in line)
 
     def test_a_memory_is_found_by_its_names(self, notes: Path) -> None:
-        """Path, memId, its beginning, title and alias name a memory."""
+        """A memory is found by its path, memId, memId prefix, title and alias."""
         write(notes, "fact/al.md", note("al", "Named", "x", "aliases: [Other name]\n"))
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
@@ -220,7 +220,7 @@ class IndexContract:
 
     @pytest.mark.parametrize("vectors", [True, False])
     def test_nothing_is_stale(self, notes: Path, vectors: bool) -> None:
-        """An edit, a new file, a renaming and a deletion are seen by the next look."""
+        """The next refresh sees an edit, a new file, a rename and a deletion."""
         steps: list[tuple[Callable[[], object], str, list[str]]] = [
             (lambda: write(notes, "fact/tea.md", note("tea", "Tea", "Oolong.")), "oolong", ["tea"]),
             (lambda: write(notes, "n.md", note("n", "N", "A wombat.")), "wombat", ["n"]),
@@ -247,7 +247,7 @@ class IndexContract:
                     view.text(uids[name])
 
     def test_a_filter_is_no_limit_on_what_meaning_finds(self, notes: Path) -> None:
-        """Of many memories nearer to a query, the one that a filter leaves is found."""
+        """An allowed memory is found even if many other memories are nearer to the query."""
         for number in range(40):
             text = f"We drink green tea at four, cup {number}."
             write(notes, f"fact/t{number}.md", note(f"t{number}", f"Tea {number}", text))
@@ -258,7 +258,7 @@ class IndexContract:
             assert [hit.uid for hit in answer.hits] == [key]
 
     def test_remote_index_refuses_search_as_of_past(self, notes: Path) -> None:
-        """A view of an earlier moment lacks what was made later."""
+        """A view of an earlier time does not contain memories created later."""
         write(notes, "fact/late.md", note("late", "Late", "x", "created: 2999-01-01\n"))
         with self.opened(notes) as index:
             view = self.seen(index)
@@ -272,7 +272,7 @@ class IndexContract:
             }
 
     def test_an_index_that_is_opened_again_knows_the_same(self, notes: Path) -> None:
-        """A process answers from the index that an earlier process wrote."""
+        """A process can answer from the index that an earlier process wrote."""
         with self.opened(notes) as index:
             first = self.found(self.seen(index), "nginx tea retries port")
         with self.opened(notes) as index:
@@ -282,7 +282,7 @@ class IndexContract:
             assert not view.notes
 
     def test_an_empty_vault_has_nothing(self, folder: Path) -> None:
-        """Where there are no memories, every question has an empty answer."""
+        """In an empty vault, every query returns an empty answer."""
         with self.opened(folder) as index:
             view = self.seen(index)
             assert list(view.records()) == []

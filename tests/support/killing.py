@@ -1,8 +1,8 @@
 """Kill a piece of work before a numbered file change.
 
 A ``Killing`` is a process that has loaded the program and a piece of work: a text that defines
-``work(root)``. For each request, a copy of it does the work and kills itself before the change with
-the given number: a file that is written, linked, renamed or removed, a new folder, a database
+``work(root)``. For each request, a fork of it does the work and kills itself before the change with
+the given number. A change is a file written, linked, renamed or removed, a new folder, a database
 statement, or a run of git.
 """
 
@@ -26,7 +26,7 @@ MANY = 300
 
 
 class Killing:
-    """A process whose copies do the work in a vault and are killed at a given change."""
+    """A process whose forks do the work in a vault and are killed at a given change."""
 
     def __init__(self, root: Path, work: str, *others: Path) -> None:
         """Load the work; changes in the folders ``others`` outside the vault also count."""
@@ -51,7 +51,7 @@ class Killing:
         return str(place)
 
     def everywhere(self, kind: str = "", most: int = MANY) -> Iterator[str]:
-        """Repeat the work, killed one change later each time."""
+        """Repeat the work, killing it one change later each time."""
         for number in range(1, most + 1):
             place = self.at(number, kind)
             if not place:

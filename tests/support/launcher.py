@@ -33,14 +33,14 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 _EARLY = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC")
-"""How variables begin that a process reads before it runs any of our code."""
+"""Prefixes of variables that a process reads before it runs any of our code."""
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
 _PIPE = 65_536
 """The number of bytes that fit into a pipe without a reader."""
 _SIZE = 8
-"""Bytes that say how long a message is."""
+"""The number of bytes that encode the length of a message."""
 _LEFT = ("memvault.mcp", "memvault.server", "memvault.anthropic", "memvault.__main__")
-"""Modules that few commands load, and dearly."""
+"""Modules that few commands load and that are slow to load."""
 _OTHERS = (
     "frontmatter",
     "jsonschema",
@@ -55,9 +55,9 @@ _OTHERS = (
     "whoosh.support.levenshtein",
     "whoosh.writing",
 )
-"""What many commands load, and late."""
+"""Modules that many commands load on demand."""
 _WARMING = ("remember a b --type fact", "recall a", "list", "show a", "goals get")
-"""Commands whose parts many others have."""
+"""Commands that load the modules used by many other commands."""
 
 
 COMMAND = "memvault.__main__"
@@ -77,7 +77,7 @@ class Launched:
         self._status = status
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end; return the exit code, or the negative number of a signal.
+        """Wait for the process to exit; return its exit code, or the negative number of a signal.
 
         Raises:
             subprocess.TimeoutExpired: if it did not end in time.
@@ -89,18 +89,18 @@ class Launched:
         return self.returncode
 
     def poll(self) -> int | None:
-        """Return the result of ``wait`` if it has ended, else None."""
+        """Return the result of ``wait`` if the process has ended, else None."""
         with suppress(subprocess.TimeoutExpired):
             return self.wait(0)
         return None
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal, unless the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Kill it, unless it has ended."""
+        """Kill the process, unless it has ended."""
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
@@ -130,7 +130,7 @@ def _fill(said: list[bytes], number: int, stream: IO[bytes]) -> None:
 
 
 def _code(status: int) -> int:
-    """Return the exit code that a launcher writes, or the code of a kill if it was killed."""
+    """Return the exit code that a launcher reports, or a kill's code if it was killed."""
     told = os.read(status, 16)
     os.close(status)
     return int(told) if told else -signal.SIGKILL
@@ -152,7 +152,7 @@ class Launcher:
         self._socket, theirs = socket.socketpair()
         self._process = subprocess.Popen(
             [sys.executable, __file__, str(theirs.fileno()), *self._others],
-            stdin=subprocess.PIPE,  # what its streams are, those of the forked ones are
+            stdin=subprocess.PIPE,  # the forked processes get streams of the same kinds
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=[theirs.fileno()],
@@ -271,7 +271,7 @@ _LAUNCHERS: dict[tuple[str, ...], Launcher] = {}
 
 
 def launcher_with(others: tuple[str, ...] = ()) -> Launcher:
-    """Return the launcher with some modules preloaded; it lives until ``close_all``."""
+    """Return the launcher with some modules preloaded, which lives until ``close_all``."""
     return _LAUNCHERS.setdefault(others, Launcher(others))
 
 
@@ -371,7 +371,7 @@ class _ForkedWorker:
         self.stdout = os.fdopen(out, "rb")
 
     def terminate(self) -> None:
-        """End it."""
+        """Terminate the process."""
         os.kill(self.pid, signal.SIGTERM)
 
     def wait(self) -> int:
@@ -406,7 +406,7 @@ def _start_worker(
 
 @contextmanager
 def _ends_told() -> Iterator[int]:
-    """Return a descriptor that becomes readable once a forked process has ended."""
+    """Return a descriptor that becomes readable whenever a forked process ends."""
     waking, woken = socket.socketpair()
     waking.setblocking(False)
     woken.setblocking(False)
@@ -424,7 +424,7 @@ def _reap(running: dict[int, int]) -> None:
         child, status = os.waitpid(-1, os.WNOHANG)
         if not child:
             return
-        with suppress(BrokenPipeError):  # the test that started it has ended
+        with suppress(BrokenPipeError):  # the test that started the process has ended
             os.write(running[child], str(os.waitstatus_to_exitcode(status)).encode())
         os.close(running.pop(child))
 
@@ -490,7 +490,7 @@ def _warm_up() -> None:
                 assert app.run(["--vault", str(root), *line.split()]) == 0, line
     os.environ.clear()
     os.environ |= kept
-    tempfile.tempdir = None  # found anew, since a test may set TMPDIR
+    tempfile.tempdir = None  # determined again in each fork, since a test may set TMPDIR
 
 
 def _load(others: Sequence[str]) -> None:
@@ -505,7 +505,7 @@ def _load(others: Sequence[str]) -> None:
     from memvault.index.embedding.tokenizer import open_tokenizer
 
     result_types.install(result_types.fail)
-    open_tokenizer()  # passages and budgets load it, in 40 ms
+    open_tokenizer()  # used for passages and budgets; loading takes 40 ms
     _warm_up()
     gc.collect()
     gc.freeze()
@@ -514,15 +514,15 @@ def _load(others: Sequence[str]) -> None:
 def _end(code: int) -> NoReturn:
     """Exit like Python, without tearing down modules.
 
-    Teardown touches all memory shared with the launcher, which copies it: 35 ms per process, and 90
-    ms with pymilvus, compared with two for the fork itself.
+    Teardown writes to memory shared with the launcher, so all of it is copied. That takes 35 ms per
+    process, and 90 ms with pymilvus, while the fork itself takes 2 ms.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     try:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-    except Exception:  # whatever it is, Python says it in its way
+    except Exception:  # Python prints any error in its own way
         sys.exit(code)
     os._exit(code)
 

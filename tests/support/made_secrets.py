@@ -61,13 +61,13 @@ def made(kind: str) -> tuple[str, str]:
     """Return a fresh secret, and a text that contains it."""
     front, make = MADE[kind]
     value = make()
-    while "xxxx" in value.lower():  # is taken for a placeholder
+    while "xxxx" in value.lower():  # such a value counts as a placeholder
         value = make()
     back = "@db.example.com/app" if kind == "password in a URL" else ""
     return value, f"{front}{value}{back}"
 
 
 def pieces(secret: str, text: str) -> list[str]:
-    """Return the parts of a secret, of eight characters each, that a text contains."""
+    """Return the pieces of a secret, each eight characters long, that a text contains."""
     parts = {line[at : at + 8] for line in secret.split("\n") for at in range(len(line) - 7)}
     return [part for part in parts if part in text and "--" not in part]

@@ -29,13 +29,13 @@ HELLO = {
     "clientInfo": {"name": "test", "version": "1"},
 }
 LIMIT = 60.0
-"""Seconds after which a test of something that never ends fails."""
+"""Seconds after which a test fails instead of waiting forever."""
 LOADED = (
     "memvault.server.http_server",
     "memvault.mcp.server",
     "anyio._backends._asyncio",
 )
-"""What a server begins with that is forked; it takes half a second to load."""
+"""Modules that a forked server starts with, since loading them takes half a second."""
 
 
 def session(
@@ -50,7 +50,7 @@ def session(
 ) -> None:
     """Start the server as a process, and connect with the SDK's client.
 
-    With a ``prefix``, or ``fresh``, the SDK starts it. ``wishes`` are further arguments of the
+    With a ``prefix``, or ``fresh``, the SDK starts it. ``wishes`` are additional arguments for the
     client.
     """
     words = ["mcp", "--vault", str(folder), *(["--tools", tools] if tools else []), *options]
@@ -72,11 +72,11 @@ def session(
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        raise error from None  # the groups of the client's own tasks say nothing
+        raise error from None  # the exception groups of the client's own tasks add nothing
 
 
 def in_session(**wishes: Any) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
-    """Run a test, whose first parameter is a client, with a server of the vault ``folder``."""
+    """Run a test, whose first parameter is a client, against a server of the vault ``folder``."""
 
     def decorate(talk: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         @functools.wraps(talk)
@@ -95,7 +95,7 @@ _Streams = tuple[ObjectReceiveStream[SessionMessage], ObjectSendStream[SessionMe
 
 @asynccontextmanager
 async def _piped(process: launcher.Process) -> AsyncGenerator[_Streams]:
-    """Carry messages to a server that was started, and back; end it at the end."""
+    """Pass messages to and from a started server; stop it at the end."""
     assert process.stdin
     assert process.stdout
     lines, feed = process.stdout, process.stdin
@@ -106,7 +106,7 @@ async def _piped(process: launcher.Process) -> AsyncGenerator[_Streams]:
         async with heard:
             while line := await asyncio.to_thread(lines.readline):
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                with suppress(anyio.BrokenResourceError):  # the client has ended
+                with suppress(anyio.BrokenResourceError):  # the client has exited
                     await heard.send(SessionMessage(message))
 
     async def write() -> None:
@@ -133,7 +133,7 @@ async def _piped(process: launcher.Process) -> AsyncGenerator[_Streams]:
 
 
 async def structured(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Call a tool; return its structured result, which its text tells too."""
+    """Call a tool; return its structured result, which must equal its text."""
     answer = await client.call_tool(tool, arguments)
     found: dict[str, Any] = answer.structured_content
     assert answer.content[0].text == render.text(found)  # type: ignore[union-attr]
@@ -142,7 +142,7 @@ async def structured(client: Client, tool: str, **arguments: Any) -> dict[str, A
 
 
 class Raw:
-    """A server that is used line by line."""
+    """A server that a test talks to line by line."""
 
     def __init__(self, folder: Path, prefix: Sequence[str] = (), fresh: bool = False) -> None:
         words = ["mcp", "--tools", "all"]
@@ -170,7 +170,7 @@ class Raw:
         return json.loads(self.process.stdout.readline())
 
     def ended(self) -> tuple[int, bytes, bytes]:
-        """Close the pipes, wait for the end, and return exit code, output and errors."""
+        """Close the pipes, wait for the server to exit, and return exit code, output and errors."""
         out, err = self.process.communicate(timeout=LIMIT)
         return self.process.wait(), out, err
 

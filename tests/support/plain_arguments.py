@@ -1,4 +1,4 @@
-"""A reference implementation of argument leniencies, and the values that a function receives."""
+"""A reference implementation of lenient argument parsing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from memvault.tools.core.registry import Tool
 def plain_arguments(
     expected: Iterable[Parameter], sent: Mapping[str, Any], used: set[Leniency], more: bool = False
 ) -> dict[str, Any]:
-    """Return arguments in schema form, by the table; ``used`` collects the applied entries."""
+    """Return arguments in schema form, using the table of lenient forms.
+
+    ``used`` collects the applied entries of the table.
+    """
     parameters = list(expected)
     known = {normal_key(parameter.key): parameter for parameter in parameters}
     if not more:
@@ -33,7 +36,7 @@ def plain_arguments(
             found[key] = value
             continue
         meant = _meant(parameter, value, used)
-        if meant is not None:  # given twice, it is as wrong as an unknown key
+        if meant is not None:  # the argument is given twice, which is as wrong as an unknown key
             found[f"{key} again" if parameter.key in found else parameter.key] = meant
     return found
 
@@ -47,7 +50,7 @@ def _meant(parameter: Parameter, value: Any, used: set[Leniency]) -> Any:
         read = ((entry, entry.convert(parameter, value)) for entry in LENIENCIES)
         try:
             entry, value_read = next(pair for pair in read if pair[1] is not NO_MATCH)
-        except (StopIteration, UsageError):  # no form applies, or the text is wrong in its form
+        except (StopIteration, UsageError):  # no form applies, or the text is invalid in its form
             return value
         used.add(entry)
         value = value_read
@@ -82,7 +85,7 @@ def _got(parameter: Parameter, value: Any) -> Any:
 
 
 def exactly(value: Any) -> Any:
-    """Return a value with the type of each part, since in Python 3 equals 3.0 and 1 equals True."""
+    """Return a value with the type of each part, since in Python 3 == 3.0 and 1 == True."""
     if isinstance(value, Mapping):
         return {key: exactly(entry) for key, entry in value.items()}
     if isinstance(value, list):
@@ -91,7 +94,7 @@ def exactly(value: Any) -> Any:
 
 
 def shape(parameters: Iterable[Parameter]) -> tuple[Any, ...]:
-    """Return everything that binding depends on, which is all but names and help."""
+    """Return everything that binding depends on, which excludes names and help."""
     return tuple(
         (
             *(entry.types, entry.choices, entry.required, entry.anything, shape(entry.items)),
@@ -112,7 +115,10 @@ def try_tools(
     number: int,
     check: Callable[[Tool, st.DataObject], None],
 ) -> None:
-    """Check a property of each tool with examples, fewer if another tool has equal parameters."""
+    """Check a property of each tool with examples.
+
+    Fewer examples are used if another tool has equal parameters.
+    """
     known = set()
     for tool in tools:
         new = shape(tool.parameters) not in known

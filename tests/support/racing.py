@@ -1,7 +1,7 @@
-"""Processes that do a piece of work at the same moment, forked from a loaded process.
+"""Run a piece of work in several processes at the same time, forked from a loaded process.
 
 If eight processes are started one by one, they spend most of their time loading modules, and the
-first may finish before the last begins. These are released together.
+first may finish before the last begins. These processes are released together.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Racing:
     def run(self, folder: Path, work: str, given: Sequence[Sequence[object]]) -> list[Ended]:
         """Do some work in one process per argument tuple, all at the same time.
 
-        ``work`` is a text that defines ``work(*arguments)``; it runs in ``folder``.
+        ``work`` is source code that defines ``work(*arguments)``; it runs in ``folder``.
         """
         if self._process is None:
             self._process = subprocess.Popen(
@@ -52,7 +52,7 @@ class Racing:
         return [Ended(*each) for each in json.loads(self._process.stdout.readline())]
 
     def close(self) -> None:
-        """End the process."""
+        """Stop the process."""
         if self._process is not None:
             self._process.communicate(timeout=60)
 
@@ -64,7 +64,7 @@ def raced(ended: Sequence[Ended]) -> list[list[str]]:
 
 
 def _forked(gate: tuple[int, int], outs: Sequence[int], work: Callable[[], None]) -> int:
-    """Fork a process that waits until a pipe is closed, and then does some work."""
+    """Fork a process that waits until a pipe is closed, then does some work."""
     child = os.fork()
     if child:
         return child
@@ -112,10 +112,10 @@ def _race(folder: str, work: str, given: list[list[Any]], variables: dict[str, s
 
 def _serve() -> None:
     """Answer each requested race on standard input with the results of its processes."""
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the work is done in forks
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # forks do the work
     from memvault import open_vault
 
-    with tempfile.TemporaryDirectory() as scratch:  # so that the copies need to load nothing
+    with tempfile.TemporaryDirectory() as scratch:  # so that forks need not load anything
         Path(scratch, "memvault.toml").touch()
         with open_vault(scratch) as vault:
             vault.call("memory_remember", title="a", content="a", memoryType="fact")

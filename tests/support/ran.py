@@ -1,4 +1,4 @@
-"""The outcome of a command line, for tests and for processes that they start."""
+"""The result of a command line, for tests and for the processes that they start."""
 
 from __future__ import annotations
 

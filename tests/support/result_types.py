@@ -1,7 +1,8 @@
 """Validates results of built-in tools against their declared types, in all tests.
 
-A schema allows further keys, since later versions may add some; here an undeclared key is a
-failure. ``install`` is called in the tests' own processes and in those forked by a launcher.
+The declared schemas allow additional keys, since later versions may add some; here an undeclared
+key is a failure. ``install`` is called in the tests' own processes and in those forked by a
+launcher.
 """
 
 from __future__ import annotations

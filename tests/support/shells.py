@@ -20,7 +20,7 @@ _PROMPT = "READY> "
 
 
 def hostile_names(folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A vault with memories, one of them hostile, an agent and a space."""
+    """A vault with memories, one of them with a hostile name, an agent and a space."""
     header = "---\nid: {}\ntags: [{}]\n---\n\n# {}\n"
     write(folder, "a.md", header.format("use-wombats-abc123", "animals, dig", "Use: wombats"))
     write(folder, "b.md", header.format("use-quokkas-abc123", "animals", "Use\x1b[31m $(quokkas)"))
@@ -63,7 +63,7 @@ def typed_in_shell(command: list[str], environment: Mapping[str, str], text: str
 def _typed(
     command: list[str], environment: Mapping[str, str], steps: Iterable[tuple[str, str]]
 ) -> str:
-    """Type each text once the expected output has appeared; return all terminal output."""
+    """Type each text once the expected output has appeared; return the complete terminal output."""
     child, terminal = pty.fork()
     if child == 0:
         os.execvpe(command[0], command, environment)
@@ -73,7 +73,7 @@ def _typed(
     while select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0]:
         try:
             piece = os.read(terminal, 4096)
-        except OSError:  # the terminal's other end is gone
+        except OSError:  # the other end of the terminal is closed
             break
         if not piece:
             break

@@ -1,4 +1,4 @@
-"""Commands on a separate terminal, as a person runs them."""
+"""Run commands on a separate terminal, as a person does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def open_terminal(
 ) -> tuple[Process, int]:
     """Start a command on a new terminal; return its process and our end of the terminal.
 
-    It is forked from the launcher that has loaded ``others``, unless Python runs a ``program``.
+    The process is forked from the launcher that has loaded ``others``, unless Python runs a
+    ``program``.
     """
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     environment |= variables
@@ -59,10 +60,10 @@ def at_terminal(
 ) -> tuple[int, str]:
     """Run a command on a terminal of 20 lines; return its exit code and the displayed text.
 
-    An ``answer`` is typed once the command has ``asked``, and after ``meanwhile`` was called; each
-    of several answers is typed once it has asked again. The terminal settings must be restored at
-    the end. ``program`` are arguments with which Python runs memvault, instead of forking the
-    launcher.
+    The ``answer`` is typed after the command has ``asked`` and ``meanwhile`` was called; each of
+    several answers is typed after the command has asked again. The terminal settings must be
+    restored at the end. ``program`` are arguments with which Python runs memvault, instead of
+    forking the launcher.
     """
     answers = [answer] if isinstance(answer, str) else [*answer]
     variables = {"TERM": "xterm", "LINES": "20", "COLUMNS": "80", **(environment or {})}
@@ -72,7 +73,7 @@ def at_terminal(
     while select.select([terminal], [], [], 60)[0]:
         try:
             piece = os.read(terminal, 65_536)
-        except OSError:  # the terminal's other end is gone
+        except OSError:  # the other end of the terminal is closed
             break
         if not piece:
             break

@@ -55,7 +55,7 @@ VALUES: dict[str, Any] = {
     "toolName": "memory_list_types",
     "resource": "wood",
 }
-"""Values by the keys of parameters, whatever tool has them."""
+"""Values by parameter key, for every tool that has such a parameter."""
 
 OWN: dict[str, dict[str, Any]] = {
     "memory_remember": {"tags": ["a", "b"], "importance": 0.25, "source": "a, b"},
@@ -117,15 +117,15 @@ OWN: dict[str, dict[str, Any]] = {
     "model_use": {"name": "builtin"},
     "model_verify": {"name": "builtin"},
 }
-"""What is not derived: by the names of tools."""
+"""Arguments that cannot be derived from parameters, by tool."""
 
 WORKING = [tool for tool in all_tools() if tool.name != "git_sync"]
-"""The tools whose calls succeed there; a sync needs a remote, and has tests of its own."""
+"""The tools that succeed in this vault; a sync needs a remote, and has its own tests."""
 
 WRITING = [tool for tool in all_tools() if not tool.read_only and tool.name != "memory_undo"]
-"""The tools that write, but for undo, which needs something to undo."""
+"""The tools that write, except undo, which needs something to undo."""
 WRITING_BY_ITSELF = [tool for tool in WRITING if not tool.name.startswith("git_")]
-"""Those whose files are not git's doing."""
+"""The writing tools whose changes are not made by git."""
 WRITES: dict[str, dict[str, Any]] = {
     "memory_forget": {"confirm": True},
     "memory_rename": {"confirm": True},
@@ -136,7 +136,7 @@ WRITES: dict[str, dict[str, Any]] = {
     "enter_space": {"spaceId": "new"},
     "vault_doctor": {"fix": True},
 }
-"""What makes a tool write that only shows what it would do in the calls of ``tool_calls``."""
+"""Arguments that make a tool write, if ``tool_calls`` only has it show a preview."""
 OF_THIS_MACHINE = {
     "memory_load": "active memory is of this machine",
     "memory_evict": "active memory is of this machine",
@@ -153,7 +153,7 @@ OF_THIS_MACHINE = {
     "git_sync": "what others wrote is theirs to take back",
     "peek_inbox": "looking delivers due plans, which are nobody's change",
 }
-"""Tools that write no file of the vault, and why."""
+"""Tools whose calls leave nothing to undo in the vault, and why."""
 
 
 def call_of(tool: Tool) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def call_of(tool: Tool) -> dict[str, Any]:
 
 
 def writing_call(tool: Tool) -> dict[str, Any]:
-    """Return arguments with which a tool writes in the vault ``filled``, if it ever does."""
+    """Return arguments with which a tool writes in the vault ``filled``, if it can write."""
     return {**call_of(tool), **WRITES.get(tool.name, {})}
 
 
@@ -180,7 +180,7 @@ def warmed(root: Path) -> None:
 
 
 def _value(parameter: Parameter) -> Any:
-    """Return a value for a parameter: its key's, or one of its type."""
+    """Return a value for a parameter, by its key or else by its type."""
     if parameter.key in VALUES:
         return VALUES[parameter.key]
     if parameter.choices:
@@ -191,11 +191,11 @@ def _value(parameter: Parameter) -> Any:
 
 
 def sayable(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Limit values to those that a command line can express, with short waits."""
+    """Replace values that a command line cannot express, and shorten waits."""
     if tool.name == "set_memories":
         entry = arguments["memories"][0]
         return {"memories": [{**entry, "key": entry["key"].replace("=", "")}]}
-    if tool.name == "call_tool":  # without a name the command says what it needs
+    if tool.name == "call_tool":  # without a name the command asks for one
         return {**arguments, "toolName": arguments["toolName"] or "zebra"}
     if tool.name != "wait_for":
         return arguments
@@ -210,12 +210,12 @@ def sayable(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def words(tool: Tool, arguments: dict[str, Any]) -> list[str]:
-    """Return the command line equivalent to JSON arguments."""
+    """Return the command line that is equivalent to JSON arguments."""
     given = _for_command(tool, arguments)
     options, positional = [], []
     for parameter in tool.shell_parameters:
         value = given.get(parameter.key)
-        if "/" in parameter.flag:  # a yes and a no
+        if "/" in parameter.flag:  # a flag with a positive and a negative form
             options.append(parameter.flag.split("/")[not value])
             continue
         if value is None or (value is False and parameter.types == (bool,)):
@@ -235,7 +235,7 @@ def _word(value: Any) -> str:
 
 
 def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a command with a special syntax, by its own keys."""
+    """Return the arguments of a command that has special syntax, under its own keys."""
     match tool.name:
         case "set_memories":
             pairs = [f"{entry['key']}={entry['value']}" for entry in arguments["memories"]]
@@ -262,7 +262,7 @@ def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 def variants(
     value: Any, change: Callable[[Any], Any], kinds: tuple[type, ...] = (str,)
 ) -> Iterator[Any]:
-    """Yield a value once for each part of some types in it, with that part changed."""
+    """For each part of a value with one of some types, yield the value with that part changed."""
     if isinstance(value, kinds):
         yield change(value)
     if isinstance(value, list):
@@ -288,11 +288,11 @@ def printed(root: Path, *line: str) -> Any:
 
 
 TRUSTED = Caller()
-"""A client with the rights of the command line, whose answers can be compared."""
+"""A client with the rights of the command line, so that their answers can be compared."""
 
 
 def over_mcp(root: Path, tool: str, arguments: dict[str, Any], halves: bool = False) -> Any:
-    """Return the result of a call over MCP, which its text contains except for lone surrogates."""
+    """Return a call's result over MCP, which its text must equal except for lone surrogates."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     from memvault.mcp import sdk_types
     from memvault.mcp.calls import PendingCall
@@ -313,7 +313,7 @@ SHELL = re.compile(
     rf"memvault (?:{'|'.join(entry.words for entry in TOOLS if entry.tool != 'model_use')})\b"
     r"(?! --fix)|(?<![\w-])--[a-z]"
 )
-"""What an agent without a shell cannot use: a command that is a tool, or an option."""
+"""Matches what an agent without a shell cannot use: a command that is a tool, or an option."""
 
 
 def shell_words(answer: Any) -> list[str]:
@@ -337,7 +337,7 @@ CHANGING = [
     (re.compile(r'"(seconds|index)": [\d.e-]+'), r'"\1": 0'),
     (re.compile(r'"(changeId|undoes|undoneBy)": "[a-z0-9]{8}"'), r'"\1": "ID"'),
 ]
-"""What differs from run to run: times, random ids, and what is made of them."""
+"""Patterns of what differs between runs: times, random ids, and values derived from them."""
 
 
 def normal(root: Path, found: Any) -> str:

@@ -1,6 +1,6 @@
 """Calls each tool once through each front end in a prepared vault, and records the effects.
 
-``test_all_tools.py`` asserts on the record what must hold for every tool.
+``test_all_tools.py`` uses the record to check what must be true of every tool.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from memvault.workspace import Workspace
 from tool_calls import WRITING, soon, typed, words
 
 CLIENT = Caller(may_see_paths=False, has_token_budget=True)
-"""The caller of a server that was started with ``--programs``."""
+"""The client of a server that was started with ``--programs``."""
 OUTSIDE = ("../x", "/", "~", "..")
-"""Values that lead out of the vault."""
+"""Values that refer to places outside of the vault."""
 OWN = {"context": {"budget": 3_000}}
-"""Arguments that differ from those of ``tool_calls``: a mask is shorter than its secret."""
+"""Arguments that differ from those in ``tool_calls``, because a mask is shorter than its secret."""
 ODD = (*OUTSIDE, ".memvault", "nothing", "a\0b", "")
 
 
@@ -56,11 +56,11 @@ class Outcome(NamedTuple):
 
 
 class Row(NamedTuple):
-    """The effects of one tool: by front end, with wrong arguments, and when undone.
+    """The effects of one tool: per front end, with wrong arguments, and when undone.
 
-    ``journal`` are the changes that the call in Python added to the log. ``undone`` are the paths
-    that differ from before the call after undo, and ``redone`` those that differ from after it
-    after redo.
+    ``journal`` are the changes that the Python call added to the log. ``undone`` are the paths
+    that, after undo, differ from their state before the call; ``redone`` are those that, after
+    redo, differ from their state after the call.
     """
 
     outcomes: dict[str, Outcome]
@@ -71,7 +71,7 @@ class Row(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """The rows of all tools, the folder above everything, and the secrets in the vault."""
+    """The rows of all tools, the parent folder of everything, and the secrets in the vault."""
 
     rows: dict[str, Row]
     base: str
@@ -89,9 +89,9 @@ def aliased(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def wrong_arguments(tool: Tool, number: int) -> Iterator[dict[str, Any]]:
-    """Yield invalid arguments, including all values that lead out of the vault.
+    """Yield invalid arguments, including all values that refer to places outside of the vault.
 
-    The other values are spread over the tools; ``make soak`` uses all of them for each.
+    The other values are distributed over the tools; ``make soak`` uses all values for each tool.
     """
     if tool.name != "wait_for":
         yield {}
@@ -103,11 +103,11 @@ def wrong_arguments(tool: Tool, number: int) -> Iterator[dict[str, Any]]:
 
 
 BEFORE = "Some words in front of it " * 2
-"""A text before a secret that makes an excerpt end within the secret."""
+"""Text before a secret, long enough for an excerpt to end within the secret."""
 
 
 def put_secrets(root: Path) -> dict[str, str]:
-    """Put a secret into each place of a vault that may contain one, and return them by place."""
+    """Put a secret into each place in a vault that may contain one; return the secrets by place."""
     secrets: dict[str, str] = {}
 
     def token(place: str) -> str:
@@ -229,7 +229,7 @@ class _Recorder:
             try:
                 answer = (
                     vault.call(tool.name, **arguments)
-                    if tool.name == "call_tool"  # whose command is the name of another method
+                    if tool.name == "call_tool"  # its command is the name of another method
                     else getattr(vault, name)(**named)
                 )
             except MemvaultError as error:
@@ -304,7 +304,7 @@ def record(filled: Path, base: Path) -> Matrix:
 
 
 def shared_record(filled: Path, base: Path, shared: Path) -> Matrix:
-    """Return another worker's record from the folder ``shared``, or create it."""
+    """Return another worker's record from the folder ``shared``, or create the record."""
     file = shared / "tool-matrix.pickle"
     with (shared / "tool-matrix.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

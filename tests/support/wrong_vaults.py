@@ -19,7 +19,7 @@ MARKS = "<<<<<<< HEAD\nThey dig.\n=======\nThey sleep.\n>>>>>>> theirs\n"
 
 
 class Fault(NamedTuple):
-    """A fault: files with given contents, the file it is reported for, and its fix.
+    """A fault: files with given contents, the file that is reported, and the fix.
 
     ``fixed`` is whether ``--fix`` repairs it, ``undone`` whether undo reverts the fix, ``for_good``
     whether the fix requires ``--only``.
@@ -35,12 +35,12 @@ class Fault(NamedTuple):
 
 
 def old(path: str) -> Callable[[Path], None]:
-    """Return a function that sets a file's times to days ago."""
+    """Return a function that sets a file's times to some days ago."""
     return lambda root: os.utime(root / path, (OLD, OLD))
 
 
 def linked(path: str, other: str) -> Callable[[Path], None]:
-    """Return a function that hard-links two paths, as a killed change does."""
+    """Return a function that hard-links two paths, as an interrupted change does."""
 
     def link(root: Path) -> None:
         (root / other).parent.mkdir(parents=True)
@@ -61,7 +61,7 @@ def with_repository(root: Path) -> None:
 
 
 def copy(name: str, text: str = "Same.") -> Fault:
-    """Return a memory's copy that a sync program saved under another name."""
+    """Return a copy of a memory that a sync program saved under another name."""
     same = text == "Same."
     files: dict[str, str | bytes] = {
         "fact/bee.md": HEADER.format("bee", "Same."),
@@ -298,7 +298,7 @@ FAULTS = [
 
 
 def put_folder(root: Path, name: str) -> None:
-    """Create a folder in ``.memvault``, and for a named one the file that git looks for."""
+    """Create a folder in ``.memvault``; if named, with the file by which git recognizes it."""
     (root / ".memvault" / name).mkdir(parents=True)
     if name:
         write(root, ".memvault/.gitignore", "*\n")
@@ -322,10 +322,10 @@ def examined(vault: Vault, **given: Any) -> dict[str, Any]:
 
 
 def told(found: dict[str, Any]) -> set[tuple[str, str]]:
-    """Return each finding's code and file."""
+    """Return the code and file of each finding."""
     return {(entry["code"], entry["filePath"]) for entry in found["findings"]}
 
 
 def named(fault: Fault) -> str:
-    """Return a fault's name for test ids."""
+    """Return a name for a fault, for use in test ids."""
     return f"{fault.code}-{fault.path}"

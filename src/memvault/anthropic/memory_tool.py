@@ -32,7 +32,7 @@ _EXCLUDED = "node_modules"
 _KNOWN_EXTENSIONS = frozenset(
     ".cfg .css .csv .html .ini .js .json .log .py .sh .sql .toml .tsv .txt .xml .yaml .yml".split()
 )
-"""File extensions after which the vault appends ``.md``, hidden from Claude."""
+"""Extensions of files to which the vault appends ``.md``; Claude does not see the ``.md``."""
 
 
 class MemoryFolder:

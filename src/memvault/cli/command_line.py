@@ -57,7 +57,7 @@ def takes_filters(parameters: Iterable[Parameter]) -> bool:
 def is_excluded(word: str, options: Container[str]) -> bool:
     """Return whether a word of a command line is a filter such as ``-draft``.
 
-    It is not if it is an option in ``SHORT_FLAGS`` with a value attached: a number for ``-n``, a
+    An option in ``SHORT_FLAGS`` with an attached value is not one: a number for ``-n``, a
     built-in type for ``-t``, anything for ``-T``.
     """
     first, second = word[1:2], word[2:3]

@@ -1,4 +1,4 @@
-"""Find action sequences that episodes share in other words, another order, or with insertions.
+"""Find action sequences that episodes share in different words or order, or with insertions.
 
 Two episodes are compared step by step: each step with the most similar unused one of the other
 episode. Episodes with three or more similar steps are grouped by average linkage. The steps of a

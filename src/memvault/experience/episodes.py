@@ -33,7 +33,7 @@ TYPE = "episode"
 ERROR = "action_error"
 """The ``type`` of an outcome that reports a failure."""
 _MAX_ERROR_PERCENT = 30
-"""The minimum percentage of errors in an unsuccessful episode."""
+"""An episode with at least this percentage of errors is unsuccessful."""
 _TYPED = re.compile(r"([a-z][a-z_]*):\s*(?!//)(\S.*)", re.DOTALL)
 _HEADING_ALIASES = {"situation": "context", "outcome": "outcomes"}
 """Alternative headings that people write."""

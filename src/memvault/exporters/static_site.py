@@ -1,6 +1,6 @@
 """Export a static site: a page for each memory, lists, a search and a map.
 
-The pages work from a disk or below any URL, since all links are relative. They are rendered like
+The pages work from disk or under any URL, since all links are relative. They are rendered like
 ``memvault web``: code in a memory never runs, and secrets are masked. A file in the folder lists
 the written files, so that the next export can delete outdated ones.
 """

@@ -46,7 +46,7 @@ class _Entry(NamedTuple):
 
 
 class _ArchiveSource(Source):
-    """Zips or a tar."""
+    """One or more zips, or a tar, as a source."""
 
     form = "archive"
     """The archive format, for messages."""
@@ -110,10 +110,12 @@ class _ArchiveSource(Source):
     def _why_unsafe(self, entry: _Entry) -> str:
         """Return why the name or size of a file is not accepted; empty if it is."""
         name = entry.name
-        self._room -= entry.size
         if name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/"):
             return f"the path points outside the {self.form}"
-        return self._too_large if self._room < 0 else ""
+        if entry.size > self._room:
+            return self._too_large
+        self._room -= entry.size
+        return ""
 
     @cached_property
     def names(self) -> list[str]:
@@ -292,7 +294,8 @@ def _is_junk(name: str) -> bool:
 def open_packed(source: Source, name: str, strips_top: bool) -> Source:
     """Open a zip in a source, such as a Word document, in memory; it may expand to 256 MB.
 
-    ``strips_top`` omits a single top folder from the names.
+    ``strips_top`` omits a single top folder from the names. Files in the zip that are not read are
+    added to the source's skipped items.
 
     Raises:
         OSError: if it cannot be read.
@@ -304,6 +307,8 @@ def open_packed(source: Source, name: str, strips_top: bool) -> Source:
     except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
         raise ValueError(f"damaged: {error}") from error
     packed.strips_top = strips_top
+    _ = packed.names  # Listing the files finds those that are skipped.
+    source.skipped += [SkippedItem(f"{name}/{one.what}", one.reason) for one in packed.skipped]
     return packed
 
 

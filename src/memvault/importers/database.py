@@ -115,7 +115,7 @@ class SourceDatabase:
     ) -> Iterator[dict[str, Any]]:
         """Yield the rows of a table with the wanted columns that exist.
 
-        ``rest`` ends the query, for example with an order. Raises ``UnreadableDatabase``.
+        ``rest`` is appended to the query, for example ``ORDER BY``. Raises ``UnreadableDatabase``.
         """
         columns = [column for column in column_names if column in self.columns.get(name, ())]
         if not columns:
@@ -217,7 +217,7 @@ def read_database(
 
 
 def databases_with(source: Source, *tables: str) -> list[str]:
-    """Return the names of the databases that have all of some plain tables."""
+    """Return the names of the databases that contain all of the given plain tables."""
     names = source.with_endings(".db", ".sqlite")
     return [name for name in names if table_names(source, name).issuperset(tables)]
 

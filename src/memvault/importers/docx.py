@@ -114,7 +114,7 @@ class Docx:
         """Convert the document; afterwards ``files`` are its pictures.
 
         Raises:
-            OSError: if it lacks its text, or is damaged.
+            OSError: if its main file is missing or damaged.
             ValueError: if its XML is damaged or too large.
         """
         self._counts = counts

@@ -126,7 +126,7 @@ class ImportFormat(NamedTuple):
                 if source.names and name and len(source.left_out) < MAX_RESTARTS:
                     continue
             break
-        yield from source.skipped
+        yield from dict.fromkeys(source.skipped)  # Reading again adds the same parts.
         yield from source.warnings
         for name in claims.missed_files(source, claimed):
             yield SkippedItem(name, UNCLAIMED)

@@ -203,7 +203,7 @@ class OutlineContext(NamedTuple):
 
 
 class OutlineInline(ABC):
-    """Converts the inline markup of a block, as far as outliners share it."""
+    """Converts the inline markup that all outliners share."""
 
     block_target: re.Pattern[str]
 

@@ -325,7 +325,10 @@ def _join(folder: str, path: str) -> str:
 
 
 def _safe(path: str) -> str:
-    """Return a path with visible names that every file system and Obsidian accept."""
+    """Return a path in which invisible and forbidden characters are replaced.
+
+    The path is valid on every file system and in Obsidian.
+    """
     *folders, name = [part for part in path.split("/") if part.strip(". ")] or ["memory.md"]
     stem, suffix = posixpath.splitext(name)
     return "/".join([*(_safe_name(part) for part in folders), _safe_name(stem, suffix)])

@@ -166,10 +166,14 @@ def _title(text: bytes) -> str:
 def _packed(
     source: Source, name: str, titles: dict[str, str], seen: Counter[str]
 ) -> Iterator[Item]:
-    """Yield the items of a zipped bundle."""
+    """Yield the items of a zipped bundle, possibly in a folder of the zip."""
     files = open_packed(source, name, strips_top=True)
-    names = {_composed(file): file for file in files.names}
-    bundle = _Bundle(name[: -len(_PACK)], files, "", names, is_packed=True)
+    infos = [file for file in files.names if posixpath.basename(file) == _INFO]
+    inner = posixpath.dirname(min(infos, key=len, default=""))
+    prefix = posixpath.join(inner, "")
+    below = [file.removeprefix(prefix) for file in files.names if file.startswith(prefix)]
+    names = {_composed(file): file for file in below}
+    bundle = _Bundle(name[: -len(_PACK)], files, inner, names, is_packed=True)
     yield from _items(source, bundle, titles, seen)
 
 

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class IndexCorrupted(Exception):
-    """The index on disk cannot be used; it is rebuilt, never repaired. A view never raises it."""
+    """The index on disk cannot be used; it is rebuilt, never repaired.
+
+    Views never raise this error.
+    """
 
 
 class VectorsCorrupted(IndexCorrupted):
@@ -32,9 +35,9 @@ class VectorsCorrupted(IndexCorrupted):
 
 
 class StaleView(Exception):
-    """A view can no longer be read; the index must be refreshed.
+    """A view can no longer be read, so the index must be refreshed.
 
-    ``reason`` is the error for the user in case a refresh does not help, None if a memory has
+    ``reason`` is the error to show to the user if a refresh does not help, or None if a memory has
     changed.
     """
 
@@ -44,14 +47,14 @@ class StaleView(Exception):
 
 
 class WaitPolicy(NamedTuple):
-    """How long to wait while another process writes the index, and whether a partial view is fine.
+    """How long to wait while another process writes the index, and whether a partial view will do.
 
-    ``indexing`` is the time in seconds to wait while the other process has much to index,
-    ``unreadable`` the time while no readable commit exists, as for a moment during each commit.
-    ``allow_partial`` is whether a partial view is acceptable after that time. ``index_seconds`` is
-    the time in seconds after which this process stops indexing and returns a partial view; None to
-    index everything first. ``git_seconds`` limits how long git may take to read new commits, whose
-    times are otherwise indexed later.
+    ``indexing`` is the number of seconds to wait while the other process has many files to index,
+    ``unreadable`` the number of seconds to wait while no readable commit exists, as happens briefly
+    during each commit. ``allow_partial`` is whether a partial view is acceptable after that time.
+    ``index_seconds`` is the number of seconds after which this process stops indexing and returns a
+    partial view, or None to index everything first. ``git_seconds`` limits how long git may take to
+    read new commits, whose times are otherwise indexed later.
     """
 
     indexing: float
@@ -62,15 +65,15 @@ class WaitPolicy(NamedTuple):
 
 
 COMPLETE = WaitPolicy(60.0, 60.0, False, git_seconds=10.0)
-"""For tasks whose result would be wrong unless all memories are visible."""
+"""For tasks whose result would be wrong if any memory were missing."""
 BEST_EFFORT = WaitPolicy(2.0, 60.0, True)
 """For answers, which report the number of missing memories."""
 EARLY = BEST_EFFORT._replace(index_seconds=2.0)
-"""For answers to a person, who reads them while the rest is indexed."""
+"""For answers to a person, who can read them while the rest is being indexed."""
 FINISHING = BEST_EFFORT._replace(git_seconds=60.0)
-"""For work after an answer, while no one waits."""
+"""For work that follows an answer, when no one is waiting."""
 NO_WAIT = WaitPolicy(0.0, 1.0, False)
-"""For tasks that are skipped rather than delayed."""
+"""For tasks that are better skipped than delayed."""
 
 
 class MemoryRecord(NamedTuple):
@@ -79,7 +82,7 @@ class MemoryRecord(NamedTuple):
     ``size`` is the size of its file in bytes; ``language`` is the language in which it is indexed.
     The view sets the other fields: ``vault`` is the name of its vault if several are searched,
     ``published_at`` is when another machine published it, empty if its file is on this machine, and
-    ``is_past`` is whether the view shows an earlier text that has changed since.
+    ``is_past`` is true if the view shows an earlier text that has changed since.
     """
 
     uid: int
@@ -108,7 +111,7 @@ class MemoryRecord(NamedTuple):
 
     @classmethod
     def from_memory(cls, uid: int, size: int, memory: Memory, language: str) -> MemoryRecord:
-        """Create the record of a memory that was just read."""
+        """Create the record of a memory that was just read from its file."""
         separate = ("uid", "size", "language", *cls._field_defaults)
         shared = {name: getattr(memory, name) for name in cls._fields if name not in separate}
         return cls(uid=uid, size=size, language=language, **shared)
@@ -152,7 +155,7 @@ class StoredLink(NamedTuple):
 
 
 class LinkEntry(NamedTuple):
-    """A memory as links refer to it: its names and its links, links of the text first.
+    """A memory as used for resolving links: its names, and its links with those in the text first.
 
     ``names`` is the result of ``vault.names.link_keys``.
     """
@@ -165,9 +168,9 @@ class LinkEntry(NamedTuple):
 class KeywordQuery(NamedTuple):
     """A keyword search: the words of a query and the limits of the answer.
 
-    ``term_groups`` has a group of alternative stems per word; ``exact_terms`` are unstemmed words.
-    ``allowed_uids`` restricts the results, None for all; ``limit`` is the maximum number of hits.
-    With ``explain`` a hit includes the score of each term.
+    ``term_groups`` has one group of alternative stems per word; ``exact_terms`` are unstemmed
+    words. ``allowed_uids`` restricts the results, None for all; ``limit`` is the maximum number of
+    hits. With ``explain`` a hit includes the score of each term.
     """
 
     term_groups: Sequence[tuple[str, ...]]
@@ -204,9 +207,9 @@ class KeywordAnswer(NamedTuple):
 DISTINCTIVE_BIT = 1
 """The bit of a term id (``SentenceFeatures.term_ids``) that marks numbers and negations."""
 SKIP_BIT = 2
-"""The bit of a term id that marks terms that may be between two adjacent words. These are stop
-words, which are removed from queries, single characters between pairs in scripts without spaces,
-and further stems of one word.
+"""The bit of a term id that marks terms that may occur between two words that count as adjacent.
+These are stop words, which are removed from queries, single characters between pairs in scripts
+without spaces, and further stems of one word.
 """
 
 
@@ -227,14 +230,14 @@ class SentenceFeatures(NamedTuple):
     """Sentence-level features of a memory for a query, in 0..1.
 
     ``coverage`` is the share of the query's words, weighted by rarity, that the memory contains.
-    ``proximity`` is the largest share within a stretch of one or two sentences. ``adjacency`` is
-    the share of the query's adjacent word pairs that are adjacent in the memory, None if the query
-    has fewer than two words. ``title_coverage`` is the share in title and tags. ``soft_match`` is
-    the similarity of the best stretch to the query's words, ``title_soft_match`` the similarity of
-    title and tags; None if it could not be computed. ``term_ids`` are the ids of all terms.
-    ``number_coverage`` is the share of the query's numbers and identifiers that the memory
-    contains, identifiers with all parts in order; None if there are none. ``codes`` are the term
-    ids in text order.
+    ``proximity`` is the largest such share within one stretch of one or two sentences.
+    ``adjacency`` is the share of the query's adjacent word pairs that are adjacent in the memory,
+    None if the query has fewer than two words. ``title_coverage`` is the share that the title and
+    tags contain. ``soft_match`` is the similarity of the best stretch to the query's words,
+    ``title_soft_match`` the similarity of title and tags; None if it could not be computed.
+    ``term_ids`` are the ids of all terms. ``number_coverage`` is the share of the query's numbers
+    and identifiers that the memory contains, where an identifier requires all parts in order; None
+    if the query has none. ``codes`` are the term ids in text order.
     """
 
     coverage: float
@@ -252,7 +255,7 @@ class VectorQuery(NamedTuple):
     """A vector search: the text of a query, its language and the limits of the answer.
 
     The answer contains the ``limit`` memories nearest by static vectors, the same number by
-    transformer vectors if they are used, and the memories of ``include_uids`` at any distance.
+    transformer vectors if they are used, and the memories in ``include_uids`` at any distance.
     ``allowed_uids`` restricts the results, None for all. With ``only_static``, transformer vectors
     are not used.
     """
@@ -269,11 +272,11 @@ class VectorHit(NamedTuple):
     """A memory's nearest passage: its number, its cosine to the query, and its similarity.
 
     ``static_cosine`` and ``transformer_cosine`` are the cosines by each kind of vector, the latter
-    None if not used. If ``is_estimated``, the transformer vector is not computed yet, and its
+    None if not used. If ``is_estimated``, the transformer vector has not been computed yet, and its
     cosine is estimated from ``static_cosine``. ``similarity`` is in 0..1 and comparable between
     embedders; ``static_similarity`` is its value without transformer vectors. ``next_passage`` is
     the number of the second nearest passage, None if there is only one. ``is_multilingual`` is
-    whether the package's multilingual model computed the cosine.
+    whether the cosine comes from the bundled multilingual model.
     """
 
     uid: int
@@ -298,9 +301,9 @@ class VectorAnswer(NamedTuple):
     """The hits of a vector search, nearest first, and the number of memories without vectors.
 
     ``has_vectors`` is whether any memory has vectors. ``transformer_weight`` is how well the
-    transformer model discriminates, relative to the built-in transformer, which has 1; it is 0 if
-    its vectors are not used. ``is_multilingual`` is whether the package's multilingual model
-    computed any of them.
+    transformer model discriminates: 1 is the built-in transformer, and 0 means that its vectors are
+    not used. ``is_multilingual`` is whether any of the vectors come from the bundled multilingual
+    model.
 
     ``static_mean`` and ``static_spread`` are the mean and standard deviation of the best static
     cosine of each of the ``memories`` memories with vectors, not only the hits.
@@ -324,7 +327,7 @@ class VectorAnswer(NamedTuple):
 
 
 class View(Protocol):
-    """The memories of one or several vaults as of one refresh.
+    """The memories of one or several vaults as of a refresh.
 
     Names are unique only within a vault. Any method may raise ``StaleView``.
     """
@@ -339,7 +342,7 @@ class View(Protocol):
 
     @property
     def published_at(self) -> str:
-        """Return when another machine published the memories; empty if their files are here."""
+        """Return when another machine published the memories; empty if the files are local."""
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for a query's words, best first."""
@@ -348,7 +351,7 @@ class View(Protocol):
         """Return the languages in which a query is analyzed, most frequent first."""
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
-        """Return the memories nearest to a query's text, and the memories of ``include_uids``.
+        """Return the memories nearest to a query's text, and the memories in ``include_uids``.
 
         Raises:
             EmbedderError: if the static embedding table cannot be loaded.
@@ -364,13 +367,15 @@ class View(Protocol):
     ) -> Mapping[int, float]:
         """Return how well a query's tokens match the given passages of memories.
 
-        A match is the mean, over the query's tokens, of the highest cosine to a token of a passage:
-        late interaction (Khattab and Zaharia 2020). Memories without stored token vectors are
-        omitted; if the embedder has none, all are.
+        A match is the mean, over the query's tokens, of the highest cosine to any token of the
+        passage: late interaction (Khattab and Zaharia 2020). Memories without stored token vectors
+        are omitted; if the embedder computes none, all memories are.
         """
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
-        """Return the matrix of similarities in 0..1 of memories, by one passage each.
+        """Return the matrix of similarities between memories, in 0..1.
+
+        One passage of each memory is compared.
 
         It is empty unless all of the memories have vectors.
         """
@@ -407,7 +412,7 @@ class View(Protocol):
         """
 
     def links(self) -> Mapping[int, LinkEntry]:
-        """Return the names and links of each memory, by uid, except of published vaults."""
+        """Return the names and links of each memory, by uid; published vaults are omitted."""
 
     def text(self, uid: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; return None if it cannot be read.
@@ -429,7 +434,7 @@ class SearchIndex(Protocol[AnyView]):
     def refresh(self, vectors: bool, wait_policy: WaitPolicy) -> AnyView:
         """Scan the folder, update the index, and return a view of it.
 
-        Without ``vectors`` none are computed, and ``View.nearest`` finds nothing.
+        Without ``vectors``, no vectors are computed, and ``View.nearest`` finds nothing.
 
         Raises:
             TimedOut: if another process is indexing for longer than ``wait_policy`` allows.
@@ -439,24 +444,24 @@ class SearchIndex(Protocol[AnyView]):
     def with_vectors(self, view: AnyView, wait_policy: WaitPolicy) -> AnyView:
         """Return a view with vectors for a view that was refreshed without them.
 
-        The folder is scanned again only if vectors have to be computed; only then can ``TimedOut``
-        or ``VaultUnreadable`` be raised.
+        Only if vectors have to be computed, the folder is scanned again, which may raise
+        ``TimedOut`` or ``VaultUnreadable``.
         """
 
     def at(self, view: AnyView, moment: datetime) -> AnyView:
-        """Return a view of the vault at a past moment, based on its history."""
+        """Return a view of the vault at a past time, based on its history."""
 
 
 class EmbedderStatus(NamedTuple):
     """The state of one of the two embedders of an index.
 
-    ``mode`` is when the transformer computes vectors: auto, off or now. ``vectors`` is the number
-    of vectors; ``version`` and ``dimension`` describe the model that computed them. ``waiting`` is
-    the number of memories without vectors. ``is_running`` is whether a process is computing them;
-    ``process`` is its id if it runs in the background, and ``since`` its start time. ``passages``
-    is the number of all passages and ``waiting_passages`` the number without vectors.
-    ``seconds_left`` is the estimated remaining time, 0 if unknown. ``problem`` is why no vectors
-    can be computed, ``note`` why the configured model is not used.
+    ``mode`` tells when the transformer computes vectors: auto, off or now. ``vectors`` is the
+    number of vectors; ``version`` and ``dimension`` describe the model that computed them.
+    ``waiting`` is the number of memories without vectors. ``is_running`` is whether a process is
+    computing them; ``process`` is its id if it runs in the background, and ``since`` its start
+    time. ``passages`` is the number of all passages and ``waiting_passages`` the number without
+    vectors. ``seconds_left`` is the estimated remaining time, 0 if unknown. ``problem`` is why no
+    vectors can be computed, ``note`` why the configured model is not used.
     """
 
     name: str
@@ -479,10 +484,10 @@ class IndexStatus(NamedTuple):
     """The state of a vault's index.
 
     ``freshness`` is the state in which the last refresh found it: ``current``, ``behind`` or
-    ``missing``. ``away`` is why its engine cannot be reached, if a local index answers instead.
-    ``unused_models`` is the number of unused models whose vectors are still stored. ``unlisted``
-    has the folders that the last refresh could not list. ``unwritable`` is why the index is not
-    writable, such as a full disk. ``notes`` are the notes of the last view.
+    ``missing``. ``away`` is the reason why its engine cannot be reached, if a local index answers
+    instead. ``unused_models`` is the number of unused models whose vectors are still stored.
+    ``unlisted`` contains the folders that the last refresh could not list. ``unwritable`` is why
+    the index is not writable, such as a full disk. ``notes`` are the notes of the last view.
     """
 
     freshness: str
@@ -521,7 +526,7 @@ class Index(SearchIndex[Any], Protocol):
         """Return the watch on the vault's folder in a long-running process, if supported."""
 
     def watch_folder(self) -> None:
-        """Watch the folder from the next refresh on, if it supports complete change events."""
+        """Watch the folder from the next refresh on, if the system reports changes completely."""
 
     def index_small_changes(self) -> None:
         """Index changes if there are only a few, to speed up the next refresh.

@@ -5,7 +5,7 @@ indentation and line endings of the rest. Removing an entry also removes the obj
 become empty.
 
 The standard library parses the values from a copy of the text with blanks in place of comments and
-trailing commas, so positions in both are equal.
+trailing commas, so positions in both texts match.
 """
 
 from __future__ import annotations

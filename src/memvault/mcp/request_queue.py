@@ -207,6 +207,11 @@ async def run_with_slots(
             on_wait()
             call_on_loop(slots[-1].free)
 
-    future = executor.submit(run, pass_on)
+    try:
+        future = executor.submit(run, pass_on)
+    except BaseException:
+        for slot in slots:
+            slot.leave()
+        raise
     future.add_done_callback(release_slots)
     return await asyncio.wrap_future(future)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
 
 
-_AROUND = " \t\r\n\"'`“”„«»‘’.,;:!?"
+_SIGNS = " \t\r\n.,;:!?"
+_AROUND = _SIGNS + "\"'`“”„«»‘’"
 _QUOTE = re.compile('["“”„«»]')
 _FRAMING = re.compile(
     r"((?:\w+\s+){1,10})(?:about|regarding|concerning|relat(?:ed|ing)\s+to)\s+", re.IGNORECASE
@@ -72,7 +73,7 @@ def candidates(
     exact = _named_by_query(engine, query, passes)
     if not exact:
         topic, is_broad = _topic(query)
-        exact = _named_by_query(engine, topic, passes) if topic != query else []
+        exact = _named_by_query(engine, topic.strip(_AROUND), passes) if topic != query else []
     if exact and passes is not None:
         passing = {record.path for record in engine.list_records(filters)}
         named = [memory for memory in exact if memory.path in passing]
@@ -102,7 +103,7 @@ def _topic(query: str) -> tuple[str, bool]:
     framing = _FRAMING.match(bare)
     if framing is None or not framing[1] or not set(framing[1].lower().split()) <= _FRAMING_WORDS:
         return bare or query, False
-    topic = bare[framing.end() :].strip(_AROUND)
+    topic = bare[framing.end() :].strip(_SIGNS)
     return (topic, True) if topic else (query, False)
 
 

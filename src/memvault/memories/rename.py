@@ -1,10 +1,10 @@
 """Rename and move memories, and rewrite the links that use their old name.
 
-A wikilink keeps its form: a link by title gets the new title, a link by path the new path. Its
-heading, its alias and everything else stay. If the new name contains characters that would end the
-link, the memId replaces it. Markdown links are relative to the folder of their file, so a memory
-that moves also gets new targets for its own links, including links to pictures and other files. A
-link by memId does not change.
+A wikilink keeps its form: a link by title gets the new title, a link by path the new path. The rest
+of the link, such as its heading and alias, stays. If the new name contains characters that would
+end the link, the memId replaces it. Markdown links are relative to the folder of their file, so a
+memory that moves also gets new targets for its own links, including links to pictures and other
+files. A link by memId does not change.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
 
     The first upload gives the vault an id, which is written to memvault.toml, and makes this
     machine the publisher. With ``take_over`` it becomes the publisher even if another machine was
-    before. ``to`` is the engine's address as the user typed it, which permits sending the token
-    there.
+    the publisher before. ``to`` is the engine's address as the user typed it, which permits sending
+    the token there.
 
     Raises:
         UsageError: if no engine or a different one is configured, or pymilvus is not installed.
@@ -146,8 +146,8 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     """Delete a vault's rows from its engine, or the collections with the rows of every vault.
 
     Searches use this machine's index again. Rows uploaded by another machine are kept, unless
-    ``every`` vault is deleted. Without a grant the engine is not contacted. Raises the errors of
-    ``push``.
+    ``every`` vault is deleted. Without a grant the engine is not contacted. Raises the same errors
+    as ``push``.
     """
     shared = _configured_engine(workspace.settings)
     publisher_id = (

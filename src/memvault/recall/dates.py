@@ -44,7 +44,7 @@ _SPAN_HINT = lazy_pattern("|".join(words for words, _, _ in _PARTS), re.IGNORECA
 
 
 def select_part(text: str, phrase: str, span: DateRange) -> DateRange:
-    """Return the part of a month or year that the preceding phrase select.
+    """Return the part of a month or year that the preceding phrase selects.
 
     A span that is neither a month nor a year is returned unchanged.
     """

@@ -153,7 +153,7 @@ def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> li
     """Return a value per row, estimating missing ones from the cosines; empty if all are missing.
 
     The estimates are on a least-squares line through the rows that have a value, so on average a
-    missing value neither raises nor lowers a memory.
+    missing value neither raises nor lowers a memory's rank.
     """
     pairs = list(zip((row.transformer_z for row in rows), values, strict=True))
     measured = [(cosine or 0.0, value) for cosine, value in pairs if value is not None]

@@ -37,9 +37,10 @@ _MAX_UNKNOWN_TAGS = 10
 """The maximum number of unknown tags to suggest alternatives for, since each is compared with every
 tag of the vault.
 """
-_MAX_CHECKED, _MAX_ABSENT, _MIN_LENGTH = 30, 3, 4
-"""The maximum numbers of words to look up and to return, and the minimum length of a returned word.
-"""
+_MAX_CHECKED, _MAX_ABSENT = 30, 3
+"""How many words of a query are looked up, and how many of them are returned as absent."""
+_MIN_LENGTH, _MAX_LENGTH = 6, 40
+"""The length of words to return: shorter ones are too common, longer ones are not words."""
 _PUNCTUATION = "\"'`“”„«»‘’.,;:!?()[]{}<>*"
 
 
@@ -289,10 +290,11 @@ def _uids_with(view: View, text: str) -> Set[int] | None:
 def absent_words(view: View, text: str) -> list[str]:
     """Return the names and numbers of a query that no memory contains.
 
-    If there are none, other words that no memory contains are returned.
-
-    Stop words and short words are omitted.
+    If there are none, its other words that no memory contains are returned, without stop words and
+    short words. Nothing is returned while memories are missing from the view.
     """
+    if view.missing or view.notes:
+        return []
     from memvault.index.text.analyzer import ideographs, query_analyzer
 
     analyzers = query_analyzer(view.languages())
@@ -300,7 +302,10 @@ def absent_words(view: View, text: str) -> list[str]:
     absent = [
         word
         for word in dict.fromkeys(stripped)
-        if not ideographs(word) and analyzers.has_content(word) and _uids_with(view, word) == set()
+        if len(word) <= _MAX_LENGTH
+        and not ideographs(word)
+        and analyzers.has_content(word)
+        and _uids_with(view, word) == set()
     ]
     names = [word for word in absent if not word.islower()]
     return (names or [word for word in absent if len(word) >= _MIN_LENGTH])[:_MAX_ABSENT]

@@ -79,7 +79,7 @@ _RANGE = lazy_pattern(r"\b(?:zwischen|entre|tra|fra|tussen)\b", re.IGNORECASE)
 _WORD = lazy_pattern(r"aujourd['’]hui|avant-hier|[^\W_]+", re.IGNORECASE)
 _SEPARATOR = lazy_pattern(r"[ .,]{1,2}|['’]")
 _MAX_DISTANCE = 4
-"""The maximum number of words in a date on each side of a date word."""
+"""The maximum number of words before, and after, a date word that may belong to the date."""
 _SHORT_YEAR = lazy_pattern(r"\b\d\d\b", re.ASCII)
 _LETTERS = lazy_pattern(r"[a-z]{3}|[^\W\d_a-z]", re.IGNORECASE)
 """The parts of a date in words; dates in numbers alone are parsed only in ISO format."""
@@ -100,7 +100,7 @@ def parse_phrase(text: str, today: date) -> DateRange | None:
 
 
 def find_foreign_date(text: str, today: date) -> tuple[DateRange, str] | None:
-    """Return the days that a question mentions in another language, and its words for them."""
+    """Return the days that a question mentions in another language, and the matching words."""
     for phrase, languages, since in _phrases(text):
         days = _parse_date(phrase, languages, today)
         if days is not None:

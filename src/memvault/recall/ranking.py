@@ -229,10 +229,12 @@ def _identifies_older(old: Ranked, new: Ranked) -> bool:
 
 
 def _are_mutually_nearest(similarities: Sequence[Sequence[float]], first: int, second: int) -> bool:
-    """Return whether two memories are each other's most similar ones."""
+    """Return whether two memories are each other's most similar ones, or nearly so."""
     similarity = similarities[first][second]
     return all(
-        similarity >= max(value for column, value in enumerate(similarities[row]) if column != row)
+        similarity
+        >= constants().equal_similarity
+        * max(value for column, value in enumerate(similarities[row]) if column != row)
         for row in (first, second)
     )
 

@@ -47,7 +47,7 @@ PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """
 
 
-_NO_PHRASE = "no memory contains the quoted words as a phrase; showing results for the words"
+_NO_PHRASE = "no match contains the quoted words as a phrase; showing results for the words"
 
 
 RerankScores = Callable[[str, Sequence[str]], list[float]]

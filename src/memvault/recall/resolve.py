@@ -76,7 +76,7 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
 def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that a header or a wikilink refers to: one, none, or several.
 
-    The target is compared with paths, with or without ``.md``, memIds, titles in any case, file
+    The target is compared with paths, with or without ``.md``, memIds, titles ignoring case, file
     names and aliases, in this order. The first kind with a match determines the result.
     """
     key = name_key(normalize(name))
@@ -101,7 +101,7 @@ def is_link(name: str) -> bool:
 
 
 def match_file(name: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries whose path ends with a name, in any case and with or without ``.md``."""
+    """Return the entries whose path ends with a name, ignoring case, with or without ``.md``."""
     key = name_key(link_target(name).strip("/"))
     return [entry for entry in entries if key and f"/{name_key(entry.path)}".endswith(f"/{key}")]
 
@@ -170,7 +170,7 @@ def is_exact(name: str, entry: Nameable) -> bool:
 
 
 def is_title_of(name: str, entry: Nameable) -> bool:
-    """Return whether a name is a memory's title or alias, in any case."""
+    """Return whether a name is a memory's title or alias, ignoring case."""
     titles = map(normalize_title, (entry.title, *entry.aliases))
     return normalize_title(normalize(name)) in titles
 

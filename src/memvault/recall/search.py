@@ -204,7 +204,7 @@ class Search:
         newer: Mapping[int, int],
         next_score: float,
     ) -> Iterator[tuple[int, RecallResult]]:
-        """Yield, by uid, relevant results with a score of at least ``next_score``."""
+        """Yield relevant results with their uids, if the score is at least ``next_score``."""
         request = self._request
         for position, entry in enumerate(order):
             uid = entry.scored.uid

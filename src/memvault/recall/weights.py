@@ -52,6 +52,8 @@ class RankingConstants(NamedTuple):
     - ``newer_score``: minimum score of the newer one, as a share of the older one's.
     - ``newer_size``: maximum size of both files, in bytes. Longer memories, such as sessions and
       dialogues, share a subject without replacing each other.
+    - ``equal_similarity``: share of the highest similarity from which another one counts as equal,
+      so that several versions of a value are found as such.
     - ``identifying_coverage``: coverage at which the query's words identify a memory.
       ``newer_coverage`` is the share of it that a newer memory must reach to replace it: the budget
       for 2026 does not answer "the budget for 2025".
@@ -79,6 +81,7 @@ class RankingConstants(NamedTuple):
     shared_words: float
     newer_score: float
     newer_size: int
+    equal_similarity: float
     identifying_coverage: float
     newer_coverage: float
     deficit_weight: float

@@ -27,7 +27,7 @@ _HEADER = re.compile(r'\[([A-Za-z][A-Za-z0-9-]*)(?: "([^"\\\x00-\x1f\x7f]*)")?\]
 _SETTING = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=((?: |[^\s\"\\#;\x00-\x1f\x7f])*))?")
 """Matches a setting in plain format.
 
-Spaces are the only blanks in a value: git strips ASCII blanks and keeps all others.
+Spaces are the only whitespace allowed in a value: git strips ASCII whitespace, but no other.
 """
 _NOTHING = re.compile(r"[ \t\r]*(?:[#;].*)?")
 _QUOTES = re.compile(r"[\"'`\\]+")

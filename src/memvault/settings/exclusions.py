@@ -90,7 +90,10 @@ class IgnoreFile:
 
 
 def _combined(rules: Iterable[_Rule]) -> list[tuple[re.Pattern[str], bool]]:
-    """Return patterns with whether they include, last first, merging adjacent ones of a kind."""
+    """Return the rules' patterns, last first, each with whether it includes matching paths.
+
+    Adjacent rules of a kind are merged into one pattern.
+    """
     runs: list[tuple[list[str], bool]] = []
     for rule in rules:
         if not runs or runs[-1][1] != rule.negated:

@@ -360,7 +360,7 @@ class MemoryStore:
         return self.rewrite(memory, data, times)
 
     def times_of(self, path: str) -> tuple[int, int] | None:
-        """Return the times of a file, as ``atomic.replace`` sets them; None if it is missing."""
+        """Return a file's times in the format of ``atomic.replace``; None if it is missing."""
         with contextlib.suppress(OSError):
             status = (self.root / path).lstat()
             return status.st_atime_ns, status.st_mtime_ns

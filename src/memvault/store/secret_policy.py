@@ -56,7 +56,7 @@ class SecretPolicy:
         return checked
 
     def inspect(self, before: bytes, after: bytes) -> CheckedBytes:
-        """Return the secrets in bytes that are already written, without refusing any."""
+        """Return the secrets that an already written change adds, without refusing any."""
         if self._settings.secrets.on_write == "off":
             return CheckedBytes(after)
         return CheckedBytes(after, added_secrets(before, after, self._settings))

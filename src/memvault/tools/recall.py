@@ -52,7 +52,7 @@ from memvault.tools.core.shared_args import (
 if TYPE_CHECKING:
     from memvault.memories.rename import Retyping
     from memvault.model import Memory
-    from memvault.recall.answer import RecallResult, Strength
+    from memvault.recall.answer import RecallRequest, RecallResult, Strength
     from memvault.recall.filters import Filters
     from memvault.results import (
         CompoundedMemory,
@@ -131,8 +131,8 @@ def memory_recall(
     query: Annotated[
         str,
         QUERY_LINE_ARG._replace(
-            help='Search query; "quoted words" must occur exactly, '
-            f"unless a long question only mentions them; {QUERY_FILTERS}; "
+            help='Search query; "quoted words" must occur exactly, unless no memory has them '
+            f"or a long question only mentions them; {QUERY_FILTERS}; "
             "filters alone list the newest memories"
         ),
     ] = "",
@@ -258,10 +258,11 @@ def memory_recall(
     as_of_text = clock.iso(as_of_time) if as_of_time else ""
     rendered = [_render_result(call, entry, full, explain, as_of_text) for entry in page]
     own_data = _own_data(call, query, include, limit or _DEFAULT_LIMIT, full)
-    result = result_budget.result({"best": answer.best}, rendered, offset, own_data)
+    about = {"best": answer.best, **_absent_words(selection, request, answer.best)}
+    result = result_budget.result(about, rendered, offset, own_data)
     selection.count(relevant(page[: result["count"]]))
-    if answer.best in ("weak", "none"):
-        result = _explain_weak(call, selection, result, query, as_of_time is None, bool(include))
+    if not include:
+        _suggest_include(call, query, answer.best)
     if page:
         return result
     if results:
@@ -273,21 +274,19 @@ def memory_recall(
     return {**result, "message": f"No memory found; try other words or {advice}"}
 
 
-def _explain_weak(
-    call: Call,
-    selection: VaultSelection,
-    result: RecalledMemories,
-    query: str,
-    is_now: bool,
-    is_included: bool,
-) -> RecalledMemories:
-    """Report words that no memory contains, and suggest including the agent's own state."""
-    if not is_included:
+def _absent_words(selection: VaultSelection, request: RecallRequest, best: str) -> dict[str, Any]:
+    """Return words of a query that no memory contains today, if no memory is a strong match."""
+    is_wanted = best != "strong" and request.as_of is None
+    absent = selection.engine.absent_words(request.query) if is_wanted else []
+    return {"absentWords": absent} if absent else {}
+
+
+def _suggest_include(call: Call, query: str, best: str) -> None:
+    """Suggest including the agent's own state, if no memory is a good match."""
+    if best in ("weak", "none"):
         from memvault.tools.core import agent_state
 
         agent_state.suggest_include(call, query)
-    absent = selection.engine.absent_words(query) if is_now else []
-    return {**result, "absentWords": absent} if absent else result
 
 
 def _list_all(

@@ -145,5 +145,5 @@ class FolderWatch:
             return False
         if event.name[-3:].lower() == ".md":
             self._changed.add(f"{folder}/{event.name}" if folder else event.name)
-        # Ignore files change which files are memories.
+        # A changed ignore file can change which files are memories.
         return folder != "" or event.name != SETTINGS_FILE

@@ -368,7 +368,7 @@ class _Scanner:
         elif _DECLARATION.match(text, text_at, stop):
             end, kind = ">", "raw"
         elif not _NAMED.match(text, text_at, stop):
-            in_paragraph = self.leaf == _PARAGRAPH  # Also a line that would continue it lazily.
+            in_paragraph = self.leaf == _PARAGRAPH  # Also true for a lazy continuation line.
             if in_paragraph or not _ANY_TAG.match(text, text_at, stop):
                 return False
         self._open(matched, start)

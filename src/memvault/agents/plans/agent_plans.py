@@ -1,15 +1,15 @@
 """Deliver due plans as events, each run exactly once, without a daemon.
 
-A reader of events holds the agent's lock, delivers due runs, and only then removes events from the
-inbox, all while holding the lock. The due runs are first saved in this machine's record as
-``pending``, together with the next due time of their plans; then their events are delivered; then
-``pending`` is removed. If a process is killed between any two of these steps, the next reader
-completes what is pending:
+A reader of events acquires the agent's lock, delivers due runs, removes events from the inbox, and
+only then releases the lock. The due runs are first saved in this machine's record as ``pending``,
+together with the next due time of their plans; then their events are delivered; then ``pending`` is
+removed. If a process is killed between any two of these steps, the next reader completes what is
+pending:
 
 - killed before the event was written: it is delivered now, so no run is lost;
 - killed after: delivering does nothing, because an event of that id is still in the inbox. It
-  cannot have been removed already: a reader that removes events has completed the runs before under
-  the same lock, which clears every ``pending`` or raises, and then removes nothing.
+  cannot have been removed already: before a reader removes events, it completes the runs under the
+  same lock. That either clears every ``pending``, or raises, and then nothing is removed.
 
 An event is derived from the plan and its due time only, so that two machines that run the same plan
 write the same file, which git merges.

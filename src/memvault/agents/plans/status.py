@@ -46,9 +46,9 @@ class PlanStatus(NamedTuple):
 def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinfo) -> PlanStatus:
     """Compute the status of a plan.
 
-    A record belongs to one schedule: with another schedule, the plan starts again now. A one-shot
-    plan is completed after its run, unless the user set it back to active. A one-shot time more
-    than a week before its first check has expired.
+    A record belongs to one schedule; if the schedule changes, the plan starts over. A one-shot plan
+    is completed after its run, unless the user set it back to active. A one-shot time more than a
+    week before its first check has expired.
     """
     key = _schedule_key(plan, zone)
     has_new_schedule = record is not None and record.schedule_key != key

@@ -44,7 +44,7 @@ class AnchorPair(NamedTuple):
 
 
 class AnchorTargets(NamedTuple):
-    """The mean probabilities to fit to, for anchors about the same subject and for the others.
+    """The target mean probabilities of anchors about the same subject and of the others.
 
     Calibrations are stored with the ``version`` of the targets and recomputed when it changes.
     """

@@ -63,7 +63,7 @@ def select_model(store: MemoryStore, name: str, purpose: Purpose) -> CheckedMode
 
 
 def check(root: Path, name: str) -> CheckedModel:
-    """Load the configured embedder, which raises ``EmbedderError`` as ``select_model`` does."""
+    """Load the configured embedder; raises ``EmbedderError`` as ``select_model`` does."""
     return _check_model(name, root, "embed")._replace(name=name)
 
 

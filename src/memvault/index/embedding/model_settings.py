@@ -140,7 +140,7 @@ def fingerprint(name: str, root: Path | None) -> ModelFingerprint | None:
 
 
 def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
-    """Allow the vault's settings to name a folder as long as its content stays as checked.
+    """Allow the vault's settings to name a folder as long as its content is as checked.
 
     Raises ``StorageError``.
     """

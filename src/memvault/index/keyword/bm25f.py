@@ -1,7 +1,7 @@
 """Score documents by BM25F over postings, one term at a time (Robertson and Zaragoza 2009).
 
 This module is plain Python. ``bm25f_numpy`` performs the same operations in the same order with
-numpy, so scores are equal to the last bit and tied documents are in the same order.
+numpy, so scores are identical to the last bit and ties are ordered the same way.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PostingList(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A set of documents: a part of the index on disk, candidates from an engine, or in memory.
+    """A set of documents: part of the index on disk, candidates from an engine, or held in memory.
 
     ``find`` returns a term's postings by field. ``lengths`` has each document's number of terms by
     field. ``owner`` maps a document number to the uid of its memory and the number of its block.
@@ -70,7 +70,7 @@ class Segment(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the number of document numbers in use, including deleted documents."""
+        """Return the number of document numbers in use, including those of deleted documents."""
         return len(self.lengths[EXACT_FIELD])
 
 
@@ -93,7 +93,7 @@ def memory_segment(documents: list[KeywordDocument]) -> Segment:
 
 
 class QueryTerm(NamedTuple):
-    """A query word: its alternative stems, and the fields to search with their weights."""
+    """A query word: its alternative stems, and the fields to search, with their weights."""
 
     group: tuple[str, ...]
     fields: Mapping[str, float]
@@ -113,10 +113,10 @@ class FoundTerm(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """The scored documents; document numbers count through all segments.
+    """The scored documents; documents are numbered across all segments.
 
     ``best`` yields document numbers and scores, best first; ties keep the order of the documents.
-    Its argument is how many are likely to be consumed. ``rarity`` is the idf of each word,
+    Its argument is the number that the caller probably needs. ``rarity`` is the idf of each word,
     identified by its first stem. ``terms`` returns each term's score in the given documents.
     """
 
@@ -126,7 +126,7 @@ class Scored(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """Collection statistics for scoring a term: number of documents, mean field lengths."""
+    """Collection statistics for scoring a term: the number of documents, and mean field lengths."""
 
     total: int
     means: Mapping[str, float]
@@ -138,13 +138,13 @@ class Statistics(NamedTuple):
         return cls(total, {name: lengths.get(name, 0.0) / total or 1.0 for name in B if total})
 
     def rarity(self, segments: Sequence[Segment], row: int, matching: int) -> float:
-        """Return a search term's idf, given its position and number of matches."""
+        """Return the idf of the search term at a position, given how many documents match it."""
         holding = max(matching, sum(entry.holding[row] for entry in segments if entry.holding))
         return math.log(1.0 + (max(self.total - holding, 0) + 0.5) / (holding + 0.5))
 
 
 class _Norms(dict[int, float]):
-    """The divisor of a term's frequency in a field of a given length."""
+    """The divisor for a term's frequency in a field, which depends on the field's length."""
 
     def __init__(self, name: str, mean: float) -> None:
         self._slope, self._mean = B[name], mean
@@ -217,7 +217,7 @@ def _weights(
 
 
 def _most_frequent(lists: Sequence[PostingList]) -> PostingList:
-    """Return for each document the count of a group's most frequent stem."""
+    """Return, for each document, the count of a group's most frequent stem."""
     if not lists:
         return PostingList((), ())
     if len(lists) == 1:

@@ -1,7 +1,7 @@
 """Score documents by BM25F with numpy: the operations of ``bm25f``, in the same order.
 
-Each search term is scored in one array over all documents, so a common word needs only a few numpy
-operations.
+Each search term is scored in one array over all documents, so a frequent word takes only a few
+numpy operations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Documents:
         self.deleted = np.concatenate(deleted) if deleted else np.empty(0, np.int64)
 
     def norm(self, name: str) -> Floats:
-        """Return the divisor of a term's frequency in a field of each document."""
+        """Return the divisor for a term's frequency in a field, for each document."""
         if name not in self._norms:
             columns = [np.asarray(segment.lengths[name]) for segment in self._segments]
             lengths = np.concatenate(columns).astype(np.float64)

@@ -5,8 +5,8 @@ body, tags and exact identifiers. Terms come from ``text.analyzer``, since Whoos
 most of its run time.
 
 A ``KeywordIndex`` is the index of one commit. ``apply`` writes the next commit next to it, and
-other processes read the old one until the manifest lists the new files. The next ``apply`` deletes
-files that no commit lists.
+other processes read the previous one until the manifest lists the new files. The next ``apply``
+deletes files that no commit lists.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _MAX_DELETED_SHARE = 0.5
 _MAX_BLOCKS = 3
 """The maximum number of best blocks per memory in a hit."""
 _FEW_POSTINGS = 2_000
-"""The number of postings above which numpy is faster, if it is already loaded."""
+"""The number of postings above which numpy is faster, if it is already imported."""
 _MANY_POSTINGS = 200_000
-"""The number of postings above which numpy is faster, including the time to load it."""
+"""The number of postings above which numpy is faster, even if it must be imported first."""
 _PREFIX, _SUFFIX = "_MAIN_", ".toc"
 """Prefix and suffix of a table's name, around its number."""
 
@@ -127,7 +127,7 @@ class KeywordIndex:
                     opened.enter_context(closing(PackedSegment(folder, entry)))
                     for entry in self._entries()
                 ]
-                opened.pop_all()  # until ``close``
+                opened.pop_all()  # they stay open until ``close``
             self._segments = segments
         return self._segments
 
@@ -159,13 +159,13 @@ def _table_name(number: int) -> str:
 
 
 def _number_of(name: str) -> int:
-    """Return the number in a table's name, -1 for any other file."""
+    """Return the number in a table's name, or -1 for any other file."""
     digits = name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
     return int(digits) if digits.isdecimal() and name == _table_name(int(digits)) else -1
 
 
 def _delete_except(folder: Path, names: set[str]) -> None:
-    """Delete all other files; on Windows, open files are kept."""
+    """Delete all files except the named ones; on Windows, open files cannot be deleted."""
     for name in os.listdir(folder):
         if name not in names:
             with suppress(OSError):

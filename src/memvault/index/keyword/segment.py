@@ -1,11 +1,10 @@
 """The files of the keyword index: a table per commit, and segments of packed postings.
 
-They are read with the standard library alone, and never as pickles. A segment is a sequence of
-blocks, each with the postings of adjacent terms and a checksum, followed by a tail with each
-document's memory and field lengths and each block's first key. A term lookup takes one search in
-memory and one read. The table lists a commit's segments, with the checksum of each tail and the
-documents deleted since. Damage is therefore detected before any data is used, and raises
-``IndexCorrupted``.
+They are read with the standard library alone, without pickle. A segment is a sequence of blocks,
+each with the postings of adjacent terms and a checksum, followed by a tail with each document's
+memory and field lengths and each block's first key. Looking up a term takes one search in memory
+and one read. The table lists a commit's segments, with the checksum of each tail and the documents
+deleted since. Damage is therefore detected before any data is used, and raises ``IndexCorrupted``.
 
 Arrays have native byte order; a machine with the other byte order rebuilds its index.
 """
@@ -32,11 +31,11 @@ from memvault.index.protocol import IndexCorrupted
 
 FIELD_NAMES = (*FIELDS, EXACT_FIELD)
 _MARKS = tuple(bytes((0xF8 + field_number,)) for field_number in range(len(FIELD_NAMES)))
-"""The last byte of a key, which encodes the field; these bytes never occur in UTF-8."""
+"""The last byte of a key, which encodes the field; these byte values never occur in UTF-8."""
 _SEPARATOR = b"\xff"
 _BLOCK_KEYS = 64
 _BLOCK_BYTES = 4096
-"""Maximum keys and bytes of a block, unless a single term is larger."""
+"""Maximum size of a block's keys and of a block, in bytes, unless a single term is larger."""
 _BLOCK_HEAD = Struct("=IIHB")
 """Block header: checksum of the rest, size of the keys, number of keys, width of the counts."""
 _TAIL_HEAD = Struct("=IIIB")
@@ -46,7 +45,9 @@ _EXHAUSTED_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors not caused by the index: too many open files, out of memory."""
 
 Entry = tuple[bytes, Sequence[int], Sequence[int]]
-"""A key, the ascending numbers of the documents that contain it, and its frequency in each."""
+"""A key, the ascending numbers of the documents that contain it, and its frequency in each
+document.
+"""
 
 
 def key_of(field: str, term: str) -> bytes:
@@ -122,12 +123,12 @@ class Documents(NamedTuple):
 
 
 def _number_type(documents: int) -> str:
-    """Return the array type for document numbers and document counts."""
+    """Return the array type for document numbers and for document counts."""
     return "H" if documents < 1 << 16 else "I"
 
 
 def _narrow(values: Sequence[int], types: str) -> array[int]:
-    """Return values as an array of the first type that is wide enough."""
+    """Return values as an array of the first type that is wide enough for them."""
     for kind in types[:-1]:
         try:
             return array(kind, values)
@@ -137,7 +138,7 @@ def _narrow(values: Sequence[int], types: str) -> array[int]:
 
 
 class PackedWriter:
-    """A writer of a segment's blocks and tail; ``number_type`` is the type of document numbers."""
+    """Writes a segment's blocks and tail; ``number_type`` is the array type of document numbers."""
 
     def __init__(self, file: BinaryIO, documents: Documents) -> None:
         self._file = file
@@ -210,7 +211,7 @@ class PackedWriter:
 
 
 class _Bytes:
-    """A reader of consecutive arrays in a byte string."""
+    """Reads consecutive arrays from a byte string."""
 
     def __init__(self, data: bytes, position: int) -> None:
         self._data = data
@@ -244,7 +245,8 @@ class PackedSegment:
             except BaseException:
                 self._file.close()
                 raise
-        # The file must close even if a library user never closes the vault, as SQLite's files do.
+        # The file must be closed even if a library user never closes the vault, as SQLite's files
+        # are.
         self._close = finalize(self, self._file.close)
 
     def _read_tail(self, data: bytes) -> None:
@@ -282,7 +284,7 @@ class PackedSegment:
         return body[:key_bytes].split(_SEPARATOR), rest.take(self._number_type, count), rest, width
 
     def find(self, term: str) -> dict[str, PostingList]:
-        """Return a term's postings by field, including deleted documents."""
+        """Return a term's postings by field, including those of deleted documents."""
         encoded = term.encode("utf-8", "surrogatepass")
         first = encoded + _MARKS[0]
         block = bisect_right(self._first_keys, encoded + _MARKS[-1]) - 1
@@ -312,7 +314,7 @@ class PackedSegment:
             return lists
 
     def entries(self) -> Iterator[Entry]:
-        """Yield all keys with their postings, in order, including deleted documents."""
+        """Yield all keys with their postings, in order, including those of deleted documents."""
         for block in range(len(self._first_keys)):
             with reading():
                 keys, sizes, rest, width = self._block(block)

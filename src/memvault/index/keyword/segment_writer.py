@@ -38,11 +38,11 @@ from memvault.index.keyword.segment import (
 
 _NAME = "MAIN"
 Item = tuple[str, Counter[str], int, float, bytes]
-"""A field, its term counts, a document number, and the value Whoosh would store for a term."""
+"""A field, its term counts, a document number, and the value that Whoosh would store for a term."""
 
 
 class Bag(FieldType):  # type: ignore[misc]  # Whoosh's classes are only partly typed
-    """A field of terms that are already counted: no analyzer, no positions, the count as weight."""
+    """A field whose terms are already counted: no analyzer, no positions, the count as weight."""
 
     def __init__(self) -> None:
         super().__init__(format=Existence(), analyzer=None, scorable=True)
@@ -90,7 +90,7 @@ class Postings:
 
 
 class WhooshSegment(base.Segment):  # type: ignore[misc]
-    """A Whoosh segment: its documents while it is written, and its open file after that."""
+    """A Whoosh segment: its documents while it is being written, then its open file."""
 
     def __init__(self, packed: PackedSegment | None = None) -> None:
         super().__init__(_NAME)
@@ -104,22 +104,22 @@ class WhooshSegment(base.Segment):  # type: ignore[misc]
             self._deleted.update(packed.entry.deleted)
 
     def codec(self) -> Codec:
-        """Return the codec that reads it."""
+        """Return the codec that reads this segment."""
         return Codec()
 
     def should_assemble(self) -> bool:
-        """Return False: it is one file."""
+        """Return False: the segment is already one file."""
         return False
 
     def set_doc_count(self, count: int) -> None:
-        """Do nothing: the documents are counted."""
+        """Do nothing: documents are counted as they are added."""
 
     def doc_count_all(self) -> int:
         """Return the number of documents, including deleted ones."""
         return self.entry.documents if self.entry else len(self.new_documents.uids)
 
     def add_documents(self, segment: WhooshSegment) -> list[int | None]:
-        """Add another segment's documents that are not deleted; return their new numbers."""
+        """Add the documents of another segment that are not deleted; return their new numbers."""
         assert segment.packed is not None
         old, new = segment.packed.documents, self.new_documents
         numbers: list[int | None] = []
@@ -151,7 +151,7 @@ class WhooshSegment(base.Segment):  # type: ignore[misc]
         return number in self._deleted
 
     def table_entry(self) -> SegmentEntry:
-        """Return its entry in the table of the next commit."""
+        """Return the segment's entry in the table of the next commit."""
         assert self.entry is not None
         return self.entry._replace(deleted=tuple(sorted(self._deleted)))
 
@@ -187,7 +187,7 @@ class _PerDocumentWriter(base.PerDocumentWriter):  # type: ignore[misc]
             column.pop()
 
     def close(self) -> None:
-        """End the documents."""
+        """Finish writing documents."""
         self.is_closed = True
 
 
@@ -212,7 +212,7 @@ class _FieldWriter(base.FieldWriter):  # type: ignore[misc]
             self._segment.entry = writer.finish(name)
 
     def close(self) -> None:
-        """End the segment."""
+        """Finish the segment."""
         self.is_closed = True
 
 
@@ -226,7 +226,7 @@ class Codec(base.Codec):  # type: ignore[misc]
         return _PerDocumentWriter(segment.new_documents)
 
     def field_writer(self, storage: Any, segment: WhooshSegment) -> _FieldWriter:
-        """Return the writer of a new segment's postings, and of its file."""
+        """Return the writer of a new segment's postings and file."""
         return _FieldWriter(storage, segment)
 
     def new_segment(self, storage: Any, indexname: str) -> WhooshSegment:  # noqa: ARG002
@@ -240,7 +240,7 @@ class _Storage(FileStorage):  # type: ignore[misc]
         return Lock()
 
     def temp_storage(self, name: str | None = None) -> Any:  # noqa: ARG002 - Whoosh's signature
-        """Return no folder: no temporary files are written."""
+        """Return a dummy storage, since no temporary files are written."""
         return SimpleNamespace(destroy=lambda: None)
 
 
@@ -262,7 +262,7 @@ class _CommittedIndex(Index):  # type: ignore[misc]
 
 
 class Writer(SegmentWriter):  # type: ignore[misc]
-    """A writer of the commit that follows some segments; ``table`` is the path of its table."""
+    """Writes the commit that follows some segments; ``table`` is the path of its table."""
 
     def __init__(self, table: Path, segments: Sequence[PackedSegment]) -> None:
         super().__init__(_CommittedIndex(table.parent, segments), codec=Codec())
@@ -277,7 +277,7 @@ class Writer(SegmentWriter):  # type: ignore[misc]
                     segment.delete_document(number)
 
     def commit_merged(self, everything: bool) -> None:
-        """Commit; merge all earlier segments, or the ones that ``run_to_merge`` selects."""
+        """Commit, after merging all earlier segments or those that ``run_to_merge`` selects."""
 
         def merged(_: SegmentWriter, segments: list[WhooshSegment]) -> list[WhooshSegment]:
             first, last = 0, len(segments)

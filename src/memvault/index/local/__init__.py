@@ -3,8 +3,8 @@
 ``local_index`` refreshes the index and returns a ``snapshot`` of one commit. ``folder_diff``
 compares the vault's folder with the ``manifest``, and ``index_writer`` writes the differences;
 ``file_analysis`` computes the rows, using several processes (``analysis_pool``) for many files.
-``overlay`` reads files that cannot be indexed now. ``index_files`` opens, locks and replaces the
-index's files, and ``backend`` defines where the keyword index and static vectors are
+``overlay`` reads files that cannot be indexed at the moment. ``index_files`` opens, locks and
+replaces the index's files, and ``backend`` defines where the keyword index and static vectors are
 stored.
 
 ``static_vectors`` computes the static vectors, ``transformer_model`` chooses the transformer,

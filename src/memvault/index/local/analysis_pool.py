@@ -1,8 +1,9 @@
 """Analyze many files in several processes: ``python -P -m memvault.index.local.analysis_pool``.
 
 Each process reads tasks from standard input and writes the results of ``analyze`` to standard
-output, one at a time. It ends at end of input, so it does not outlive its parent. If a process
-cannot be started or is killed, the parent performs its task. Only the parent writes the index.
+output, one at a time. It exits at the end of its input, so it does not outlive its parent. If a
+process cannot be started or is killed, the parent performs its task. Only the parent writes the
+index.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from memvault.index.local.static_vectors import StaticVectors
 
 _MAX_PROCESSES = 4
-"""The maximum number of processes; more would wait for the parent to write their results."""
+"""The maximum number of processes; additional ones would only wait for the parent to write results.
+"""
 _TASK_FILES = 250
 _TASK_BYTES = 1_000_000
 _READY = b"memvault analyses\n"
@@ -87,7 +89,7 @@ class AnalysisPool:
             )
 
     def _results(self, tasks: Iterator[FileTask]) -> Iterator[tuple[FileTask, Analysis]]:
-        """Yield the analysis of each task in order, while each process works on its next task."""
+        """Yield the analysis of each task in order; each process already works on its next task."""
         sent: deque[tuple[_Process, FileTask]] = deque()
 
         def send() -> None:
@@ -104,7 +106,7 @@ class AnalysisPool:
                 self._idle.append(process)
                 send()
             yield task, analysis or self._analyze(task)
-        for task in tasks:  # all processes have ended
+        for task in tasks:  # all processes have ended, so do the rest here
             yield task, self._analyze(task)
 
     def _analyze(self, task: FileTask, language: str = "") -> Analysis:
@@ -128,7 +130,7 @@ def _tasks(
 
 @contextmanager
 def open_pool(store: MemoryStore, static: StaticVectors | None) -> Iterator[AnalysisPool | None]:
-    """Yield a pool whose processes end with the block, or None if several processes would not help.
+    """Yield a pool whose processes end with the block, or None if a pool would not be faster.
 
     They also embed the files if there are ``static`` vectors to extend.
     """
@@ -137,7 +139,7 @@ def open_pool(store: MemoryStore, static: StaticVectors | None) -> Iterator[Anal
         yield None
         return
     table = None
-    with suppress(EmbedderError):  # embedding reports the reason
+    with suppress(EmbedderError):  # embedding reports the reason later
         table = static.table if static is not None else None
     processes: list[_Process] = []
     try:
@@ -158,7 +160,7 @@ def _processors() -> int:
 
 
 def _is_python() -> bool:
-    """Return whether ``sys.executable`` is Python rather than a program that embeds it."""
+    """Return whether ``sys.executable`` is Python, not a program that embeds it."""
     name = Path(sys.executable or "").name.lower()
     return name.startswith(("python", "pypy")) and not hasattr(sys, "frozen")
 
@@ -182,7 +184,7 @@ class _Process:
         self._send(task)
 
     def receive(self) -> Analysis | None:
-        """Return the next analysis; None if the process has ended."""
+        """Return the next analysis, or None if the process has ended."""
         output = self._process.stdout
         assert output is not None
         try:
@@ -196,7 +198,7 @@ class _Process:
 
     def _send(self, value: object) -> None:
         assert self._process.stdin is not None
-        with suppress(OSError):  # it has ended, which ``receive`` detects
+        with suppress(OSError):  # the process has ended, which ``receive`` detects
             pickle.dump(value, self._process.stdin, pickle.HIGHEST_PROTOCOL)
             self._process.stdin.flush()
 
@@ -235,7 +237,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(100_000, 20, 20)
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # output printed by libraries must not be read as a result
+    os.dup2(2, 1)  # output of libraries must not be read as a result
     with suppress(BrokenPipeError):
         serve(sys.stdin.buffer, results)
 

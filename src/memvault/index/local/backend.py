@@ -1,8 +1,8 @@
 """Storage backends for the keyword index of an index.
 
 The manifest, the vectors and the subwords of sentences are always on this machine. The keyword
-index is either in the same folder or in an engine that several machines share. In the second case,
-texts and vectors are uploaded for the other machines.
+index is either in the same folder or in an engine that several machines share. In the latter case,
+texts and vectors are also uploaded for the other machines.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from memvault.index.local.stores import KeywordStore
 
 Progress = Callable[[str, int, int], None]
-"""A progress callback: the name of the step, the amount done, and the total. Amounts are bytes in
-the step ``indexing``, where each byte counts once when read and once when indexed, and items in
-other steps.
+"""A progress callback: the name of the step, the amount done, and the total. In the step
+``indexing``, amounts are bytes, and each byte counts once when read and once when indexed. In other
+steps, amounts are items.
 """
 
 
@@ -42,7 +42,8 @@ class Backend(Protocol):
     ) -> AbstractContextManager[None]:
         """Prepare a refresh of an index, and complete it if the block ends without an error.
 
-        With ``is_patient`` steps may take long, because the user waits for the complete work.
+        With ``is_patient``, steps may take long, because the user waits for the work to be
+        complete.
 
         Raises:
             BackendUnavailable: if the storage does not respond.
@@ -62,7 +63,7 @@ class Backend(Protocol):
 
 
 class LocalBackend:
-    """A backend of files next to the manifest."""
+    """A backend that stores its files next to the manifest."""
 
     is_shared = False
 

@@ -3,7 +3,7 @@
 It works like ``git gc --auto``: a process that finds vectors missing starts a worker, unless one is
 running, was just started, or failed recently. Failures are recorded in ``state.json`` in the folder
 of the transformer vectors, with the reason and the time of the next attempt. A process that
-computes vectors in the foreground acquires a second lock, which makes the worker end.
+computes vectors in the foreground acquires a second lock, which makes the worker exit.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _STATE = "state.json"
 _WORKER = "worker.json"
 _MODULE = "memvault.index.embedding_worker"
 _START_SECONDS = 60.0
-"""Seconds after which a started worker that has embedded nothing is considered lost."""
+"""Seconds after which a worker that has started but not embedded anything is considered dead."""
 _FAILURE_SECONDS = 3_600.0
 _MAX_STARTS = 4
-"""The number of consecutive workers without results that counts as a failure."""
+"""The number of consecutive workers without results that is treated as a failure."""
 _TAKEOVER_SECONDS = 5.0
 _PROBE_SECONDS = 0.5
 """Seconds to wait for a lock that another process may only be testing."""
@@ -41,7 +41,7 @@ _PROBE_SECONDS = 0.5
 def start(root: Path, folder: Path | None, model: str) -> bool:
     """Start a worker that embeds missing passages, unless one is running; return whether it did.
 
-    Never raises, because a failure here must not make a search fail.
+    Never raises, because a failure here must not break a search.
     """
     with atomic.best_effort():
         if (
@@ -58,7 +58,7 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
             )
             return False
         if not _write_state(folder, model, time.time() + _START_SECONDS, "", starts + 1):
-            return False  # if this fails, every search would start another worker
+            return False  # otherwise every search would start another worker
         from memvault import process
 
         command = [sys.executable, "-P", "-m", _MODULE, str(root), str(folder)]
@@ -68,7 +68,7 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
 
 
 def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
-    """Return whether a process has the lock."""
+    """Return whether a process holds the lock."""
     if folder is None or not (folder / name).exists():
         return False
     lock = FileLock(folder / name, makes_folder=False)
@@ -82,7 +82,7 @@ def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
 class Worker(NamedTuple):
     """The most recent worker: its process id and start time.
 
-    ``rate`` is how many passages a second the last worker embedded, 0 if unknown.
+    ``rate`` is how many passages per second the last worker embedded, or 0 if unknown.
     """
 
     process: int = 0
@@ -97,14 +97,14 @@ def record_start(folder: Path) -> None:
 
 
 def record_rate(folder: Path, rate: float) -> None:
-    """Record how many passages a second this process embeds, if it is the worker."""
+    """Record how many passages per second this process embeds, if it is the worker."""
     recorded = worker(folder)
     if recorded.process == os.getpid():
         _write(folder / _WORKER, recorded._replace(rate=rate)._asdict())
 
 
 def worker(folder: Path | None) -> Worker:
-    """Return the most recent worker; its id is 0 if unknown."""
+    """Return the most recent worker; its process id is 0 if unknown."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         if folder is not None:
             values = json.loads(read(folder / _WORKER, MAX_SETTING_BYTES))
@@ -126,14 +126,14 @@ def record_failure(folder: Path, model: str, why: str) -> None:
 
 
 def failure(folder: Path | None, model: str) -> str:
-    """Return why embedding with a model failed within the last hour; empty if it did not."""
+    """Return why embedding with a model failed within the last hour, or "" if it did not."""
     state = _read_state(folder, model) if folder is not None else {}
     return str(state.get("why", "")) if state.get("until", 0.0) > time.time() else ""
 
 
 @contextmanager
 def foreground(folder: Path | None) -> Iterator[None]:
-    """End the worker while this process does the same work in the foreground."""
+    """Stop the worker while this process does the same work in the foreground."""
     if folder is None:
         yield
         return
@@ -142,9 +142,8 @@ def foreground(folder: Path | None) -> Iterator[None]:
     own_lock, background_lock = (FileLock(folder / name, makes_folder=False) for name in names)
     try:
         with atomic.best_effort():  # the index was deleted, or the disk is full
-            own_lock.acquire(
-                _PROBE_SECONDS
-            )  # if it is held, go on: two foreground processes do no harm
+            # If the lock is held, continue: two foreground processes do no harm.
+            own_lock.acquire(_PROBE_SECONDS)
             background_lock.acquire(_TAKEOVER_SECONDS)
             background_lock.release()
         yield

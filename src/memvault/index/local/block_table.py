@@ -15,7 +15,7 @@ from memvault.index.text.sentence_blocks import EncodedBlock, decode_subwords
 from memvault.model import Passage
 
 _MAX_BLOCKS = 1 << 20
-"""The maximum number of blocks of one memory; more would be over 6 GB of text."""
+"""The maximum number of blocks of one memory; more blocks would mean over 6 GB of text."""
 _MEMORIES_AT_ONCE = 2_000
 _BLOCK_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
 
@@ -129,7 +129,7 @@ class BlockTable:
     def document_frequency(self) -> tuple[bytes, int] | None:
         """Return how many memories contain each subword, and the number of memories counted.
 
-        None if they were never counted.
+        The result is None if they were never counted.
         """
         return self._db.cached("frequency", self._document_frequency)
 
@@ -145,7 +145,7 @@ class BlockTable:
         """Store how many of the given number of memories contain each subword."""
         with self._db.transaction():
             self._db.execute("DELETE FROM token_frequency")
-            packed = zlib.compress(holding, 1)  # most are 0
+            packed = zlib.compress(holding, 1)  # most of the counts are 0
             self._db.execute("INSERT INTO token_frequency VALUES (?, ?)", (packed, memories))
 
 
@@ -163,7 +163,7 @@ def _block(
     spans = [Passage(*entry) for entry in json.loads(passages)]
     block = EncodedBlock(first, spans, array("H", counts), array("I", codes), subwords)
     compared = sum(block.stretch_lengths)
-    if compared > len(block.term_ids):  # followed by the codes of a link list
+    if compared > len(block.term_ids):  # codes of a link list may follow
         raise ValueError("a block has fewer terms than its stretches")
     if subwords and (sum(subwords[0]), len(subwords[0])) != (
         len(subwords[1]),

@@ -18,7 +18,9 @@ from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.local.transformer_writer import TransformerWriter
 
 _LEADING_PASSAGES = 40
-"""Leading passages of a memory that are embedded, and keep their token vectors, before the rest."""
+"""The number of leading passages of a memory that are embedded, and keep their token vectors,
+before the rest.
+"""
 _BEGINNING, _REST = slice(_LEADING_PASSAGES), slice(_LEADING_PASSAGES, None)
 
 
@@ -35,7 +37,7 @@ class _Part(NamedTuple):
 
 
 _TriedPart = tuple[int, int, bool]
-"""The index identity, which changes with all uids on a rebuild, a uid, and ``is_rest``."""
+"""The index identity (a rebuild changes it together with all uids), a uid, and ``is_rest``."""
 
 
 class EmbeddingSchedule(NamedTuple):
@@ -67,7 +69,7 @@ class EmbeddingSchedule(NamedTuple):
     def embed_missing(self, should_continue: Callable[[], bool]) -> int:
         """Compute the missing vectors; return how many memories lacked any.
 
-        The most recently changed memories come first, long ones with their beginnings only.
+        The most recently changed memories come first; of long ones, first only the beginnings.
         ``should_continue`` is called before each write and stops the work by returning False.
         Raises the errors of ``TransformerWriter.embed``.
         """
@@ -106,7 +108,7 @@ class EmbeddingSchedule(NamedTuple):
     def _texts_to_embed(self, tried: set[_TriedPart]) -> Iterator[list[str]]:
         """Yield the passages of each part to embed, and add the part to ``tried``.
 
-        The order is computed again if the index has changed.
+        The order is recomputed if the index changes.
         """
         state: object = None
         parts: Iterator[_Part] = iter(())
@@ -140,7 +142,7 @@ class EmbeddingSchedule(NamedTuple):
         return sorted(parts)
 
     def _missing_parts(self, passages: Passages) -> tuple[set[int], set[int]]:
-        """Return the memories whose beginnings, and whose rests, lack vectors."""
+        """Return the memories whose first passages lack vectors, and whose later ones do."""
         uids, hashes = passages
         is_missing = TransformerWriter(self.model).is_missing(hashes)
         is_rest = np.arange(len(uids)) - np.searchsorted(uids, uids) >= _LEADING_PASSAGES
@@ -150,7 +152,7 @@ class EmbeddingSchedule(NamedTuple):
         """Drop unused transformer vectors.
 
         If there are too many tokens to store, the first passages of each memory take precedence,
-        and among them the most recently changed memories.
+        starting with the most recently changed memories.
         """
         opened = self.files.opened
         if opened is None:

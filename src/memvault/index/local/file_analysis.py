@@ -40,14 +40,14 @@ _REPORTED = 50
 """The number of files between two progress reports."""
 
 Read = tuple[Memory, FileState, int]
-"""A memory, its file's state, and the time of that check in nanoseconds."""
+"""A memory, its file's state, and the time in nanoseconds at which that state was read."""
 
 
 def read_file(store: MemoryStore, state: FileState) -> Read | None:
     """Read a file and return its memory; None if the file no longer exists.
 
-    For an unreadable file the memory has only a name from its path, and a problem. If the header
-    cannot be indexed, it has the name and the text.
+    For an unreadable file the memory contains only a name derived from its path, and a problem. If
+    only the header cannot be indexed, it also contains the text.
     """
     checked = time.time_ns()
     try:
@@ -55,7 +55,7 @@ def read_file(store: MemoryStore, state: FileState) -> Read | None:
     except NotFound:
         return None
     except MemvaultError as error:
-        problem = error.message.removesuffix(f": {state.path}")  # shown next to it
+        problem = error.message.removesuffix(f": {state.path}")  # the path is shown next to it
         memory = store.parse(b"", state)._replace(etag="", problem=problem)
         return memory, state, checked
     memory = store.parse(data, fresh)
@@ -99,8 +99,8 @@ class FileTask(NamedTuple):
 class Analysis(NamedTuple):
     """The data that an index stores for some memories, in the order of their files.
 
-    ``hashes`` are those of the texts of passages. ``passages`` and ``text_blocks`` are the texts to
-    embed, by uid, while ``vectors``, those of all passages in order, is None. ``detected`` is each
+    ``hashes`` are the hashes of the passages' texts. While ``vectors`` (of all passages, in order)
+    is None, ``passages`` and ``text_blocks`` are the texts to embed, by uid. ``detected`` is each
     memory's language, empty if it cannot be detected; such a memory is analyzed in
     ``main_language``.
     """
@@ -129,7 +129,7 @@ def analyze(
 ) -> Analysis:
     """Return the index data of files; deleted files are omitted.
 
-    ``language`` is the main language, by default the most frequent one of the index and the task.
+    ``language`` is the main language, by default the most frequent one in the index and the task.
     ``report`` is called with the number of bytes done.
     """
     read = [file for state in task.files if (file := read_file(store, state)) is not None]

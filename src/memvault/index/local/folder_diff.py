@@ -17,7 +17,7 @@ _MAX_BATCH_BYTES = 8_000_000
 
 
 class FolderDiff(NamedTuple):
-    """The files to index, the uids to remove, and the files that may have changed undetected.
+    """The files to index, the uids to remove, and the files that may have changed unnoticed.
 
     ``changed`` pairs each indexed file with its current state. ``doubtful`` files were edited so
     shortly before the last check that a second edit could have left the same times, so their bytes
@@ -31,7 +31,7 @@ class FolderDiff(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of memories known to differ without reading any file."""
+        """The number of memories that are known to differ before reading any file."""
         return len(self.added) + len(self.changed) + len(self.removed)
 
 
@@ -42,7 +42,7 @@ class PendingChanges(NamedTuple):
     """The differences between the folder and a commit, split by whether they can be read quickly.
 
     ``whole`` is the complete difference, ``small`` the part that can be read quickly, and ``large``
-    the rest. If ``is_partial`` is set, ``known`` contains only files that may differ.
+    the rest. With ``is_partial``, ``known`` contains only files that may differ.
     """
 
     commit: IndexCommit
@@ -89,8 +89,8 @@ def diff_folder(
 def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
     """Split a diff into a part that can be read quickly, and the rest.
 
-    The first part has all doubtful and removed files, and the most recently changed others up to
-    500 files and 4 MB.
+    The first part contains all doubtful and removed files, and up to 500 files (4 MB) of the
+    others, most recently changed first.
     """
     files = sorted(
         (*diff.added, *(state for _, state in diff.changed)), key=changed_at, reverse=True
@@ -113,7 +113,7 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
 def changed_at(state: FileState) -> int:
     """Return when the file last changed, in nanoseconds: mtime on Windows, else ctime.
 
-    On Windows ctime is the creation time.
+    On Windows, ctime is the creation time.
     """
     return state.mtime if sys.platform == "win32" else state.ctime
 
@@ -125,7 +125,7 @@ def split_files(
 ) -> list[list[FileState]]:
     """Split files, in order, into batches whose texts fit into memory.
 
-    A batch has at most 2,000 files and 8 MB, or is a single larger file.
+    A batch has at most 2,000 files and 8 MB, or is one larger file.
     """
     parts: list[list[FileState]] = []
     size = 0

@@ -39,12 +39,14 @@ _FORMAT = 15
 INDEX_VERSION = f"{_FORMAT}.{analyzer.VERSION}.{passages.VERSION}.{sentence_blocks.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = f"index-{INDEX_VERSION}"
-"""The folder of an index; each program version has its own, so none rebuilds another's."""
+"""The folder of an index; each program version has its own, so versions do not rebuild each
+other's.
+"""
 _ANY_INDEX = lazy_pattern(r"index(-[\w.]+)?(\.new|\.old)?")
 _RETRY_PAUSE = 0.02
 _PROBE_BYTES = 4_096
 _MAX_CHANGED = 500
-"""The number of files up to which each is looked up separately in the manifest."""
+"""The maximum number of changed files that are looked up one by one in the manifest."""
 
 
 class OpenIndex(NamedTuple):
@@ -155,7 +157,7 @@ class IndexFiles:
         try:
             if self.index_folder.folder is None:
                 raise OSError(errno.EROFS, "it is in memory")
-            make_private(self.index_folder.folder.parent)  # they may have been deleted
+            make_private(self.index_folder.folder.parent)  # these folders may have been deleted
             make_private(self.index_folder.folder)
             taken = self._lock.acquire(patience)
             if taken:
@@ -172,7 +174,7 @@ class IndexFiles:
                 self._lock.release()
 
     def _remedy(self, error: OSError) -> str:
-        """Return what makes the index's folder writable after an error."""
+        """Return how to make the index's folder writable after an error."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return "free some disk space"
         if error.errno in (errno.EACCES, errno.EPERM):
@@ -215,7 +217,7 @@ class IndexFiles:
     def is_remembered(self, scan: Scan) -> bool:
         """Return whether a scan equals the saved scan of the open commit.
 
-        If so, no file has changed, and comparing with the manifest is unnecessary.
+        If so, no file has changed, and no comparison with the manifest is necessary.
         """
         if self.opened is None or scan.unreadable:
             return False
@@ -239,7 +241,7 @@ class IndexFiles:
         return changed if len(changed) <= _MAX_CHANGED else None
 
     def remember_scan(self, scan: Scan) -> None:
-        """Save a scan in which every file provably matches the last commit.
+        """Save a scan in which every file is known to match the last commit.
 
         Concurrent saves of the same scan are harmless; if saving fails, files are compared again.
         """
@@ -262,7 +264,7 @@ class IndexFiles:
     def build_replacement(self) -> Iterator[IndexFiles]:
         """Yield the files of a new index that replaces this one once the block completes.
 
-        Until then other processes read this index; if the build fails, this index stays.
+        Until then, other processes read this index; if the build fails, this index is kept.
         """
         replacement = IndexFiles(
             self._settings, self.index_folder, self.backend, self._replacement.name
@@ -297,16 +299,16 @@ class IndexFiles:
     def invalidate(self) -> None:
         """Delete the manifest, so that the index cannot be opened.
 
-        The vectors are kept, but are unusable without the manifest.
+        The vectors are kept, but cannot be used without the manifest.
         """
         self.close()
-        if not self._manifest_file.is_dir():  # a directory is not a manifest either
+        if not self._manifest_file.is_dir():  # a folder is not a manifest either
             self._manifest_file.unlink(missing_ok=True)
 
     # Handling of read errors
 
     def rebuild_if_corrupted(self, refresh: Callable[[], Value]) -> Value:
-        """Return the result of a refresh, repeating it once if it finds the index corrupted.
+        """Return the result of a refresh, which is repeated once if the index is corrupted.
 
         Raises:
             MemvaultError: if the index is corrupted again.
@@ -324,7 +326,7 @@ class IndexFiles:
         """Invalidate a commit, by default the open one, so that the next refresh rebuilds it.
 
         If another process or thread has committed since, the commit stays. Vectors are checked when
-        opened and discarded separately. Returns the error for the user in case the index is
+        opened and discarded separately. Returns the error to show to the user if the index is
         corrupted again.
         """
         if commit is None and self.opened is not None:

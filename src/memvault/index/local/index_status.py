@@ -59,7 +59,7 @@ def transformer_status(schedule: EmbeddingSchedule) -> EmbedderStatus:
 
 
 def _failure_reason(model: TransformerModel) -> str:
-    """Return why vectors recently failed or cannot be computed; empty if there is no problem."""
+    """Return why vectors recently failed or cannot be computed, or "" if there is no problem."""
     reason = background_embedding.failure(model.folder, model.choice.name)
     if not reason and model.opened() is None:
         try:

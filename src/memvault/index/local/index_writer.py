@@ -1,8 +1,8 @@
 """Update the index from the vault's folder while holding the index lock.
 
 A commit writes the keyword index first, then the manifest with the states of its files, then the
-vectors, whose card lists theirs. Large changes are committed in batches, so that other processes
-can search the committed part while the rest is being indexed.
+vectors, whose card lists their files. Large changes are committed in batches, so that other
+processes can search the committed part while the rest is being indexed.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ start.
 _GIT_SECONDS = 60.0
 _EARLY_FILES = 200
 _EARLY_BYTES = 400_000
-"""The largest batch while a reader waits for the first commits."""
+"""The maximum size of a batch in bytes while a reader waits for the first commits."""
 
 
 class _ByteCount:
-    """A counter of bytes of files that have been read and indexed."""
+    """Counts the bytes of files that have been read and indexed."""
 
     def __init__(self, progress: Progress, files: Iterable[FileState]) -> None:
         self._progress = progress
@@ -66,7 +66,7 @@ class _ByteCount:
 
 
 class IndexWriter(NamedTuple):
-    """A writer of one vault's index; the caller must hold the index's lock."""
+    """Writes one vault's index; the caller must hold the index's lock."""
 
     store: MemoryStore
     files: IndexFiles
@@ -84,7 +84,7 @@ class IndexWriter(NamedTuple):
 
         A scan passed as ``pending``, taken before the lock was acquired, is used if no other
         process has committed since. Missing ``static`` vectors are computed, too, if passed. With
-        ``seconds``, the most recently changed files are indexed first, and no batch begins after
+        ``seconds``, the most recently changed files are indexed first, and no batch starts after
         that time. ``git_seconds`` limits how long git may take to read new commits. Returns the
         changes that are not indexed yet.
         """
@@ -104,7 +104,7 @@ class IndexWriter(NamedTuple):
         raise AssertionError("the last attempt returns or raises")
 
     def redate(self, git_seconds: float) -> None:
-        """Index the times of new git commits, taking at most ``git_seconds`` to read them.
+        """Index the times of new git commits, spending at most ``git_seconds`` on reading them.
 
         Files that differ from the index are left to ``update``.
         """
@@ -198,7 +198,7 @@ class IndexWriter(NamedTuple):
     def _with_doubtful(
         self, opened: OpenIndex, diff: FolderDiff, paths: Collection[str]
     ) -> FolderDiff:
-        """Return a diff with unchanged files of these paths that need times as doubtful."""
+        """Return a diff in which unchanged files at these paths that need times are doubtful."""
         if not paths:
             return diff
         differing = {indexed.uid for indexed, _ in (*diff.changed, *diff.doubtful)}
@@ -225,8 +225,8 @@ class IndexWriter(NamedTuple):
     ) -> Generator[Analysis]:
         """Yield the analysis of each part, using several processes for many files.
 
-        ``report`` is called with the number of bytes read. For an ``early`` answer, no processes
-        are started.
+        ``report`` is called with the number of bytes read. If the answer must come ``early``, no
+        processes are started.
         """
         first, total = manifest.next_uid(), sum(map(len, parts))
         if parts:
@@ -247,7 +247,7 @@ class IndexWriter(NamedTuple):
             done += total_size(part)
 
     def _skip_unchanged(self, opened: OpenIndex, diff: FolderDiff) -> tuple[OpenIndex, FolderDiff]:
-        """Compare the bytes of changed and doubtful files, and drop files that were only touched.
+        """Compare the bytes of changed and doubtful files, and omit files that were only touched.
 
         Memories with the same bytes keep their uid, terms and vectors.
         """
@@ -276,12 +276,12 @@ class IndexWriter(NamedTuple):
 
         They are committed before they are embedded, so that no reader waits for the embedding.
         """
-        if removed:  # may fail if the vectors are in an engine
+        if removed:  # may fail if the vectors are stored in an engine
             self.backend.delete_vectors(opened.manifest.identity(), removed)
         keyword = opened.keyword.apply(
             removed, analysis.documents
         )  # from here on, only a disk error can fail
-        with opened.manifest.transaction():  # a commit's terms and rows belong together
+        with opened.manifest.transaction():  # a commit's terms and rows must be stored together
             opened.manifest.apply(
                 removed, analysis.rows, analysis.blocks, analysis.links, analysis.hashes
             )

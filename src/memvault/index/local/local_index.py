@@ -80,13 +80,18 @@ class LocalIndex:
         self.files = IndexFiles(store.settings, index_folder, backend, name)
         self._counted: tuple[IndexCommit, Mapping[str, int]] | None = None
         self.watch: FolderWatch | None = None
-        """A folder watch in a long-running process; None if each comparison scans."""
+        """A watch on the folder in a long-running process; None if every comparison scans the
+        folder.
+        """
         self._watched_index = 0
-        """The identity of the index that matches the watched folder but for changes; 0 if none."""
+        """The identity of the index that matches the watched folder except for reported changes; 0
+        if none.
+        """
         self._changed: frozenset[str] = frozenset()
-        """Changes that the last comparison read from the watch."""
+        """The changes that the last comparison read from the watch."""
         self.freshness = ""
-        """The state before the last refresh: ``current``, ``behind`` or ``missing``."""
+        """The state of the index before the last refresh: ``current``, ``behind`` or ``missing``.
+        """
         self.is_unfinished = False
         """Whether the last refresh stopped indexing early to answer its caller."""
 
@@ -108,7 +113,7 @@ class LocalIndex:
 
     def _refresh(self, vectors: bool, wait_policy: WaitPolicy) -> Snapshot:
         """Return a snapshot of the index after its backend has prepared and completed a refresh."""
-        if self._backend.is_shared:  # other machines read it, so it is never left incomplete
+        if self._backend.is_shared:  # other machines read the index, so it is never left incomplete
             wait_policy = wait_policy._replace(index_seconds=None)
         with self._backend.refreshing(self.files):
             self._store.complete_interrupted_move()
@@ -146,10 +151,12 @@ class LocalIndex:
                         )
             except StorageError:
                 return self._snapshot(self._read_everything(), vectors)
-            if locked:  # released before this, since embedding for the snapshot may take long
+            # The lock is released first, because embedding for the snapshot may take long.
+            if locked:
                 return self._updated(unindexed, vectors)
             if changes is not None and changes.is_partial:
-                self._watched_index, whole = 0, True  # an overlay needs the whole index
+                # An overlay requires comparing the whole index.
+                self._watched_index, whole = 0, True
                 continue
             if changes is not None and (is_small or (wait_policy.allow_partial and not remaining)):
                 overlay = self._read(changes.known, changes.small, changes.large)
@@ -264,7 +271,7 @@ class LocalIndex:
     def index_small_changes(self) -> None:
         """Index changes if there are only a few, to speed up the next refresh.
 
-        Larger changes are left to a command that shows progress.
+        Larger changes are left to commands that show progress.
         """
         changes, is_current = self.files.rebuild_if_corrupted(lambda: self._compare_folder(False))
         if is_current:
@@ -280,7 +287,7 @@ class LocalIndex:
         from memvault.vault.folder_watch import FolderWatch
 
         if self.watch is None:
-            with contextlib.suppress(OSError):  # each comparison is then a scan
+            with contextlib.suppress(OSError):  # without a watch, each comparison scans the folder
                 self.watch = FolderWatch(self._store.root)
 
     def close(self) -> None:
@@ -324,7 +331,7 @@ class LocalIndex:
     ) -> tuple[PendingChanges | None, bool]:
         """Compare the index with the folder, or only with watched changes.
 
-        Unless ``whole`` is set, only files that differ from a saved scan are looked up.
+        Unless ``whole`` is set, only the files that differ from a saved scan are looked up.
 
         Returns the differences (None if no index can be read), and whether the index is current
         and, with ``vectors``, has all static vectors. If the index is current and equals the saved
@@ -381,7 +388,7 @@ class LocalIndex:
                     if locked:
                         self._writer.redate(seconds)
             except StorageError:
-                self.files.open()  # closed by the failure
+                self.files.open()  # the failure closed the files
 
     @property
     def _lacks_dates(self) -> bool:
@@ -390,7 +397,7 @@ class LocalIndex:
         return dates is not None and dates.is_delayed
 
     def _watched_changes(self, commit: IndexCommit) -> frozenset[str] | None:
-        """Return which files may differ from the index; None if the folder must be scanned."""
+        """Return the files that may differ from the index; None if a scan is needed."""
         changed = self.watch.changes() if self.watch is not None and self._watched_index else None
         if self._watched_index != commit.number[0]:
             changed = None
@@ -405,14 +412,14 @@ class LocalIndex:
             self._watched_index = self.files.opened.commit.number[0]
 
     def _read_everything(self) -> Overlay:
-        """Read all files that differ from the index, after writing it failed."""
+        """Read all files that differ from the index, because it could not be written."""
         opened = self.files.open()
         indexed_files = opened.manifest.known() if opened is not None else {}
         scan = self._store.scan()
         return self._read(indexed_files, diff_folder(indexed_files, scan.files, scan.unreadable))
 
     def _updated(self, unindexed: FolderDiff, vectors: bool) -> Snapshot:
-        """Return a snapshot after an update, without the files that it did not index."""
+        """Return a snapshot after an update, without the files that the update did not index."""
         if not unindexed.size:
             self._mark_current()
             self.is_unfinished = self._lacks_dates
@@ -480,7 +487,7 @@ class LocalIndex:
         )
 
     def _vector_search(self, overlay: Overlay) -> VectorSearch:
-        """Return the vectors to search, after embedding in memory whatever has none yet."""
+        """Return the vectors to search, after embedding in memory those that are still missing."""
         from memvault.index.local.vector_search import VectorSearch
 
         opened, waiting, stored = self.files.opened, 0, None

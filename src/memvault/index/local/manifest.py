@@ -95,14 +95,14 @@ _FILE_COLUMNS = (
 )
 _COLUMN_COUNT = len(f"{_COLUMNS}, {_FILE_COLUMNS}".split(", "))
 _LENGTHS = slice(-8, -3)
-"""The columns of a row with the number of terms of each field."""
+"""The columns of a row that contain the number of terms of each field."""
 _READ_ALL_FROM = 500
-"""The number of uids above which reading all paths is faster than selecting each."""
+"""The number of uids above which reading all paths is faster than selecting them one by one."""
 _FIELDS = ("title", "headings", "body", "tags", "identifier")
 
 
 class IndexedFile(NamedTuple):
-    """A memory's file as of indexing; ``checked`` is when its state was read."""
+    """The state of a memory's file when it was indexed; ``checked`` is when the state was read."""
 
     uid: int
     state: FileState
@@ -111,7 +111,7 @@ class IndexedFile(NamedTuple):
 
 
 class ManifestRow(NamedTuple):
-    """A memory's row in the manifest: its record, its file's state, and when that was read.
+    """A memory's row in the manifest: its record, its file's state, and when the state was read.
 
     ``lengths`` maps each field to its number of terms.
     """
@@ -291,7 +291,7 @@ class Manifest:
             raise IndexCorrupted(str(error)) from error
 
     def has_undated(self) -> bool:
-        """Return whether any memory has a time that is neither in its header nor in its name."""
+        """Return whether any memory has a time that is in neither its header nor its name."""
         query = (
             "SELECT uid FROM memories WHERE created_from IN ('git', 'file') "
             "OR modified_from IN ('git', 'file') LIMIT 1"
@@ -299,7 +299,7 @@ class Manifest:
         return bool(list(self._db.rows(query)))
 
     def undated_paths(self) -> set[str]:
-        """Return the paths of memories with a time in neither header nor name."""
+        """Return the paths of memories whose time is in neither their header nor their name."""
         query = (
             "SELECT path FROM memories WHERE created_from IN ('git', 'file') "
             "OR modified_from IN ('git', 'file')"
@@ -321,7 +321,7 @@ class Manifest:
         return self._counter("next_uid")
 
     def identity(self) -> int:
-        """Return a number unique to this manifest; uids are meaningful only together with it."""
+        """Return a number unique to this manifest; uids are valid only together with it."""
         return self._counter("identity")
 
     def _counter(self, name: str) -> int:
@@ -460,7 +460,7 @@ def columns_of(row: ManifestRow) -> tuple[Any, ...]:
 
 
 def _declared_days(record: MemoryRecord) -> tuple[str | None, str | None]:
-    """Return the first and last day that a memory's name and header declare, or None."""
+    """Return the first and last day that a memory's name and header declare, or None for each."""
     days = declared_dates(record.path, record.metadata)
     if not days:
         return None, None
@@ -479,13 +479,13 @@ def _indexed_files(rows: Iterable[tuple[Any, ...]]) -> dict[str, IndexedFile]:
 
 
 def _encoded(path: str) -> str | bytes:
-    """Return a path in a form that SQLite can store: bytes if the name is not UTF-8."""
+    """Return a path in a form that SQLite can store: as bytes if the name is not UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:
         try:
             return os.fsencode(path)
-        except UnicodeEncodeError:  # a lone surrogate: no file has such a name
+        except UnicodeEncodeError:  # a lone surrogate, which no file name contains
             return path.encode("utf-8", "replace").decode()
     return path
 

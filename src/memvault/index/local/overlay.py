@@ -32,7 +32,7 @@ from memvault.vault.date_ranges import dates_in_path
 Value = TypeVar("Value")
 
 _MAX_EMBEDDED = 500
-"""The maximum number of old texts to embed; keyword search covers all of them."""
+"""The maximum number of old texts to embed; keyword search still covers all of them."""
 
 
 def read_overlay(
@@ -106,7 +106,7 @@ def as_of(snapshot: Snapshot, store: MemoryStore, moment: datetime) -> Snapshot:
 
 
 def _created_at(record: MemoryRecord) -> str:
-    """Return when a memory was created: its creation time, or an earlier date in its path."""
+    """Return when a memory was created: the time in its header, or an earlier date in its path."""
     days = dates_in_path(record.path)
     created = clock.first_moment(record.created)
     return min(created, clock.iso(days.edge(False))) if days else created
@@ -132,7 +132,7 @@ def _with_texts(
 ) -> Snapshot:
     """Return a snapshot of the given memories, some of which have other texts.
 
-    ``texts`` are keyed by the uids of the memories that they replace. In the new snapshot they have
+    ``texts`` are keyed by the uids of the memories that they replace. The new snapshot gives them
     new uids, the keys of ``overlay.texts``, in the same order.
     """
     languages = {record.uid: record.language for record in records}

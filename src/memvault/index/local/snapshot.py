@@ -51,16 +51,18 @@ if TYPE_CHECKING:
     from memvault.index.local.vector_search import VectorSearch
 
 _LEADING_BLOCKS = 2
-"""Blocks of 1,000 words at the beginning of a memory that are compared with every query."""
+"""The number of blocks (of 1,000 words) at the start of a memory that are compared with every
+query.
+"""
 
 
 class Overlay(NamedTuple):
     """Changed memories that are read directly because the index could not be written.
 
     Their uids are negative. ``alive`` are the indexed memories that were unchanged when the folder
-    was compared; later commits by other processes are ignored, so that no memory is found twice.
-    None means that all are alive. ``missing`` counts changed memories that were not read because
-    there were too many. ``texts`` are memories as of the time of the snapshot.
+    was compared (None means all); later commits by other processes are ignored, so that no memory
+    is found twice. ``missing`` counts changed memories that were not read because there were too
+    many. ``texts`` are the memories as of the snapshot's time.
     """
 
     records: dict[int, MemoryRecord]
@@ -98,7 +100,7 @@ Value = TypeVar("Value")
 def stale_if_corrupted(
     method: Callable[Concatenate[View, Arguments], Value],
 ) -> Callable[Concatenate[View, Arguments], Value]:
-    """Decorate a method to invalidate a commit that it cannot read, and raise ``StaleView``."""
+    """Decorate a method to raise ``StaleView`` and invalidate the commit if it is corrupted."""
 
     @wraps(method)
     def read(self: View, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
@@ -114,8 +116,8 @@ class Snapshot(NamedTuple):
     """A ``View`` of an index, valid until the next refresh.
 
     If another machine published the memories, ``published_at`` is the time of publication, and
-    ``fetch`` fetches texts from its engine. The manifest then has no blocks, which are computed
-    from the texts. ``fetch`` raises ``StaleView`` if the engine is unavailable.
+    ``fetch`` fetches texts from its engine. In this case the manifest contains no blocks; they are
+    computed from the texts. ``fetch`` raises ``StaleView`` if the engine is unavailable.
     """
 
     store: MemoryReader
@@ -161,7 +163,7 @@ class Snapshot(NamedTuple):
                 yield record._replace(published_at=published_at) if published_at else record
 
     def _alive(self, among: Set[int] | None) -> Set[int] | None:
-        """Return the memories that a search may return; None for all indexed ones."""
+        """Return the memories that a search may return, or None for all indexed ones."""
         if self.overlay.alive is None:
             return among
         alive = self.overlay.alive | self.overlay.records.keys()
@@ -293,7 +295,7 @@ class Snapshot(NamedTuple):
         return dict(zip(blocks, measured, strict=True))
 
     def _text_blocks(self, uid: int) -> Sequence[TextBlock]:
-        """Return the text segments of a memory whose subwords are not stored yet."""
+        """Return the text segments of a memory whose subwords have not been stored yet."""
         if uid in self.overlay.text_blocks:
             return self.overlay.text_blocks[uid]
         memory = self.text(uid)
@@ -334,7 +336,7 @@ class Snapshot(NamedTuple):
             except StaleView as error:
                 if error.reason is not None:
                     raise
-                return ()  # its text was replaced since; the next refresh omits it
+                return ()  # its text has been replaced; the next refresh omits it
             text_blocks = self._split(memory) if memory is not None else []
             language = record.language if record is not None else ""
             blocks = encode_blocks(text_blocks, analyzer(language)) if text_blocks else []
@@ -344,7 +346,7 @@ class Snapshot(NamedTuple):
         return [blocks[number] for number in numbers if 0 <= number < len(blocks)]
 
     def _fetch(self, uids: Iterable[int]) -> None:
-        """Fetch the texts of memories in one request, if they are in an engine."""
+        """If the texts of memories are stored in an engine, fetch them in one request."""
         if self.fetch is not None:
             self.fetch(uids)
 
@@ -360,7 +362,7 @@ class Snapshot(NamedTuple):
         answer = rank_documents(segments, alive, lengths)
         if self.fetch is None or self.manifest is None:
             return answer
-        # Another machine may have published more since the refresh.
+        # Another machine may have published a newer index since the refresh.
         manifest_uids = self.manifest.uids()
         return answer._replace(hits=[hit for hit in answer.hits if hit.uid in manifest_uids])
 

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _MAX_SUBWORDS = 64
-"""The maximum number of query subwords to compare, heaviest first: a page has hundreds."""
+"""The maximum number of query subwords to compare, heaviest first, since a whole page as a query
+has hundreds.
+"""
 _ID_BITS = 16
 _MEMORY_BATCH = 500
 _RECOUNT_CHANGE = 0.2
@@ -44,7 +46,7 @@ def complete(
     table: StaticEmbedder,
     at_hand: Mapping[int, Sequence[TextBlock]],
 ) -> None:
-    """Compute all missing subwords; ``at_hand`` are memories that are already split."""
+    """Compute all missing subwords; ``at_hand`` has memories already split into blocks."""
     pending = manifest.blocks.missing_subwords()
     paths = iter(manifest.paths(pending))
     while batch := list(islice(paths, _MEMORY_BATCH)):
@@ -52,7 +54,7 @@ def complete(
         for uid, path in batch:
             blocks = at_hand.get(uid) or _split(store, path)
             texts = [block.texts for block in blocks][: pending[uid]]
-            texts += [[""]] * (pending[uid] - len(texts))  # its file has changed since
+            texts += [[""]] * (pending[uid] - len(texts))  # its file has changed in the meantime
             for number, block_texts in enumerate(texts):
                 texts_by_block[uid, number] = block_texts
         manifest.blocks.store_subwords(
@@ -72,7 +74,7 @@ def with_subwords(
     blocks: Mapping[int, Sequence[EncodedBlock]],
     text_blocks: Mapping[int, Sequence[TextBlock]],
 ) -> dict[int, list[EncodedBlock]]:
-    """Return the blocks of memories, by uid, with the subwords of the same blocks' texts."""
+    """Return the blocks of memories, by uid, with subwords computed from the blocks' texts."""
     encoded = iter(_encode(table, [cut.texts for uid in blocks for cut in text_blocks[uid]]))
     return {
         uid: [block._replace(subwords=decode_subwords(*next(encoded))) for block in memory_blocks]
@@ -83,7 +85,7 @@ def with_subwords(
 def add_subwords(
     table: StaticEmbedder, blocks: Sequence[EncodedBlock], text_blocks: Sequence[TextBlock]
 ) -> list[EncodedBlock]:
-    """Return a memory's blocks with subwords, computing them for blocks that have none."""
+    """Return a memory's blocks with subwords, computing them for the blocks that lack them."""
     texts = {block.first: block.texts for block in text_blocks}
     encoded = _encode(table, [texts.get(block.first, [""]) for block in blocks])
     return [
@@ -95,7 +97,8 @@ def add_subwords(
 def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tuple[bytes, bytes]]:
     """Return each block's subword counts per segment, and its subwords, as bytes.
 
-    A subword that a segment repeats is counted once, since soft matches use only the nearest.
+    A subword that occurs several times in a segment is stored once, since soft matches use only the
+    nearest one.
     """
     tokens = table.tokens([text for texts in blocks for text in texts])
     segments, ids = _distinct(tokens)
@@ -183,7 +186,8 @@ def soft_matches(
 def _rarity_of(ids: Integers, frequency: tuple[bytes, int] | None) -> Numbers:
     """Return the rarity of subwords: ln(1 + (N - n + .5) / (n + .5)), or 1 if unknown.
 
-    ``frequency`` has the number n of memories with each subword, and the number N of all memories.
+    ``frequency`` contains the number n of memories with each subword, and the number N of all
+    memories.
     """
     if frequency is None or ids.max(initial=0) * 4 >= len(frequency[0]):
         return np.ones(len(ids))

@@ -31,7 +31,7 @@ _REFUSALS = {
     sqlite3.SQLITE_INTERRUPT: errno.EINTR,
     sqlite3.SQLITE_PROTOCOL: errno.EIO,
 }
-"""Temporary errors of the system or SQLite, which do not mean that the file is corrupted."""
+"""Temporary errors of the system or of SQLite, which do not mean that the file is corrupted."""
 
 
 class Database:
@@ -75,7 +75,7 @@ class Database:
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
-                self._cached.clear()  # values computed within the transaction
+                self._cached.clear()  # it contains values computed within the transaction
                 if self._db.in_transaction:  # False if SQLite has rolled back by itself
                     self._db.execute("ROLLBACK")
                 raise
@@ -91,16 +91,17 @@ class Database:
         self._db.executemany(statement, rows)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """Return all rows of a query: an open cursor would outlive the file."""
+        """Return all rows of a query at once, since an open cursor would keep the file open."""
         with self._checked():
             return iter(self._db.execute(query, values).fetchall())
 
     def cached(self, name: str, compute: Callable[[], Value]) -> Value:
-        """Return the cached result of ``compute``, recomputed if the file has changed.
+        """Return the result of ``compute``, which is cached until the file changes.
 
         The caller must not change the value.
         """
-        ((version,),) = self.rows("PRAGMA data_version")  # changes by other connections
+        # The version changes when another connection commits.
+        ((version,),) = self.rows("PRAGMA data_version")
         if self._cached_at != (version, self._db.total_changes):
             self._cached, self._cached_at = {}, (version, self._db.total_changes)
         if name not in self._cached:
@@ -110,10 +111,10 @@ class Database:
 
     @contextmanager
     def _checked(self) -> Iterator[None]:
-        """Map SQLite's errors, and refuse a file that another index has replaced.
+        """Map SQLite's errors, and reject a file that has been replaced by another index.
 
-        SQLite finds a journal by the file's name. With a replaced file it would use the new file's
-        journal, fail as if the disk had failed, or delete that journal while it is being written.
+        SQLite finds the journal by the file's name. After a replacement it would use the new file's
+        journal: it would report a disk error, or delete the journal while it is being written.
         """
         replaced = "another index has replaced it"
         if not self.exists:

@@ -59,9 +59,9 @@ class StoredPassages(NamedTuple):
         also: Set[int],  # noqa: ARG002  # all rows are scored
         among: Set[int] | None,  # noqa: ARG002  # all rows are scored
     ) -> ScoredPassages:
-        """Return all passages with their cosines to a query, which is fast enough.
+        """Return all passages with their cosines to a query, since computing all of them is fast.
 
-        Memories that lack a vector are left out.
+        Memories without a vector are omitted.
         """
         uids, hashes = self.passages
         cosines = self.store.score(query, self.store.row_numbers(hashes))
@@ -70,14 +70,14 @@ class StoredPassages(NamedTuple):
 
 
 def open_store(folder: Path) -> VectorStore | None:
-    """Open the vectors in a folder; None if there are none of this version of the table."""
+    """Open the vectors in a folder; None if there are none for this version of the table."""
     store = VectorStore.open(folder)
     is_current = store is not None and store.card.version == read_card(DATA).version
     return store if is_current else None
 
 
 class StaticVectors:
-    """The static vectors of an index, in a folder of their own."""
+    """The static vectors of an index, in a separate folder."""
 
     def __init__(self, texts: Texts, folder: Path, progress: Progress) -> None:
         self._texts = texts
@@ -91,10 +91,10 @@ class StaticVectors:
         return open_table()
 
     def opened(self) -> VectorStore | None:
-        """Open the vectors; None if there are none of this version of the table."""
+        """Open the vectors; None if there are none for this version of the table."""
         store = open_store(self._folder)
         if store is None or self._store is None or self._store.card != store.card:
-            self._store = store  # kept for its order of hashes
+            self._store = store  # otherwise keep the cached row numbers
         return self._store
 
     def stored(self, manifest: Manifest) -> StoredPassages | None:
@@ -111,8 +111,8 @@ class StaticVectors:
     def is_finished(self, manifest: Manifest) -> bool:
         """Return whether all memories have vectors that can be searched without delay.
 
-        Files that another program has touched are verified completely each time, until the card
-        records their new states.
+        Files that another program has touched are verified completely each time until the card
+        contains their new states.
         """
         store, (_, hashes) = self.opened(), manifest.passages.all()
         return (store is None or store.is_unchanged) and not _is_missing(store, hashes).any()
@@ -125,14 +125,14 @@ class StaticVectors:
         return {uid: self._texts(path) for uid, path in pending[-_MAX_IN_MEMORY:]}
 
     def add(self, analysis: Analysis) -> None:
-        """Add the vectors of analyzed passages, after embedding them if they are not."""
+        """Add the vectors of analyzed passages, embedding them first if necessary."""
         if analysis.vectors is None:
             self._embed(chain.from_iterable(analysis.passages.values()))
         elif len(analysis.vectors):
             self._add(np.concatenate([*analysis.hashes.values()]), analysis.vectors)
 
     def embed(self, manifest: Manifest) -> None:
-        """Embed the memories that lack vectors, and report progress if they are many."""
+        """Embed the memories that lack vectors, with progress reports if there are many."""
         store = self.opened()
         if store is not None and not store.is_unchanged:
             store.record_states()
@@ -144,7 +144,7 @@ class StaticVectors:
                 self._progress("embedding", first + len(batch), len(pending))
 
     def compact(self, manifest: Manifest) -> None:
-        """Drop the vectors that belong to no memory if they are more than half."""
+        """Drop vectors that belong to no memory, if these are more than half."""
         store, (_, hashes) = self.opened(), manifest.passages.all()
         if store is not None and store.card.rows > 2 * len(hashes):
             store.compact(hashes, 0)

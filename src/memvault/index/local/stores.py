@@ -23,7 +23,7 @@ class KeywordStore(Protocol):
         """Return the states of its files, by name."""
 
     def candidates(self, query: KeywordQuery) -> list[Segment]:
-        """Return the documents that may match a query's terms best, for ``bm25f``."""
+        """Return the documents most likely to match a query's terms, as input for ``bm25f``."""
 
     def close(self) -> None:
         """Close open files."""

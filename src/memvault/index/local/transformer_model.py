@@ -1,7 +1,7 @@
-"""The transformer model of a vault: the selection, the loaded model, and the file of its vectors.
+"""The transformer model of a vault: its selection, the loaded model, and the file of its vectors.
 
 Transformer vectors are computed after the static vectors: by a background process
-(``background_embedding``), within a call if the setting is ``now``, or by ``memvault reindex``.
+(``background_embedding``), during a call if the setting is ``now``, or by ``memvault reindex``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VARIABLE = model_settings.TRANSFORMER_VARIABLE
 
 
 class TransformerModel:
-    """The model that embeds a vault; an in-memory index has no transformer vectors."""
+    """The model that embeds a vault; with an in-memory index there are no transformer vectors."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class TransformerModel:
     def mode(self) -> Mode:
         """Return when vectors are computed.
 
-        In another user's vault ``now``, which delays answers, is read as ``auto`` unless the
-        environment sets it.
+        In another user's vault, ``now`` is treated as ``auto``, because it delays answers, unless
+        the environment sets it.
         """
         chosen = os.environ.get(_VARIABLE) or self.store.settings.embedder.deep
         if chosen not in _MODES:
@@ -128,7 +128,7 @@ class TransformerModel:
 
     @property
     def card(self) -> ModelCard | None:
-        """Return the card of a built-in model; None for any other."""
+        """Return the card of a built-in model; None for other models."""
         return card_of(self.choice.name)
 
     def opened(self) -> VectorStore | None:

@@ -22,7 +22,7 @@ from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.vectors.nearest import ScoredPassages
 
 _MIN_COVERAGE = 0.5
-"""The share of memories that must have transformer vectors for them to be used. Below it, the
+"""The share of memories that must have transformer vectors for them to be used. With fewer, the
 estimated mean cosine of all memories is too uncertain.
 """
 
@@ -32,9 +32,9 @@ class TransformerScores(NamedTuple):
 
     ``cosines`` are on the scale of the built-in model, nan for passages without a vector; None if
     the transformer vectors are not used. ``waiting`` is the number of memories without vectors.
-    ``share`` is how well the model separates related texts, relative to the built-in model, which
-    has 1. ``is_multilingual`` is whether the model is the package's multilingual one. ``note``
-    tells the user why vectors are missing.
+    ``share`` is how well the model separates related texts; 1 is the built-in model.
+    ``is_multilingual`` is whether the model is the bundled multilingual one. ``note`` tells the
+    user why vectors are missing.
     """
 
     waiting: int = 0
@@ -51,7 +51,7 @@ class TransformerVectors(NamedTuple):
     model: TransformerModel
 
     def score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
-        """Score the passages of all memories against a query; a model failure becomes a note.
+        """Score the passages of all memories against a query; if the model fails, add a note.
 
         A model that does not support the query's language is less reliable than the keyword index,
         so its scores are not used.
@@ -67,7 +67,7 @@ class TransformerVectors(NamedTuple):
         return scores
 
     def similarity_matrix(self, hashes: Hashes) -> list[list[float]] | None:
-        """Return the pairwise similarities of texts in 0..1; None if a text has no vector yet."""
+        """Return the pairwise similarities of texts in 0..1; None if any text has no vector yet."""
         vectors = self.model.opened() if self.model.mode != "off" else None
         rows = vectors.row_numbers(hashes) if vectors is not None else None
         if vectors is None or rows is None or (rows < 0).any():
@@ -81,7 +81,7 @@ class TransformerVectors(NamedTuple):
     def token_matches(self, text: str, passages: Mapping[int, Hashes]) -> dict[int, float]:
         """See ``View.token_matches``; ``passages`` maps each memory to a text hash.
 
-        Memories without stored tokens are omitted; if the model cannot be loaded, all are.
+        Memories without stored tokens are omitted; if the model cannot be loaded, all memories are.
         """
         vectors = self.model.opened() if self.model.mode != "off" else None
         if vectors is None or not passages:
@@ -101,7 +101,7 @@ class TransformerVectors(NamedTuple):
         if not has_tokens.any():
             return {}
         lengths, owned = lengths[has_tokens], owners[has_tokens]
-        if not len(query.ids):  # no known tokens: no matches
+        if not len(query.ids):  # the query has no known tokens, so nothing matches
             return {keys[number]: 0.0 for number in distinct(owned)}
         cosines = embedder.codec.cosines(query.tokens, np.concatenate(codes))
         by_passage = np.maximum.reduceat(cosines, np.cumsum(lengths) - lengths, axis=1)
@@ -143,10 +143,10 @@ class TransformerVectors(NamedTuple):
 
             calibration = calibrate.calibrate(embedder)
             with contextlib.suppress(OSError, MemvaultError):
-                vectors.store_calibration(calibration, 0.0)  # does not wait for the lock
+                vectors.store_calibration(calibration, 0.0)  # do not wait for the lock
         # Ranking weights and calibration are fitted to the cosines of the built-in model.
         reference, static = read_card(DATA).calibration, read_card(STATIC).calibration
-        share = 1.0  # the anchors are English and cannot measure a multilingual model
+        share = 1.0  # the anchors are English, so they cannot measure a multilingual model
         if card is None:
             gain = reference.separation - static.separation
             share = min(max((calibration.separation - static.separation) / gain, 0.0), 1.0)
@@ -157,5 +157,5 @@ class TransformerVectors(NamedTuple):
 
 
 def failure_note(error: MemvaultError) -> str:
-    """Return the note for a search without transformer vectors after a failure."""
+    """Return the note for a search that failed to use transformer vectors."""
     return f"{error.message}: the built-in table answers alone; {error.hint}"

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from memvault.index.embedding.token_vectors import TextVectors
 
 _MAX_EXCESS = 1.1
-"""The factor by which the tokens may exceed the limit before ``compact`` drops some."""
+"""The factor by which the number of tokens may exceed the limit before ``compact`` drops some."""
 _BATCH = 32
-"""Passages per batch: larger batches keep processors busier, but the process can stop only between
+"""Passages per batch. Larger batches use processors better, but the process can stop only between
 batches.
 """
 
 
 class TransformerWriter(NamedTuple):
-    """A writer that extends a model's vectors and deletes unused models."""
+    """Extends a model's vectors and deletes the vectors of unused models."""
 
     model: TransformerModel
 
@@ -58,7 +58,8 @@ class TransformerWriter(NamedTuple):
         file = self._open_or_create()
         embedder = self.model.embedder()
         texts = _lacking_texts(memories, file)
-        with ThreadPoolExecutor(1) as ahead:  # the next batch is read, and the previous one written
+        # Read the next batch and write the previous one in the meantime.
+        with ThreadPoolExecutor(1) as ahead:
             last: tuple[list[tuple[int, str]], Future[list[TextVectors]]] | None = None
             began, count = time.monotonic(), 0
             while batch := list(islice(texts, _BATCH)):
@@ -81,7 +82,7 @@ class TransformerWriter(NamedTuple):
         running: Future[list[TextVectors]],
         should_continue: Callable[[int], bool],
     ) -> bool:
-        """Add the vectors of a batch once computed; return whether to continue."""
+        """Add the vectors of a batch once they are computed; return whether to continue."""
         codec, vectors = self.model.embedder().codec, running.result()
         if not should_continue(batch[-1][0]):
             return False
@@ -94,7 +95,7 @@ class TransformerWriter(NamedTuple):
         return True
 
     def _open_or_create(self) -> VectorStore:
-        """Open or create the vector store to extend, and make sure its calibration is known."""
+        """Open or create the vector store to extend, and make sure that it has a calibration."""
         embedder = self.model.embedder()
         file = self.model.opened()
         existing = embedder.calibration or (file.card.calibration if file else None)
@@ -118,19 +119,20 @@ class TransformerWriter(NamedTuple):
             vectors.compact(np.array(hashes, np.uint64), self._max_tokens(vectors))
 
     def _max_tokens(self, vectors: VectorStore) -> int:
-        """Return the maximum number of tokens to store, by the settings."""
+        """Return the maximum number of tokens to store, according to the settings."""
         megabytes = self.model.store.settings.embedder.token_megabytes
         return int(megabytes * 1_000_000) // max(vectors.card.token_width, 1)
 
     def finish(self) -> None:
-        """Clear failures and delete unused models, since no vector is missing."""
+        """Clear failures and delete unused models, because no vector is missing."""
         background_embedding.clear_failure(self.model.folder)
         self.delete_unused_models()
 
     def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used.
 
-        Nothing is deleted while the configured model may not be used, because that may change.
+        Nothing is deleted while the configured model is not allowed, because it may be allowed
+        later.
         """
         for entry in self.unused_models():
             import shutil
@@ -140,8 +142,8 @@ class TransformerWriter(NamedTuple):
     def unused_models(self) -> list[Path]:
         """Return the folders that ``delete_unused_models`` would delete.
 
-        Vectors of the same model made by another version of the program are deleted after 30 days
-        without use.
+        Vectors of the current model from other program versions are deleted after 30 days without
+        use.
         """
         if self.model.folder is None or self.model.mode == "off" or self.model.choice.note:
             return []
@@ -161,7 +163,7 @@ class TransformerWriter(NamedTuple):
 def _lacking_texts(
     memories: Iterable[list[str]], vectors: VectorStore
 ) -> Iterator[tuple[int, str]]:
-    """Yield each text without a vector once, with the number of memories before its own."""
+    """Yield each text without a vector once, with the number of memories before its memory."""
     yielded: set[int] = set()
     for number, texts in enumerate(memories):
         hashes = hashes_of(texts)

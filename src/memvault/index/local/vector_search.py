@@ -23,13 +23,13 @@ _NOTHING = ScoredPassages(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zero
 
 
 class VectorSearch(NamedTuple):
-    """A search over the vectors of a commit and of memories that are not committed yet.
+    """A search over the vectors of committed memories and of those not committed yet.
 
-    ``stored`` is None if no committed memory has vectors, ``transformer`` if transformer vectors
-    are not available. ``load_table`` returns the static embedding table, and raises
-    ``EmbedderError`` if it cannot be loaded. ``waiting`` is the number of memories without vectors
-    that the search does not embed either. ``note`` explains why their transformer vectors could not
-    be computed.
+    ``stored`` is None if no committed memory has vectors, and ``transformer`` is None if
+    transformer vectors are not available. ``load_table`` returns the static embedding table, and
+    raises ``EmbedderError`` if it cannot be loaded. ``waiting`` is the number of memories without
+    vectors that the search does not embed itself. ``note`` explains why their transformer vectors
+    could not be computed.
     """
 
     stored: Vectors | None
@@ -148,7 +148,7 @@ class VectorSearch(NamedTuple):
     ) -> list[list[float]]:
         """See ``View.similarity_matrix``.
 
-        Also empty if the table cannot be loaded.
+        The matrix is also empty if the table cannot be loaded.
         """
         try:
             table = self.load_table()
@@ -167,8 +167,9 @@ class VectorSearch(NamedTuple):
 
 
 def _has_others(passages: ScoredPassages, manifest: Manifest | None) -> bool:
-    """Return whether passages may include removed memories, whose rows are kept for a while.
+    """Return whether passages may include removed memories, whose rows are kept for some time.
 
-    If every memory of the manifest has a passage, equal counts mean that there are no others.
+    If every memory in the manifest has a passage, equal counts mean that no removed memories are
+    included.
     """
     return manifest is None or len(passages.firsts) != manifest.count()

@@ -3,7 +3,7 @@
 Three collections contain the data of many vaults: ``NAME_words`` has a row for each block of a
 memory, ``NAME_passages`` a row for each passage with its vector, and ``NAME_memories`` rows with
 each memory's record and text. The vault's id is the partition key. Each index has its own
-generation, so that a new one can be uploaded while other machines read the old one.
+generation of rows, so that a new index can be uploaded while other machines read the previous one.
 
 ``client`` and ``collection_schema`` are the only modules that import pymilvus; ``engine_errors``
 maps its errors, and ``deadline`` limits how long calls may take. ``keyword_rows``, ``vector_rows``

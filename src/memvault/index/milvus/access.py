@@ -1,4 +1,4 @@
-"""Access to engines: open the ones that the user of this machine allowed.
+"""Access to engines: open those that the user of this machine has allowed.
 
 A vault's settings may be untrusted. An engine in them is therefore not contacted, and receives
 nothing, until a user of this machine publishes the vault there with ``memvault index push``.
@@ -24,7 +24,7 @@ from memvault.store.memory_store import MemoryStore
 
 KIND = "engine"
 _TOKEN_GRANT = Path("/"), "token", ""
-"""The key of the engine token's grant, which is not specific to a vault."""
+"""The key of the grant to send the engine token, which is not specific to a vault."""
 
 
 def open_publisher(store: MemoryStore, index_folder: IndexFolder, progress: Progress) -> Publisher:
@@ -121,11 +121,11 @@ def revoke(root: Path, shared: EngineSettings) -> None:
 def allow_token(uri: str, is_typed: bool) -> None:
     """Allow sending the environment's token, if set, to an engine's address.
 
-    An address that a person did not type (``is_typed``) comes from untrusted settings, so it never
+    Unless a person typed the address (``is_typed``), it comes from untrusted settings and never
     receives the token. Neither does a milvus-lite file.
 
     Raises:
-        Refused: if the address was never typed.
+        Refused: if no person ever typed the address.
         StorageError: if the decision cannot be stored.
     """
     allowed_addresses = _token_addresses()

@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 _LOGGERS = ("pymilvus", "milvus_lite", "grpc", "grpc._server")
 _RETRY_PAUSE = 0.1
-"""Seconds before the first retry of a call; each further pause is twice as long."""
+"""Seconds before the first retry of a call; each following pause is twice as long."""
 _UNLOADED_WORDS = ("not loaded", "released")
 
 
@@ -35,9 +35,9 @@ Row = dict[str, Any]
 KINDS = ("words", "passages", "memories")
 _BATCH_BYTES = 4_000_000
 _MAX_PUSHDOWN_KEYS = 5_000
-"""The maximum number of memories in an engine filter; larger sets are filtered on this machine."""
+"""The maximum number of memories in an engine filter; larger sets are filtered locally."""
 MAX_ROWS = 16_000
-"""The maximum number of rows per answer; Milvus returns at most 16,384."""
+"""The maximum number of rows per response; Milvus returns at most 16,384."""
 _PAGE_ROWS = 1_000
 _TEXT_PAGE_ROWS = 100
 
@@ -68,7 +68,7 @@ class EngineClient:
 
     @contextlib.contextmanager
     def patient(self) -> Iterator[None]:
-        """Allow a minute per call once the engine responds, for a complete upload."""
+        """Allow a minute per call, for a complete upload, once the engine has responded."""
         name = self.where.collection
         self._call(lambda client, timeout: client.has_collection(name, timeout=timeout))
         with self.deadlines.patient():
@@ -77,13 +77,13 @@ class EngineClient:
     def close(self) -> None:
         """Close the connection."""
         if self._client is not None:
-            with contextlib.suppress(Exception):  # it is closed in any case
+            with contextlib.suppress(Exception):  # it counts as closed in any case
                 self._client.close()
         self._client = None
         self._ready.clear()
 
     def _call(self, ask: Callable[[Any, float], Value]) -> Value:
-        """Make a call with the seconds that it may take; retry while the engine is unavailable."""
+        """Make a call with its time limit in seconds; retry while the engine is unavailable."""
         ends, pause = self.deadlines.next_end(), _RETRY_PAUSE
         while True:
             timeout = max(_RETRY_PAUSE, ends - time.monotonic())
@@ -116,7 +116,7 @@ class EngineClient:
                 raise CollectionMissing(f"file {self.where.uri}")
             from pymilvus import MilvusClient
 
-            for noisy in _LOGGERS:  # this module reports their errors
+            for noisy in _LOGGERS:  # this module reports the errors itself
                 logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
             self._client = MilvusClient(
                 self.where.uri, token=self.where.token, timeout=seconds, dedicated=True
@@ -144,7 +144,7 @@ class EngineClient:
         return self._search("passages", where, "dense", vector, limit, ("uid",))
 
     def count_documents(self, vault: str, generation: str, tokens: Sequence[str]) -> int:
-        """Return how many documents of a vault contain one of the tokens."""
+        """Return how many of a vault's documents contain at least one of the tokens."""
         return self.count(
             "words",
             f'{_generation_filter(vault, generation)} and TEXT_MATCH(text, "{" ".join(tokens)}")',
@@ -160,7 +160,7 @@ class EngineClient:
         for first in range(0, len(uids), size):
             among = list(uids[first : first + size])
             where = f"{_generation_filter(vault, generation)} and uid in {among}"
-            if has_texts:  # texts may have any size
+            if has_texts:  # texts may be of any size
                 yield from self._pages(name, where, fields, size)
                 continue
             rows = self._query(name, where, fields, MAX_ROWS)
@@ -186,7 +186,7 @@ class EngineClient:
         return int(rows[0]["count(*)"])
 
     def upsert(self, kind: str, rows: Sequence[Row], progress: Callable[[int], None]) -> None:
-        """Insert or replace rows by id; ``progress`` is called with the number of rows done."""
+        """Insert or replace rows by id; ``progress`` is called with the number of rows written."""
         name = self._collection(kind)
         done = 0
         for batch in _batches([{**row, FORMAT: 0} for row in rows]):
@@ -341,7 +341,7 @@ def _upsert(name: str, rows: Sequence[Row], client: Any, timeout: float) -> None
 
 
 def _create_collection(name: str, kind: str, client: Any, timeout: float) -> None:
-    """Create a collection, unless another machine has just done so."""
+    """Create a collection, unless another machine has just created it."""
     if not client.has_collection(name, timeout=timeout):
         schema, index = collection_schema(kind)
         client.create_collection(

@@ -9,7 +9,8 @@ from memvault.index.embedding.embedder import read_card
 from memvault.index.embedding.wordpiece import DATA
 
 FORMAT = "format_2"
-"""A field whose name is the version of the rows; not all engines store other metadata."""
+"""A field whose name is the version of the row format, since not all engines store other metadata.
+"""
 TEXT = 65_535
 """The maximum size in bytes of a text field in Milvus."""
 
@@ -51,7 +52,8 @@ def collection_schema(kind: str) -> tuple[Any, Any]:
         schema.add_field("piece", DataType.INT64)
         schema.add_field("record", DataType.VARCHAR, max_length=TEXT)
         schema.add_field("text", DataType.VARCHAR, max_length=TEXT)
-        schema.add_field("place", DataType.FLOAT_VECTOR, dim=2)  # a collection must have a vector
+        # Every collection must have a vector.
+        schema.add_field("place", DataType.FLOAT_VECTOR, dim=2)
         index.add_index("place", index_type="FLAT", metric_type="L2")
     else:
         schema.add_field("passage", DataType.INT64)

@@ -17,8 +17,8 @@ _PATIENT_SECONDS = 60.0
 class Deadlines:
     """The time limits of a client's calls.
 
-    A call may take ``seconds``. A refresh and the searches in its view may also take ``seconds`` in
-    total, counting only the time in calls.
+    A call may take ``seconds``. A refresh and the searches in its view together may also take
+    ``seconds``, counting only the time spent in calls.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -37,7 +37,7 @@ class Deadlines:
 
     @contextlib.contextmanager
     def patient(self) -> Iterator[None]:
-        """Allow a minute per call, since the user waits for the complete work."""
+        """Allow a minute per call, since the user waits for the upload to be complete."""
         before, self._is_patient = self._is_patient, True
         try:
             yield
@@ -46,7 +46,7 @@ class Deadlines:
 
     @contextlib.contextmanager
     def refresh(self) -> Iterator[None]:
-        """Make the calls of a refresh, which begins a new view.
+        """Run a refresh, which begins a new view.
 
         Raises:
             EngineUnavailable: if the engine did not respond to a search in the last view.
@@ -61,7 +61,7 @@ class Deadlines:
 
     @contextlib.contextmanager
     def search(self) -> Iterator[None]:
-        """Make the calls of a search in the current view.
+        """Run a search in the current view.
 
         Raises:
             StaleView: if the engine does not respond, or refuses; the next refresh raises the

@@ -36,7 +36,7 @@ class CollectionMissing(EngineRefused):
 class EngineAddress(NamedTuple):
     """The address or file of an engine, the name of its collections, and the token.
 
-    ``timeout`` is the number of seconds allowed for one call, and for a refresh and the following
+    ``timeout`` is the number of seconds allowed for one call, and also for a refresh and its
     searches in total.
     """
 
@@ -52,7 +52,7 @@ def display_address(where: EngineAddress) -> str:
 
 
 def _status_code(error: BaseException) -> str:
-    """Return the gRPC status of an error; refusals have it only in the cause."""
+    """Return the gRPC status of an error; for refusals it is only in the error's cause."""
     code = getattr(error, "code", None)
     return str(getattr(code(), "name", "")) if callable(code) else ""
 
@@ -60,7 +60,7 @@ def _status_code(error: BaseException) -> str:
 def _without_names(text: str, where: EngineAddress) -> str:
     """Return a message in lower case without the names of the engine and its collections.
 
-    Users choose these names, which must not be mistaken for error texts.
+    Users choose these names, so they must not be mistaken for error texts.
     """
     address = display_address(where)
     host = address.partition("/")[0].rpartition(":")[0] or address
@@ -74,7 +74,7 @@ def _without_names(text: str, where: EngineAddress) -> str:
 
 
 def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
-    """Map an error of the client to one of this program; None for any other error."""
+    """Map an error of the client to an error of this program; None for any other error."""
     module = type(error).__module__
     if not module.startswith(("pymilvus", "grpc", "milvus_lite")):
         return None

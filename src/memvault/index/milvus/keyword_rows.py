@@ -1,7 +1,7 @@
 """The keyword index of one vault's memories, stored in Milvus.
 
 Milvus selects candidates with its own BM25 over encoded terms; field weights are expressed by
-repeating terms in the query. The candidates are then scored like in the local index, with the same
+repeating terms in the query. The candidates are then scored as in the local index, with the same
 counts: term frequencies by field, field lengths, and the number of the vault's documents that
 contain each term.
 """
@@ -36,7 +36,7 @@ from memvault.index.protocol import IndexCorrupted, KeywordQuery, StaleView
 _FIELD_LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", EXACT_FIELD: "w"}
 _WEIGHTS: Mapping[str, float] = {**FIELDS, EXACT_FIELD: WHOLE_WEIGHT}
 _MAX_TERM_BYTES = 120
-"""The maximum size in bytes of an encoded term; the end of a longer one is replaced by a hash."""
+"""The maximum size in bytes of an encoded term; the end of a longer term is replaced by a hash."""
 _HASH_BYTES = 16
 
 
@@ -58,7 +58,7 @@ def encode_document(fields: Mapping[str, Counter[str]]) -> Iterator[str]:
 
 
 def encode_group(group: Iterable[str], is_whole: bool) -> list[str]:
-    """Return the alternative tokens of a group or an exact term."""
+    """Return the alternative tokens of a group of stems, or of an exact term."""
     names = (EXACT_FIELD,) if is_whole else tuple(FIELDS)
     return [encode_term(name, term) for term in group for name in names]
 
@@ -78,22 +78,22 @@ def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
 
 
 _STATE_PREFIX = "engine-"
-"""The prefix of a state file; each commit has a separate file."""
+"""The prefix of a state file's name; each commit has a separate file."""
 _MAX_PIECE_BYTES = 60_000
 """The maximum size in bytes of a document's tokens in one row; longer documents use several
 rows."""
 _MAX_REMOVED_UIDS = 500
-"""The number of most recently removed memories that a state lists."""
+"""The number of most recently removed memories that are listed in a state."""
 _CANDIDATE_FACTOR = 4
 _MIN_CANDIDATES = 400
-"""The minimum number of candidates to score; usually it is four times the query's limit."""
+"""The minimum number of candidates to score; usually there are four times the query's limit."""
 
 
 class GenerationState(NamedTuple):
     """The generation of rows of a commit, and its number of documents.
 
     ``removed`` counts all memories ever removed, and ``recently_removed`` has the uids of the last
-    ones, so that another machine can remove them from its copy without listing all.
+    ones, so that another machine can remove them from its copy without listing all memories.
     """
 
     generation: str
@@ -105,7 +105,7 @@ class GenerationState(NamedTuple):
 class _Candidates(NamedTuple):
     """Documents by memory and block: the frequency of each token, and field lengths.
 
-    ``is_all`` is whether no other document contains any of the tokens.
+    ``is_all`` is true if no other document contains any of the tokens.
     """
 
     counted: dict[tuple[int, int], Counter[str]]
@@ -120,7 +120,7 @@ class _Candidates(NamedTuple):
         )
 
     def segment(self, documents: int, holding: Sequence[int]) -> Segment:
-        """Return the documents as a segment with the counts of all documents of the vault."""
+        """Return the documents as a segment with term counts over all documents of the vault."""
         documents_in_order = list(self.counted)
 
         lengths = {
@@ -161,7 +161,7 @@ class MilvusKeywordStore:
         self._progress = progress
         self._name = next((name for name in files if name.startswith(_STATE_PREFIX)), "")
         self._state: GenerationState | None = None
-        with suppress(IndexCorrupted):  # the generation has not begun yet
+        with suppress(IndexCorrupted):  # the generation has not been started yet
             self._state = self._read()
 
     @property
@@ -193,8 +193,8 @@ class MilvusKeywordStore:
     def set_generation(self, state: GenerationState) -> None:
         """Use another generation or document count from the next commit on.
 
-        The state of the last commit is kept until after the next one, so that a process killed in
-        between loses nothing.
+        The state of the last commit is kept until the next one is complete, so that nothing is lost
+        if the process is killed in between.
         """
         assert self._folder is not None
         for path in self._folder.glob(f"{_STATE_PREFIX}*"):
@@ -205,7 +205,7 @@ class MilvusKeywordStore:
         self._state = state
 
     def files(self) -> dict[str, FileStamp]:
-        """Return the state of its file."""
+        """Return the state of the store's file."""
         state = stamp_of(self._folder / self._name) if self._folder is not None else None
         return {self._name: state} if state is not None else {}
 
@@ -226,7 +226,8 @@ class MilvusKeywordStore:
             found_uids |= {uid for uid, _ in found_blocks}
             for kind in ("words", "memories"):
                 self._engine.delete(kind, self._vault, state.generation, batch)
-        if len(found_uids) < len(removed_uids):  # an interrupted attempt may have deleted some
+        # An interrupted attempt may have deleted some of them.
+        if len(found_uids) < len(removed_uids):
             documents = self._counted(state)
         if added:  # an interrupted attempt may have left rows with these uids
             first_uid = min(document.uid for document in added)
@@ -279,7 +280,8 @@ class MilvusKeywordStore:
                     else in_engine
                 )
                 document_counts = list(map(counted, tokens))
-        if self._folder is not None and not self.files():  # it may be rebuilt, and the rows deleted
+        # Another process may be rebuilding the index and deleting these rows.
+        if self._folder is not None and not self.files():
             raise StaleView
         return [candidates.segment(state.documents, document_counts)]
 
@@ -306,7 +308,7 @@ class MilvusKeywordStore:
 def are_lengths(value: object) -> bool:
     """Return whether a value is a valid mapping of field lengths.
 
-    Others may write to the engine.
+    The value is untrusted because others may write to the engine.
     """
     return isinstance(value, Mapping) and all(
         type(length) is int and length >= 0 for length in value.values()
@@ -314,7 +316,7 @@ def are_lengths(value: object) -> bool:
 
 
 def _pieces(tokens: Iterable[str]) -> Iterator[str]:
-    """Yield the tokens of a document in texts that fit into one field; at least one text."""
+    """Split a document's tokens into texts that fit into one field; yield at least one text."""
     piece: list[str] = []
     size = 0
     for token in tokens:

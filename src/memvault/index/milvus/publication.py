@@ -1,4 +1,4 @@
-"""The description of a published index, stored in a separate row in the engine."""
+"""The description of a published index, stored in the engine in a row of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 _GENERATION = re.compile(r"[0-9a-f]{1,40}")
 _MAX_NUMBER = 1 << 40
-"""An upper limit for counts of memories and for uids."""
+"""An upper limit for numbers of memories and for uids."""
 NOTHING = "0"
 """The generation of an unpublished vault."""
 
@@ -39,7 +39,7 @@ class Publication(NamedTuple):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """Parse an engine's answer; invalid values are replaced by defaults.
+        """Parse a value from an engine; invalid fields are replaced by defaults.
 
         Others may write to the engine, so nothing in it is trusted.
         """
@@ -62,7 +62,7 @@ class Publication(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Return whether its generations are well-formed."""
+        """Return whether the publication's generations are well-formed."""
         return all(map(_GENERATION.fullmatch, (self.words, self.passages or NOTHING)))
 
     def about(self) -> dict[str, Any]:

@@ -40,9 +40,9 @@ def index_name(where: EngineAddress, vault: str) -> str:
 class PublishingBackend(MilvusBackend):
     """The backend of a vault that this machine publishes.
 
-    The local manifest records the uploaded rows. Before each answer the folder is compared with the
-    manifest, and the differences are uploaded. ``publisher_id`` is the id of the only machine that
-    may publish the vault.
+    The local manifest records the uploaded rows. Before each answer, the folder is compared with
+    the manifest, and the differences are uploaded. ``publisher_id`` is the id of the only machine
+    that may publish the vault.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class PublishingBackend(MilvusBackend):
             )
 
     def _upload(self, files: IndexFiles) -> bool:
-        """Upload the texts and vectors that the engine lacks, unless another process is doing so.
+        """Upload the texts and vectors that the engine lacks, unless another process is uploading.
 
         Returns whether all texts are uploaded; until then no new publication is stored.
         """
@@ -144,7 +144,8 @@ class PublishingBackend(MilvusBackend):
         )
         if previous == publication:
             return
-        self._require_publisher(self.engine.publication(self.vault))  # the upload may take long
+        # The upload may have taken long.
+        self._require_publisher(self.engine.publication(self.vault))
         self.engine.publish(self.vault, publication._replace(published_at=clock.iso()))
         for kind in KINDS:
             current, former = (
@@ -157,7 +158,7 @@ class PublishingBackend(MilvusBackend):
 
 
 class Publisher:
-    """A publisher of a vault's index that can also compare it with the engine.
+    """Publishes a vault's index, and can compare it with the engine.
 
     With ``fallback``, a local index answers while the engine is unavailable.
     """
@@ -191,7 +192,7 @@ class Publisher:
             return backend.engine.publication(backend.vault)
 
     def take_over(self) -> None:
-        """Make this machine the vault's publisher, whichever machine was before.
+        """Make this machine the vault's publisher, replacing any other machine.
 
         The previous publisher deleted the rows of this machine, so everything is uploaded again.
         """
@@ -206,7 +207,7 @@ class Publisher:
             )
 
     def differences(self) -> str:
-        """Return how the engine's rows differ from the uploaded rows; empty if they match.
+        """Return how the engine's rows differ from the ones uploaded; empty if they match.
 
         A memory gets a new uid whenever its text changes, so comparing uids is sufficient.
         """

@@ -1,7 +1,7 @@
 """The index of a vault that another machine published and whose files are not on this machine.
 
 The local manifest is a copy of the published one. Terms and vectors are searched in the engine, and
-texts are fetched on demand. Answers are as of the last upload.
+texts are fetched on demand. Answers reflect the last upload.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from memvault.settings.vault_settings import Settings
 
 _STATE_FILE = "sent"
-"""The file with the state of the published index at the manifest's last update."""
+"""The file with the state that the published index had when the manifest was last updated."""
 _FETCH_BATCH = 500
 _MAX_CACHED_TEXTS = 1_000
 """The maximum number of cached texts."""
 _MAX_CACHED_BYTES = 64_000_000
 _MAX_CLOCK_SKEW = timedelta(minutes=5)
-"""The tolerated clock difference between two machines."""
+"""The tolerated difference between the clocks of two machines."""
 
 
 def clock_skew_note(published_at: str) -> str:
-    """Return a note if an upload's time is in the future, which means a wrong clock; else empty."""
+    """Return a note if an upload's time is in the future, so a clock must be wrong; else empty."""
     when = clock.parse(published_at)
     if when is None or when - clock.now() < _MAX_CLOCK_SKEW:
         return ""
@@ -96,7 +96,7 @@ class RemoteReader:
 
         Raises:
             EngineUnavailable: if the engine does not respond.
-            EngineRefused: if it denies access, or has nothing that this version can read.
+            EngineRefused: if it denies access, or contains nothing that this version can read.
             IndexCorrupted: if the index on this machine is corrupted.
         """
         with self.engine.deadlines.refresh():
@@ -114,7 +114,7 @@ class RemoteReader:
 
         Raises:
             EngineUnavailable: if the engine does not respond.
-            EngineRefused: if it denies access, or has nothing that this version can read.
+            EngineRefused: if it denies access, or contains nothing that this version can read.
         """
         return _state_of(self._publication())
 
@@ -220,7 +220,7 @@ class RemoteReader:
     def _update(self, publication: Publication) -> None:
         """Update the manifest to the published index; requires the index lock.
 
-        Memories whose texts do not match their records are omitted until the next change.
+        Memories whose texts do not match their records are omitted until they change again.
         """
         generation = publication.words
         opened = self.files.open(writing=True)
@@ -270,7 +270,7 @@ class RemoteReader:
 
 
 class RemoteIndex:
-    """The index of a vault that another machine publishes; answers are as of its last upload."""
+    """The index of a vault that another machine publishes; answers reflect its last upload."""
 
     def __init__(self, reader: RemoteReader, index_folder: IndexFolder) -> None:
         self.reader = reader
@@ -281,7 +281,7 @@ class RemoteIndex:
 
         Raises:
             EngineUnavailable: if the engine does not respond.
-            EngineRefused: if it denies access, or has nothing that this version can read.
+            EngineRefused: if it denies access, or contains nothing that this version can read.
         """
         return self.reader.files.rebuild_if_corrupted(lambda: self._snapshot(vectors))
 

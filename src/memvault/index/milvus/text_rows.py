@@ -1,4 +1,4 @@
-"""The contents of a vault's files, stored in Milvus for machines without the files.
+"""The contents of a vault's files, stored in Milvus for machines that do not have the files.
 
 Each memory has a row for every piece of its record as JSON and of its file's bytes, both split at
 the size limit of a Milvus field. The same collection stores subword frequencies, so that other
@@ -34,7 +34,7 @@ from memvault.vault.header_links import SUPERSEDES, referenced_names
 _MAX_PIECE_BYTES = 60_000
 """Bytes of a record or a file per row."""
 _MAX_PIECES = 3_000
-"""The maximum number of pieces read per memory; no file needs as many."""
+"""The maximum number of pieces read per memory; no file needs this many."""
 _MAX_UID = 1 << 40
 _BATCH = 100
 _FREQUENCY_UID = -1
@@ -43,7 +43,7 @@ _MAX_FREQUENCY_BYTES = 4_000_000
 """The maximum size in bytes of subword frequencies read from the engine."""
 _STATE_FILE = "copies.json"
 RECORD_FIELDS = [name for name in MemoryRecord._fields if name not in MemoryRecord._field_defaults]
-"""The stored fields of a record; a view sets the others."""
+"""The stored fields of a record; the view sets the other fields."""
 
 
 class StoredText(NamedTuple):
@@ -54,7 +54,7 @@ class StoredText(NamedTuple):
 
 
 class UploadState(NamedTuple):
-    """The last uploaded uid of a generation, and the number of memories counted for subwords."""
+    """The last uploaded uid of a generation, and the number of memories in its frequencies."""
 
     generation: str = ""
     last: int = 0
@@ -102,7 +102,7 @@ class StoredTexts:
         pending, is_incomplete = manifest.uids_above(uploaded.last), False
         for first in range(0, len(pending), _BATCH):
             batch = pending[first : first + _BATCH]
-            if not first:  # an interrupted upload may have left rows of these uids
+            if not first:  # an interrupted upload may have left rows with these uids
                 self._engine.delete("memories", self._vault, generation, [uid for uid, _ in batch])
             rows = {uid: list(self._rows(manifest, store, uid, path)) for uid, path in batch}
             self._put(generation, [row for memory_rows in rows.values() for row in memory_rows])
@@ -166,7 +166,7 @@ class StoredTexts:
             return
         try:
             data, state = store.read_bytes(path)
-        except MemvaultError:  # the record's problem explains that it cannot be read
+        except MemvaultError:  # the record's problem already says that it cannot be read
             data, state = b"", FileState.of(path, b"")
         if record.etag and etag_of(data) != record.etag:
             return
@@ -205,12 +205,12 @@ def _split_rows(uid: int, record: str, text: str) -> Iterator[Row]:
 
 
 def _split_text(text: str) -> Iterator[str]:
-    """Yield a text in pieces that fit into one field; at least one piece."""
+    """Split a text into pieces that fit into one field; yield at least one piece."""
     data = text.encode()
     start = 0
     while True:
         end = min(start + _MAX_PIECE_BYTES, len(data))
-        while end < len(data) and data[end] & 0xC0 == 0x80:  # inside a character
+        while end < len(data) and data[end] & 0xC0 == 0x80:  # do not cut within a character
             end -= 1
         yield data[start:end].decode()
         start = end
@@ -223,7 +223,7 @@ def _join(pieces: Sequence[Row], field: str) -> str:
 
 
 def parse_row(uid: int, text: str) -> ManifestRow | None:
-    """Parse a manifest row; None if a piece is missing or a value is invalid."""
+    """Parse a manifest row; None if a piece is missing or any value is invalid."""
     try:
         content: dict[str, Any] = json.loads(text)
         values: dict[str, Any] = content["record"]
@@ -269,7 +269,7 @@ def bytes_of(text: str, is_text: bool) -> bytes:
     """Return a file's bytes from a field's text; empty if it is invalid base64."""
     try:
         return text.encode() if is_text else base64.b64decode(text)
-    except ValueError:  # its etag will not match
+    except ValueError:  # invalid base64; the etag will not match either
         return b""
 
 

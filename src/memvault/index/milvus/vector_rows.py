@@ -1,9 +1,9 @@
 """The static vectors of one vault's memories, stored in Milvus.
 
-The machine that publishes a vault searches its own vectors, and uploads them for other machines.
-These ask the engine for the memories with the nearest passages. All passages of these memories are
-then fetched and compared here, so that a memory's cosine is the cosine of its nearest passage, as
-in the local index.
+The machine that publishes a vault searches its local vectors, and uploads them for other machines.
+Those machines ask the engine for the memories with the nearest passages. Then they fetch and
+compare all passages of these memories, so that a memory's cosine is the cosine of its nearest
+passage, as in the local index.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from memvault.index.vectors.nearest import ScoredPassages
 from memvault.index.vectors.vector_store import VectorStore
 
 _PASSAGES_PER_MEMORY = 4
-"""Passages to search for per requested memory, since a memory may have several near ones."""
+"""The number of passages to search for per requested memory, since a memory may have several close
+ones.
+"""
 _BATCH = 256
 _STATE_FILE = "uploaded_vectors.json"
 
@@ -85,8 +87,8 @@ def upload(
 ) -> None:
     """Upload the vectors that were not uploaded yet, lowest uid first.
 
-    ``folder`` stores the state of the upload. Nothing is uploaded while a passage has no vector;
-    the refresh that computes it does so.
+    ``folder`` stores the state of the upload. Nothing is uploaded while any passage lacks a vector;
+    the refresh that computes it uploads them.
     """
     (uids, hashes), uploaded = manifest.passages.all(), _state(manifest, folder)
     rows = store.row_numbers(hashes)
@@ -97,7 +99,7 @@ def upload(
         part = slice(*np.searchsorted(uids, [batch[0], batch[-1] + 1]).tolist())
         columns = uids, numbers, hashes.astype(np.int64)
         values = (column[part].tolist() for column in columns)
-        # An interrupted attempt may have left rows of other texts.
+        # An interrupted attempt may have left rows with other texts.
         engine.delete("passages", vault, uploaded.generation, batch)
         engine.upsert(
             "passages",
@@ -122,7 +124,7 @@ def upload(
 
 
 def _state(manifest: Manifest, folder: Path) -> UploadState:
-    """Return the state of the upload of a manifest's vectors, whose rows are one generation."""
+    """Return the upload state of a manifest's vectors, whose rows form one generation."""
     generation, uploaded = (
         vector_generation(manifest.identity()),
         read_upload_state(folder / _STATE_FILE),

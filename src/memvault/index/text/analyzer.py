@@ -1,9 +1,9 @@
 """Analyze text as search terms, the same way for memories and for queries.
 
-A *chunk* is a run of word characters with the punctuation that identifiers contain (``src/app.py``,
-``v1.2.3``, ``getUserName``, ``user@host``). Its parts become stemmed terms; the chunk itself,
-unless it equals its only part, becomes a *whole* term, which is stored separately and never
-stemmed. Scripts without spaces become single characters and overlapping pairs of characters.
+A *chunk* is a run of word characters and of punctuation that occurs in identifiers (``src/app.py``,
+``v1.2.3``, ``getUserName``, ``user@host``). Its parts become stemmed terms; the chunk itself
+becomes a *whole* term, which is stored separately and never stemmed, unless the chunk equals its
+only part. Scripts without spaces become single characters and overlapping pairs of characters.
 
 A memory is stemmed in the language in which it is written (``languages``), and a query in every
 language of its vault: a word of a query is a group of alternative stems.
@@ -29,7 +29,7 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
-_MARKED = (  # combining marks, and scripts that use many: not matched by \\w
+_MARKED = (  # combining marks, and scripts that use many of them; not matched by \\w
     "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
     "\u0900-\u0963\u0966-\u0dff\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3099\u309a"
 )
@@ -45,7 +45,7 @@ _ONLY_ASCII_WORD = lazy_pattern(r"[a-z]+|[A-Z][a-z]+|[0-9]+")
 _CAMEL = lazy_pattern(r"[A-Z]+(?![^\WA-Z_])|[A-Z]?[^\WA-Z_]+|[^\W_]")
 _MARKS = lazy_pattern(r"(?<![\u0400-\u04ff])[\u0300-\u036f]+")
 _MAX_UNSPACED_WORD = 3
-"""The maximum length of a word in a script without spaces; a longer run is several words."""
+"""The maximum length of a word in a script without spaces; a longer run counts as several words."""
 _CONTRACTION = lazy_pattern(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
 _DIGIT = lazy_pattern(r"[0-9]")
 _NUMBER = lazy_pattern(r"[0-9]+")
@@ -58,9 +58,9 @@ _QUANTITY = lazy_pattern(rf"([0-9]+)(?:{_UNITS})", re.IGNORECASE)
 _VERSION = lazy_pattern(r"([vV]?)([0-9]+)\.[0-9]")
 _MAX_TERM_LENGTH = 80
 _MAX_CACHED, _MAX_ANALYZED = 60_000, 10_000
-"""Maximum numbers of chunks with cached terms, and with cached complete analysis."""
+"""Maximum numbers of chunks whose terms are cached, and whose complete analysis is cached."""
 _LONGEST_CACHED = 100
-"""The maximum length of cached strings, since text without spaces is one chunk."""
+"""The maximum length of cached strings, since any text without spaces is one chunk."""
 _QUESTION_WORDS = frozenset(
     "what which who whom whose when where why how did does do is are was were can could would "
     "should will shall may might must has have had dont doesnt didnt cant wont im ive "
@@ -72,7 +72,7 @@ _QUESTION_WORDS = frozenset(
 AUTO = "auto"
 """The setting that detects the language of each memory."""
 DEFAULT_LANGUAGE = "english"
-"""The fallback language if no language is detected in the vault."""
+"""The fallback if no language is detected in the vault."""
 _MAX_QUERY_LANGUAGES = 4
 """The maximum number of languages in which a query is analyzed."""
 _ELISION = lazy_pattern(
@@ -89,7 +89,7 @@ Value = TypeVar("Value")
 
 
 class AnalyzedToken(NamedTuple):
-    """The words of a chunk as alternative stems, all of these stems, and its whole terms."""
+    """The words of a chunk as groups of stems, all of these stems, and its whole terms."""
 
     words: tuple[tuple[str, ...], ...]
     stems: tuple[str, ...]
@@ -131,12 +131,12 @@ def fold(text: str) -> str:
 
 
 def tokenize(text: str) -> list[str]:
-    """Split a text into chunks after composing accents, so that both spellings are equal."""
+    """Split a text into chunks after composing accents, so that both encodings are equal."""
     return _CHUNK.findall(normalize("NFC", text))
 
 
 class ChunkCache(dict[str, Value]):
-    """A cache of a function's results by chunk, computed on first lookup.
+    """A cache of a function's result for each chunk, computed on first lookup.
 
     The chunks of a text can be looked up with ``map``, without a Python-level loop.
     """
@@ -166,7 +166,7 @@ class Analyzer:
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
-        """Return a Snowball stemmer for words of limited length; some take quadratic time."""
+        """Return a Snowball stemmer that cuts long words, since some take quadratic time."""
         if self.language == "none":
             return lambda word: word[:_MAX_TERM_LENGTH]
         from py_rust_stemmers import SnowballStemmer
@@ -209,10 +209,7 @@ class Analyzer:
         return frozenset(self._stem(word) for word in stop_words(self.language))
 
     def analyze_query_token(self, chunk: str) -> AnalyzedToken:
-        """Analyze a chunk of a query, with alternative spellings and always with a whole term.
-
-        A plain word of a query may be an identifier written without separators.
-        """
+        """Analyze a chunk of a query, including alternative spellings and always a whole term."""
         parts = self._analyze(chunk, querying=True)
         return parts._replace(wholes=parts.wholes or (fold(chunk)[:_MAX_TERM_LENGTH],))
 
@@ -223,14 +220,14 @@ class Analyzer:
         return fold(_CONTRACTION.sub("", chunk)) in stop_words(self.language)
 
     def strip_elision(self, chunk: str) -> str:
-        """Return a chunk without an elided article, in languages that attach it to the word."""
+        """Return a chunk without an elided article, in languages that attach articles to words."""
         return _ELISION.sub("", chunk, count=1) if self.language in _ELIDING_LANGUAGES else chunk
 
     def _forms(self, word: str, querying: bool) -> tuple[str, ...]:
         """Return a word's stems, the regular one first.
 
-        If the stem depends on accents, the stem of the unaccented word is also indexed. A German
-        query may spell an umlaut differently from the memory.
+        If the stem depends on accents, the stem of the unaccented word is also indexed. In German,
+        a query may spell an umlaut differently from the memory.
         """
         folded = fold(word)
         if self.language in ("english", "none") or (word.isascii() and not querying):
@@ -290,7 +287,7 @@ class QueryAnalyzer:
         self._possible = [*self._analyzers, *others]
 
     def query(self, text: str) -> AnalyzedQuery:
-        """Analyze a query without its stop words, or with them if it has no other words.
+        """Analyze a query without its stop words, unless it has no other words.
 
         The first stem of a word is in the vault's main language.
         """
@@ -340,7 +337,7 @@ class QueryAnalyzer:
 
 
 def _spellings(chunk: str, previous: str, following: str) -> Iterator[str]:
-    """Yield other spellings of the first part of a chunk: ``16gb`` for 16 GB, ``v4`` for 4.1.
+    """Yield other spellings of the start of a chunk: ``16gb`` for 16 GB, ``v4`` for 4.1.
 
     ``previous`` and ``following`` are the chunks before and after it.
     """
@@ -373,7 +370,8 @@ def _pairs(run: str, querying: bool) -> Iterable[str]:
 def ideographs(text: str) -> list[str]:
     """Return the distinct ideographs of a query if it contains a run longer than a word.
 
-    A query phrased differently from the memory often shares no character pair with it.
+    Single characters are needed because a query phrased differently from the memory often shares no
+    character pair with it.
     """
     found = (match[0] for match in _unspaced_runs(fold(text)))
     runs = (run for run in found if len(run) > _MAX_UNSPACED_WORD)

@@ -52,7 +52,7 @@ _INTERROGATIVES = {
     "spanish": "cuál cuáles quién quiénes cuándo cuánto cuánta cuántos cuántas dónde cómo",
     "turkish": "hangi kaç",
 }
-"""Interrogatives missing from Whoosh's lists, and words that distinguish Danish from Norwegian."""
+"""Interrogatives missing from Whoosh's lists, and words that distinguish Danish and Norwegian."""
 _LETTERS = {
     "arabic": "أإة",
     "danish": "åæø",
@@ -72,23 +72,26 @@ _LETTERS = {
     "tamil": "\u0b85\u0b95\u0bbe\u0bbf\u0bc1\u0bc8\u0bcd",
     "turkish": "çğıöşü",
 }
-"""Letters that English does not have; in scripts of several languages, letters specific to one.
-Letters of ``none`` are Polish and Ukrainian.
+"""Letters that English does not have; for scripts shared by several languages, letters specific to
+one. The letters of ``none`` are Polish and Ukrainian.
 """
 _NOT_STEMMED = lazy_pattern(
     r"[\u0590-\u05ff\u0900-\u0b7f\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )
 """Letters of scripts without stemmers, such as Chinese, Korean and Hindi."""
 _MIN_NOT_STEMMED = 0.3
-"""The minimum share of such letters in a text; other words in such texts are mostly names."""
+"""The minimum share of such letters in a text; the other words in such texts are mostly names."""
 _WORD = lazy_pattern(r"[\u0b80-\u0bff]+|[^\W\d_]+")
 _SPACES = {number: " " for number in range(128) if not chr(number).isalpha()}
-"""Replaces non-letters with spaces; for ASCII text, five times as fast as a pattern."""
+"""A table that replaces non-letters with spaces; for ASCII text it is five times as fast as a
+pattern.
+"""
 _SAMPLE_LENGTH = 2_000
-"""The number of characters of a memory to examine."""
+"""The number of characters of a memory that are examined."""
 _MIN_VOTES = 2
 _MIN_SHARE = 0.1
-"""The minimum share of distinct words that indicate a language; code contains a few by chance."""
+"""The minimum share of distinct words that must indicate a language; code contains a few by chance.
+"""
 
 
 @cache
@@ -106,11 +109,11 @@ def common_words(language: str) -> frozenset[str]:
 
 @cache
 def _languages_by_clue() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Map each common word and each letter to the languages it indicates."""
+    """Map each common word, and each letter, to the languages that it indicates."""
     languages_by_word: dict[str, set[str]] = defaultdict(set)
     for language in (*_CODES, "romanian"):
         for word in common_words(language):
-            if len(word) > 1:  # single letters are names in code
+            if len(word) > 1:  # in code, single letters are names
                 languages_by_word[word].add(language)
     letters: dict[str, set[str]] = defaultdict(set)
     for language, special in _LETTERS.items():

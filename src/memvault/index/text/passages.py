@@ -1,7 +1,7 @@
 """Split bodies into passages that fit an embedder's input.
 
-The token limit is an estimate from the text alone, so the keyword index splits like the vectors
-without loading a tokenizer.
+The token limit is an estimate from the text alone, so the keyword index can split bodies the same
+way as the vectors without loading a tokenizer.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from memvault.model import Passage
 from memvault.vault.markdown import headings, lines_with_code
 
 VERSION = 9
-"""Incremented when the passages of a memory change."""
+"""Incremented when the way in which memories are split into passages changes."""
 
 LONGEST_TITLE = 200
 """The maximum length of a title, a heading or a heading path that is added to each passage."""
 MAX_TOKENS = 210
-"""The maximum estimate of a passage's tokens. The built-in transformer reads 256: two mark start
-and end, and the rest is left for the lines above the passage and for estimation errors.
+"""The maximum estimate of a passage's tokens. The built-in transformer reads 256: two of these mark
+start and end, and the rest is for the lines above the passage and for estimation errors.
 """
 MAX_EMBEDDED_TOKENS = 240
-"""The maximum estimate of a passage with the lines above it."""
+"""The maximum estimate of a passage's tokens, including the lines above it."""
 _MAX_PASSAGE = 1_200
 """The maximum length of a passage in characters, in case it is mostly white space."""
 _MAX_BLOCK = 6_000
 _MERGE_AFTER = 1_000
-"""The number of passages of a body above which short ones are merged across headings."""
+"""The number of passages of a body above which short ones are merged even across headings."""
 _TOKEN = lazy_pattern(r"[A-Za-z][a-z]{0,6}|[0-9]{1,2}|[\u00aa-\u1fff]{1,4}|\S")
 """A piece of text of about one token. WordPiece splits long words, and names in camel case and long
 numbers more often; a punctuation mark and a character of a script without spaces is one token.
@@ -43,7 +43,7 @@ _ITEM = lazy_pattern(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 
 def text_hashes(texts: Iterable[str]) -> array[int]:
-    """Return a 64-bit hash of each text, by which its vectors are stored."""
+    """Return a 64-bit hash of each text, by which its vectors are looked up."""
     digests = (digest_of(text.encode("utf-8", "surrogatepass"), 8) for text in texts)
     return array("Q", (int.from_bytes(digest, "little") for digest in digests))
 
@@ -67,7 +67,7 @@ def prefix_of_tokens(text: str, most: int) -> str:
     return text[: end or behind.start()].rstrip(", \n")
 
 
-@lru_cache(maxsize=1)  # terms, vectors and sentences of a memory are computed one after another
+@lru_cache(maxsize=1)  # the terms, vectors and sentences of a memory are computed one after another
 def split_passages(body: str) -> list[Passage]:
     """Split a body into passages of up to about 130 words, preferably at headings and blank lines.
 
@@ -78,7 +78,7 @@ def split_passages(body: str) -> list[Passage]:
     so that a memory with only a title is also indexed.
     """
     passages: list[Passage] = []
-    filled = 0  # the estimate of the last passage
+    filled = 0  # the token estimate of the last passage
     for paragraph, heading in _paragraphs(body):
         start, end, size = _span(paragraph)
         last = passages[-1] if passages else None
@@ -108,9 +108,10 @@ def split_blocks(passages: list[Passage]) -> list[tuple[int, int]]:
 
 
 _Part = tuple[int, int, int]
-"""The start and end of a part of a body, and its estimate."""
+"""The start and end of a part of a body, and its token estimate."""
 _Line = tuple[int, int, int, bool]
-"""The start, end and estimate of a line without trailing white space, and whether it is code."""
+"""The start, end and token estimate of a line without trailing white space, and whether it is code.
+"""
 
 
 def _span(lines: Sequence[_Line]) -> _Part:
@@ -130,7 +131,7 @@ def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
     above: list[tuple[int, str]] = []
     lines: list[_Line] = []
     heading = ""
-    has_text = False  # besides headings
+    has_text = False  # not counting headings
     find_tokens = _TOKEN.findall
     marked = {start: (level, title) for start, _, level, title in headings(body)}
     for line, is_code in lines_with_code(body):
@@ -176,14 +177,14 @@ def _pieces(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
 
 
 def _share(size: int) -> float:
-    """Return the passage size that splits a text into the fewest equal passages."""
+    """Return the passage size that splits a text into the smallest number of equal passages."""
     return size / ceil(size / MAX_TOKENS) if size else 0.0
 
 
 def _parts(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
     """Yield the largest parts of an overlong paragraph that fit and should not be split.
 
-    These are code blocks, tables, list items, the text between them, or pieces of these.
+    These are code blocks, tables, list items, the text between these, or pieces of all of them.
     """
     groups: list[tuple[str, list[_Line]]] = []
     for line in paragraph:
@@ -208,7 +209,7 @@ def _parts(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
 
 
 def _split(body: str, start: int, end: int, places: Sequence[Sequence[int]]) -> Iterator[_Part]:
-    """Cut an overlong text at the first kind of place, and its overlong pieces at the others."""
+    """Cut an overlong text at the first kind of place, and overlong pieces at the next kind."""
     if not places:
         yield from _words(body, start, end)
         return

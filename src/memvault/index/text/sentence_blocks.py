@@ -39,7 +39,7 @@ VERSION = 5
 """Incremented when the stretches, term ids or passage texts of a memory change."""
 
 TERM_ID_MASK = 0xFFFFFFFC
-"""The bits of a code that contain the term's number."""
+"""The bits of a code that contain the term's id."""
 _STRETCH_LENGTH = 150
 _MAX_PIECE = 400
 _MIN_LINK_LINES, _MIN_LINK_SHARE = 5, 0.8
@@ -51,7 +51,7 @@ _NEGATIONS = frozenset(
 
 
 class TextBlock(NamedTuple):
-    """A block of a body: number of its first passage, passages, head and stretches.
+    """A block of a body: the number of its first passage, its passages, head and stretches.
 
     ``links`` are the stretches of a link list, which are not compared with a query.
     """
@@ -97,7 +97,7 @@ def split_memory(memory: Memory) -> list[TextBlock]:
     """Split a memory into blocks, each with a head and stretches of about 150 characters.
 
     A stretch consists of whole sentences. Stretches of link lists are kept separate, because they
-    contain the titles of other memories but do not answer questions about them.
+    contain the titles of other memories but do not answer questions about their subjects.
     """
     tags = ", ".join(subject_labels(memory))[:_STRETCH_LENGTH]
     names = ", ".join(filter(None, (display_title(memory), *other_names(memory))))[:_STRETCH_LENGTH]
@@ -135,7 +135,7 @@ def encode_blocks(blocks: Sequence[TextBlock], analyzer: Analyzer) -> list[Encod
 
 @cache
 def _known_codes(analyzer: Analyzer) -> ChunkCache[bytes]:
-    """Return the codes of all cached chunks, as the bytes of an array."""
+    """Return the codes of all cached chunks, as the bytes of an array of codes."""
     stops = analyzer.stop_stems
 
     def codes(chunk: str) -> bytes:
@@ -157,7 +157,7 @@ def _codes(forms: tuple[str, ...], stops: Set[str]) -> Iterator[int]:
 
 
 def term_id(stem: str) -> int:
-    """Return a term's number: 30 bits of a CRC, with the two lowest bits free for flags.
+    """Return a term's id: 30 bits of a CRC, with the two lowest bits free for flags.
 
     The flags are ``DISTINCTIVE_BIT`` and ``SKIP_BIT``.
     """
@@ -177,7 +177,7 @@ def _is_link_list(lines: Sequence[str]) -> bool:
 def _stretches(lines: Sequence[str]) -> list[str]:
     """Combine the sentences of lines into stretches.
 
-    If a line begins with a speaker's name, stretches that begin within the line are prefixed with
+    If a line begins with a speaker's name, stretches that begin later in the line are prefixed with
     it.
     """
     stretches: list[str] = []
@@ -221,14 +221,14 @@ _MAX_VALUE = 500
 _MAX_REPEATED = 500
 """The maximum length of tags, aliases, path and other values repeated in every block."""
 _MAX_CONTEXT = 60
-"""The maximum estimate, in tokens, of the lines above an embedded passage."""
+"""The maximum token estimate of the lines above an embedded passage."""
 
 
 def keyword_documents(uid: int, memory: Memory, analyzer: Analyzer) -> list[KeywordDocument]:
-    """Count a memory's terms, in one document per block; each has title and tags.
+    """Count a memory's terms, in one document per block; each document includes title and tags.
 
-    The memory type and the date in a daily note's name are not counted. The first block has all
-    header values, the others a limited part.
+    The memory type and the date in a daily note's name are not counted. The first document includes
+    all header values, the others a limited part of them.
     """
     marks = [(position, text[:LONGEST_TITLE]) for position, _, _, text in headings(memory.body)]
     heading_starts = [position for position, _ in marks]
@@ -254,7 +254,9 @@ def keyword_documents(uid: int, memory: Memory, analyzer: Analyzer) -> list[Keyw
 def _shared_terms(
     memory: Memory, analyzer: Analyzer, max_length: int | None
 ) -> dict[str, list[str]]:
-    """Return the terms that a memory's blocks share, cut to ``max_length`` characters per part.
+    """Return the terms that all blocks of a memory share.
+
+    Each part contributes at most ``max_length`` characters.
 
     Without ``max_length``, as for the first block, the body includes the file name and other header
     values.
@@ -312,7 +314,7 @@ def other_names(memory: Memory) -> list[str]:
 
 
 def _prefix(text: str, max_length: int | None) -> str:
-    """Return the leading words of a text, up to ``max_length`` characters."""
+    """Return the leading words of a text, with at most ``max_length`` characters."""
     if max_length is None or len(text) <= max_length:
         return text
     cut = text[:max_length]
@@ -335,7 +337,7 @@ def passage_texts(memory: Memory) -> list[str]:
         text = memory.body[start:end]
         above = (title, aliases, "" if heading == title else heading, tags)
         size = estimate_tokens("\n".join(above))
-        if size > MAX_EMBEDDED_TOKENS - MAX_TOKENS:  # otherwise there is room next to any passage
+        if size > MAX_EMBEDDED_TOKENS - MAX_TOKENS:  # otherwise there is room above any passage
             available = min(_MAX_CONTEXT, MAX_EMBEDDED_TOKENS - estimate_tokens(text))
             above = _shortened(above, available) if size > available else above
         context = "\n".join(line for line in above if line)

@@ -1,7 +1,7 @@
 """Compute sentence-level features of memories for a query.
 
-All candidates are compared using the blocks stored in the index (``text.sentence_blocks``), without
-reading files or analyzing text.
+Candidates are compared by means of the blocks stored in the index (``text.sentence_blocks``),
+without reading files or analyzing text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SoftMatch = tuple[float | None, float | None]
 
 
 class _Terms(NamedTuple):
-    """The query's words by their possible term ids in memories, and their rarities.
+    """The query's words, keyed by their possible term ids in memories, and their rarities.
 
     ``pairs`` are the summed weights of adjacent words, ``numbers`` the words with a digit that are
     not part of an identifier.
@@ -38,7 +38,7 @@ def compute(
 ) -> list[SentenceFeatures]:
     """Compute the features of memories, each given by some of its blocks, in the same order.
 
-    ``soft_matches`` are from ``local.soft_match``; None if unknown.
+    ``soft_matches`` come from ``local.soft_match``; None if unknown.
     """
     word_numbers: dict[int, int] = {}
     for number, stems in enumerate(asked.words):
@@ -114,7 +114,7 @@ def _weight(numbers: set[int], weights: Sequence[float]) -> float:
 
 
 def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
-    """Yield the term ids of the head and of each stretch."""
+    """Yield the term ids of a block's head and of each of its stretches."""
     start = 0
     for count in block.stretch_lengths:
         yield block.term_ids[start : start + count]
@@ -131,7 +131,7 @@ def _contains_run(
 
 
 def _neighbors(word_numbers: Mapping[int, int], codes: Sequence[int]) -> set[int]:
-    """Return the query words that are followed by the query's next word."""
+    """Return the query words that are followed by the query's next word in a stretch."""
     followed = set()
     last = -2
     for value in codes:

@@ -1,8 +1,8 @@
 """Find the ends of sentences.
 
 A period does not end a sentence in an abbreviation, after an initial or an ordinal number, or in
-code or a link. Inside a number, a version, a file name or a URL it is not followed by white space.
-Scripts without spaces between sentences have their own punctuation.
+code or a link. Inside a number, a version, a file name or a URL, a period is not followed by white
+space. Scripts without spaces between sentences have their own punctuation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ATOM = lazy_pattern(
     r"`[^`\n]++`|\[\[[^\[\]\n]*+\]\]|\]\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\)"
     r"|<[^<>\s][^<>\n]*+>"
 )
-"""Code, links and tags, in which no sentence ends."""
+"""Matches code, links and tags, within which no sentence ends."""
 _ATOM_SIGNS = lazy_pattern(r"[`<]|\[\[|\]\(")
 _OPENING = "\"'“”„‘’«»([{*_"
 _LONGEST_WORD = 24
@@ -39,14 +39,14 @@ _ABBREVIATIONS: dict[str, str] = {
         "etc usw al inc ltd co corp jr sr bros dept est ph.d".split(), "before a small letter"
     ),
 }
-"""Abbreviations without the period, and the text before which they do not end a sentence."""
+"""Abbreviations without the period, each with the text before which it does not end a sentence."""
 _INITIALS = lazy_pattern(r"[^\W\d_](?:\.[^\W\d_])+")
 _ORDINAL = lazy_pattern(
     r"(?:januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember)\b"
     r"|\d{1,4}\.(?=\s|\Z)",
     re.IGNORECASE,
 )
-"""The text after the number of a day or a month in dates such as "3. Mai" and "24. 12. 2026"."""
+"""The text after the number of a day or month in dates such as "3. Mai" and "24. 12. 2026"."""
 
 
 def split_sentences(text: str) -> list[str]:
@@ -63,8 +63,8 @@ def split_sentences(text: str) -> list[str]:
 def sentence_ends(text: str) -> Iterator[int]:
     """Yield the position after each sentence that ends in a text.
 
-    Closing quotes, brackets and emphasis markers after the punctuation belong to the sentence. Text
-    after the last position is an unfinished sentence.
+    Closing quotes, brackets and emphasis markers after the punctuation belong to the sentence. The
+    text after the last position is an unfinished sentence.
     """
     atoms: Iterator[re.Match[str]] | None = None
     inside = outside = 0  # the next atom's start and end
@@ -83,7 +83,10 @@ def sentence_ends(text: str) -> Iterator[int]:
 
 
 def _is_end(mark: re.Match[str], text: str) -> bool:
-    """Return whether a period, question mark or exclamation mark before a space ends a sentence."""
+    """Return whether a period, question mark or exclamation mark ends a sentence.
+
+    The mark is followed by white space.
+    """
     start, after = mark.start(), mark.end(3)
     following = text[after : after + 1]
     if mark[1] != ".":
@@ -99,7 +102,8 @@ def _is_end(mark: re.Match[str], text: str) -> bool:
         return not (is_item or following.islower() or _ORDINAL.match(text, after))
     if len(word) == 1:
         is_unit = len(words) > 1 and words[-2][-1].isdigit() and not following.islower()
-        is_listed = len(words) > 2 and len(words[-3]) == 1  # plots C and D
+        # In "plots C and D." the letter is not an initial.
+        is_listed = len(words) > 2 and len(words[-3]) == 1
         return is_unit or is_listed or word == "I" or not word.isalpha() or word > "\u0fff"
     kind = _ABBREVIATIONS.get(word.casefold())
     if kind is None:

@@ -2,7 +2,8 @@
 
 A memory's cosine is the cosine of its nearest passage. If a passage has no transformer vector yet,
 its transformer cosine is estimated from its static cosine with a least-squares line through the
-memories that have both. On average, missing vectors therefore neither raise nor lower a memory.
+memories that have both. On average, missing vectors therefore neither raise nor lower a memory's
+rank.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class ScoredPassages(NamedTuple):
 class NearestMemory(NamedTuple):
     """A memory, its nearest passage, and its static and transformer cosines to the query.
 
-    ``deep`` is None if transformer vectors are not used, and estimated if ``is_estimated``.
-    ``next_passage`` is None if there is only one.
+    ``deep``, the transformer cosine, is None if transformer vectors are not used, and an estimate
+    if ``is_estimated``. ``next_passage`` is None if there is only one.
     """
 
     uid: int
@@ -89,7 +90,7 @@ def nearest(
     limit: int,
     also: Set[int],
 ) -> NearestMemories:
-    """Return the nearest memories by either kind of vector, and the memories of ``also``.
+    """Return the nearest memories by either kind of vector, and the memories in ``also``.
 
     ``passages`` covers all memories, and ``deep`` has their transformer cosines, nan for missing
     vectors. The nearest memories are chosen from ``among``, or from all if it is None.
@@ -114,7 +115,8 @@ def nearest(
     ends = np.append(firsts[1:], len(passages.uids))
     is_missing = np.isnan(deep) if deep is not None else np.zeros(len(best), np.bool_)
     hits = []
-    for uid, first, end, cosine, transformer_cosine in zip(  # plain numbers are faster than arrays
+    # Iterating over plain numbers is faster.
+    for uid, first, end, cosine, transformer_cosine in zip(
         uids[chosen].tolist(),
         firsts[chosen].tolist(),
         ends[chosen].tolist(),

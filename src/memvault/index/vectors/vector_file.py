@@ -2,13 +2,11 @@
 
 ``rows-N.i8`` contains the vectors (``UnitRows``), and ``hashes-N.u64`` the hash of each one's text.
 If the embedder has vectors of tokens, ``tokens-N.bin`` contains the codes of each text's tokens
-(``embedding.token_vectors``), and ``ends-N.u64`` the number of codes up to and including its own.
+(``embedding.token_vectors``), and ``ends-N.u64`` the cumulative number of codes after each text.
 All files only grow; bytes past the counts in ``card.json`` are ignored. ``replace`` writes files
-with the next ``N`` and then the card that refers to them.
-
-The card has checksums of the counted bytes, so a process killed while appending loses only the new
-rows. It also has the states of the files as written, so unchanged files are not read again to
-verify them.
+with the next ``N``, and then a card that refers to them. The card contains checksums of the counted
+bytes, so a process killed while appending loses only the new rows. It also contains the states of
+the files as written, so unchanged files need not be read again to verify them.
 """
 
 from __future__ import annotations
@@ -46,8 +44,8 @@ class UnitRows(NamedTuple):
 
     A component is a multiple of the vector's largest component / 127, so the cosine of two texts
     differs by less than 0.01 from the exact value. ``stored`` has the shape (rows, 4 + dimension):
-    the integers follow their length, a little-endian 32-bit float. Divided by it, they are a unit
-    vector.
+    a little-endian 32-bit float with the length of the integer vector, then the integers. Dividing
+    them by the length gives the unit vector.
     """
 
     stored: Codes
@@ -102,7 +100,7 @@ def _lengths(stored: Codes) -> Matrix:
 
 
 Rows = tuple[UnitRows, Hashes, Hashes]
-"""Vectors, the hashes of their texts, and the ends of the texts' tokens: none without tokens."""
+"""Vectors, the hashes of their texts, and the ends of the texts' tokens (empty without tokens)."""
 
 
 class VectorCard(NamedTuple):
@@ -150,7 +148,7 @@ def hashes_of(texts: Sequence[str]) -> Hashes:
 
 
 class VectorMap:
-    """The memory-mapped rows and the hashes of one version of the files.
+    """The memory-mapped rows and hashes of one version of the files.
 
     All users of a version in a process share one map, which is closed when the last of them
     releases it.
@@ -166,7 +164,7 @@ class VectorMap:
 
     @classmethod
     def of(cls, folder: Path, card: VectorCard) -> VectorMap:
-        """Return the map of a version; files are opened when it is first read."""
+        """Return the map of a version; the files are opened when it is first read."""
         sizes = card.dimension, card.rows, card.token_width, card.tokens
         version = (folder, *sizes, card.generation, card.checksums, card.states)
         with cls._sharing:
@@ -194,7 +192,7 @@ class VectorMap:
 
 def _map_rows(files: Sequence[Path], card: VectorCard) -> Rows:
     rows = UnitRows(_map(files[0], np.uint8, (card.rows, card.row_width)))
-    if not card.rows:  # an empty store may have no files
+    if not card.rows:  # an empty store may not have files
         return rows, np.zeros(0, np.uint64), np.zeros(0, np.uint64)
     hashes = np.fromfile(files[1], np.uint64, card.rows)
     ends = np.fromfile(files[2], np.uint64, card.rows) if card.token_width else hashes[:0]
@@ -204,12 +202,12 @@ def _map_rows(files: Sequence[Path], card: VectorCard) -> Rows:
 
 
 def _map(file: Path, kind: Any, shape: tuple[int, int]) -> Any:
-    """Return a memory-mapped array; an empty one is not mapped, as it may have no file."""
+    """Return a memory-mapped array; an empty array is not mapped, because it may have no file."""
     if not all(shape):
         return np.zeros(shape, kind)
     try:
         return np.memmap(file, kind, mode="r", shape=shape)
-    except ValueError as error:  # truncated since the card was read
+    except ValueError as error:  # the file was truncated after the card was read
         raise VectorsCorrupted(str(error)) from error
 
 
@@ -223,7 +221,7 @@ class VectorFile:
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
-        """Open the vectors in a folder; None if there are no usable ones.
+        """Open the vectors in a folder; None if there are no usable vectors.
 
         Files whose states differ from the card are read completely and verified by their checksums.
         If another process has just replaced the files, the new ones are opened.
@@ -238,7 +236,7 @@ class VectorFile:
 
     @classmethod
     def _from_card(cls, folder: Path) -> Self | None:
-        """Return the vectors that a folder's card describes, unverified."""
+        """Return the vectors that a folder's card describes, without verifying them."""
         try:
             entries: dict[str, Any] = json.loads(
                 plain_files.read(folder / "card.json", MAX_SETTING_BYTES)
@@ -254,11 +252,11 @@ class VectorFile:
 
     @property
     def is_usable(self) -> bool:
-        """Return whether the files match the card, by state or by checksum."""
+        """Return whether the files match the card, by state or else by checksum."""
         try:
             if self.is_unchanged:
                 return True
-            self._map = self.card, VectorMap()  # the shared map may be of earlier files
+            self._map = self.card, VectorMap()  # the shared map may belong to earlier files
             return self.verify_checksums()
         except (OSError, ValueError, TypeError):
             return False
@@ -290,7 +288,7 @@ class VectorFile:
     def replace(self, rows: UnitRows, hashes: Hashes, ends: Hashes, tokens: Codes) -> None:
         """Replace everything: write new files, then the card, then delete the old files.
 
-        An interruption at any point leaves a card whose files are complete.
+        If it is interrupted at any point, the card's files are still complete.
         """
         old = [name for name, *_ in self._files()]
         self.card = self.card._replace(rows=0, tokens=0, generation=self.card.generation + 1)
@@ -307,7 +305,7 @@ class VectorFile:
         self.card = self.card._replace(checksums=(0,) * len(self._files()))
 
     def _write(self, rows: UnitRows, hashes: Hashes, ends: Hashes, tokens: Codes | None) -> None:
-        """Write rows after the counted ones, without writing the card."""
+        """Write rows after those that the card counts, without writing the card."""
         sums = []
         codes = np.zeros((0, self.card.token_width), np.uint8) if tokens is None else tokens
         parts = [rows.stored.tobytes(), hashes.tobytes()]

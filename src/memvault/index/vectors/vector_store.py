@@ -21,12 +21,11 @@ LOCK = "lock"
 _MIN_USED_SHARE = 0.5
 _MIN_ROWS_TO_COMPACT = 1_000
 _ROWS = "rows.i32"
-"""The file with the rows of the last hashes, which usually are the next ones.
-
-Each row is compared with its hash before it is used, so an outdated file does no harm.
+"""The file with the row numbers of the last requested hashes; usually the next request is for the
+same ones. Each row is compared with its hash before use, so an outdated file does no harm.
 """
 _MIN_REMEMBERED = 1_000
-"""The number of hashes above which their rows are remembered."""
+"""The minimum number of hashes for which row numbers are saved."""
 
 
 class VectorStore:
@@ -34,15 +33,16 @@ class VectorStore:
 
     def __init__(self, file: VectorFile) -> None:
         self._file = file
-        self._order: tuple[Places, Hashes] | None = None
+        self._order: tuple[Hashes, Places, Hashes] | None = None
+        """The stored hashes, their ascending order, and the hashes in it."""
         self._rows = np.zeros(0, np.int32)
         """The content of ``_ROWS``."""
         self._last: tuple[Hashes, Hashes, Integers] | None = None
-        """The last hashes, the stored hashes at that time, and the rows."""
+        """The last requested hashes, the stored hashes at that time, and the row numbers."""
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
-        """Open the vectors in a folder; None if there are no usable ones."""
+        """Open the vectors in a folder; None if there are no usable vectors."""
         file = VectorFile.open(folder)
         return cls(file) if file is not None else None
 
@@ -87,7 +87,7 @@ class VectorStore:
         return rows
 
     def _remembered(self, hashes: Hashes, stored_hashes: Hashes) -> Integers:
-        """Return the remembered row of each hash, or -1 if it is another's."""
+        """Return the saved row of each hash, or -1 if the row belongs to another hash."""
         rows = np.full(len(hashes), -1, np.int64)
         if len(hashes) > _MIN_REMEMBERED and len(stored_hashes):
             if not len(self._rows):
@@ -99,12 +99,12 @@ class VectorStore:
         return rows
 
     def _search(self, hashes: Hashes, stored_hashes: Hashes) -> Integers:
-        """Find the rows by binary search."""
-        if self._order is None or len(self._order[1]) != len(stored_hashes):
+        """Find the rows of hashes by binary search."""
+        if self._order is None or self._order[0] is not stored_hashes:
             order = np.argsort(stored_hashes)
-            self._order = order, stored_hashes[order]
-        order, sorted_hashes = self._order
-        ascending = np.argsort(hashes)  # searching for them in this order takes a tenth of the time
+            self._order = stored_hashes, order, stored_hashes[order]
+        _, order, sorted_hashes = self._order
+        ascending = np.argsort(hashes)  # searching in this order takes a tenth of the time
         nearest = np.searchsorted(sorted_hashes, hashes[ascending])
         nearest = np.minimum(nearest, len(sorted_hashes) - 1)
         is_stored = sorted_hashes[nearest] == hashes[ascending]
@@ -117,7 +117,7 @@ class VectorStore:
         return self._file.load()[0].decode(rows)
 
     def score(self, query: Matrix, positions: Integers) -> Matrix:
-        """Return the cosine of each row to a query; nan for -1."""
+        """Return the cosine of each row to a query, or nan for a row of -1."""
         rows, _, _ = self._file.load()
         cosines: Matrix = np.append(rows.cosines(query), np.float32(np.nan))[positions]
         return cosines
@@ -137,8 +137,10 @@ class VectorStore:
         TimedOut.
         """
         with self._updating():
-            _, first = np.unique(hashes, return_index=True)
-            new = first[self.row_numbers(hashes[first]) < 0]
+            _, stored_hashes, _ = self._file.load()
+            _, new = np.unique(hashes, return_index=True)
+            if len(stored_hashes):
+                new = new[self._search(hashes[new], stored_hashes) < 0]
             if len(new):
                 added = [codes[number] for number in new] if codes else []
                 self._file.append(
@@ -150,11 +152,11 @@ class VectorStore:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether no file was touched since it was written, so that none must be verified."""
+        """Whether no file was touched since it was written, so that no verification is needed."""
         return self._file.is_unchanged
 
     def record_states(self) -> None:
-        """Record the states of files that were touched; raises as ``add`` does."""
+        """Record the current states of files that were touched; raises as ``add`` does."""
         with self._updating():
             self._file.write_card()
 
@@ -167,7 +169,7 @@ class VectorStore:
             self._file.store_calibration(calibration)
 
     def compact(self, used: Hashes, max_tokens: int) -> None:
-        """Drop unused vectors if they are more than half, and surplus tokens.
+        """Drop surplus tokens, and unused vectors if they are more than half.
 
         ``used`` are the hashes of all texts; the first ones keep their tokens up to ``max_tokens``.
         Raises OSError, StorageError or TimedOut.

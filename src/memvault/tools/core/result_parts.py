@@ -94,13 +94,13 @@ _NOTICES = {"none": "Probably no memory answers this", "weak": "No good match"}
 
 def with_notice(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with a line that warns if none of its memories is a good match."""
-    notice = _NOTICES.get(result.get("best", ""))
-    if notice is None or not (result.get("memories") or result.get("results")):
-        return {**result, "notice": None}
+    statements = [_NOTICES[best]] if (best := result.get("best")) in _NOTICES else []
     if absent := result.get("absentWords"):
-        named = " or ".join(f'"{word}"' for word in absent)
-        notice += f"; no memory contains {named}"
-    return {**result, "notice": f"{notice}. Closest results:"}
+        statements.append("no memory contains " + " or ".join(f'"{word}"' for word in absent))
+    if not statements or not (result.get("memories") or result.get("results")):
+        return {**result, "notice": None}
+    notice = "; ".join(statements)
+    return {**result, "notice": f"{notice[0].upper()}{notice[1:]}. Closest results:"}
 
 
 def relevant(results: Iterable[RecallResult]) -> list[RecallResult]:
