@@ -358,7 +358,7 @@ def test_other_files_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
     write(made, "empty.md", "")
     shown = succeeded(run("import", str(made), "--from", "mcp-memory")).out
     listed = "Note 0.md, Note 1.md, Note 2.md, Note 3.md, Note 4.md, … and 6 more"
-    command = f"`memvault import '{made}' --from folder` imports markdown files"
+    command = f"run `memvault import '{made}' --from folder` to import markdown files"
     assert f"not read: 11 files: {listed}; {command}\n" in shown
     found = import_all(run, made, "--from", "mcp-memory").json
     assert sorted(found["otherFiles"]) == sorted([*NOTES, "plan.png"])
