@@ -41,7 +41,7 @@ def browse(
         run_command.run_function(options, memory_recall, query=query)
         return
     tool = registry.find("memory_list")
-    command = f"memvault list {sanitize.quote_argument(query)}" if query else "memvault list"
+    argument = f"{sanitize.quote_argument(query)} " if query else ""
 
     def prepare(result: Mapping[str, Any]) -> Mapping[str, Any]:
         """Name the command that shows more, since browse has no ``--offset``."""
@@ -49,7 +49,8 @@ def browse(
         shown = tool.view.prepare(result)
         if "next" not in result:
             return shown
-        return {**shown, "nextCommand": f"{command} --offset {result['next']}"}
+        command = f"`memvault list {argument}--offset {result['next']}`"
+        return {**shown, "nextCommand": command}
 
     listing = tool._replace(view=tool.view._replace(prepare=prepare))
     run_command.run_tool(tool.name, {"query": query}, options, listing)

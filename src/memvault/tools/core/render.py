@@ -148,8 +148,8 @@ def shortened(texts: Iterable[str], most: int = 20) -> list[str]:
 def _paging_footer(result: Result) -> str:
     """Return a line with the number of shown entries, and the option or command to see more."""
     shown = result.get("count", len(_list(result)))
-    more = result.get("nextCommand", f"--offset {result['next']}")
-    return f"{shown:,} of {result['total']:,}; `{more}` shows more"
+    more = result.get("nextCommand", f"`--offset {result['next']}`")
+    return f"{shown:,} of {result['total']:,}; {more} shows more"
 
 
 def _list(result: Result) -> list[Any]:
