@@ -309,6 +309,14 @@ def test_browse_without_terminal_prints_the_list(run: Run, notes: Path) -> None:
     assert succeeded(run("browse", "--json")).json["total"] == 3
     code, text = at_terminal(notes, "browse", "wombat", environment={"TERM": "dumb"})
     assert (code, "Wombats" in text) == (0, True)
+    for number in range(60):
+        write(notes, f"many/{number}.md", f"# Many {number}\n\nKoala.\n")
+    for query, command in (
+        ("", "memvault list --offset 50"),
+        ("in:many", "memvault list in:many --offset 50"),
+    ):
+        listed = succeeded(run("browse", query)).out
+        assert f"`{command}" in listed
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")

@@ -358,7 +358,7 @@ def test_cli_unknown_setting_only_adds_a_note(folder: Path, run: Run) -> None:
     """A setting unknown to this version only causes a note, which --quiet hides."""
     write(folder, "memvault.toml", "version = 1\nfuture = true\n")
     ran = run("list")
-    assert (ran.code, ran.out) == (0, "0 of 0 memories\n")
+    assert (ran.code, ran.out) == (0, "No memory found\n")
     assert "future" in ran.err
     assert run("list", "--quiet").err == ""
     ran = run("list", "--json")

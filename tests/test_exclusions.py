@@ -182,3 +182,23 @@ def test_exclusions_with_many_wildcards_never_hang(tmp_path: Path) -> None:
         write(tmp_path, ".gitignore", hostile + last)
         found = scan(tmp_path, Exclusions(tmp_path))
         assert {state.path for state in found.files} == expected, last
+
+
+def test_init_rejects_an_empty_path(tmp_path: Path, run: Run) -> None:
+    """An empty path, as from an unset shell variable, is an error and creates nothing."""
+    assert "is empty" in refused(run("init", "", cwd=tmp_path), 2)
+    assert "`--vault` is empty" in refused(run("init", "--vault", "", cwd=tmp_path), 2)
+    assert "`--vault` is empty" in refused(run("list", "--vault="), 2)
+    assert not (tmp_path / "memvault.toml").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_init_in_folder_that_cannot_contain_folders_fails(run: Run) -> None:
+    """Where the system allows no new folders, init fails with an ordinary error."""
+    assert "/proc/foo cannot be created" in refused(run("init", "/proc/foo"), 1)
+
+
+def test_init_inside_a_vault_names_the_outer_vault(folder: Path, tmp_path: Path, run: Run) -> None:
+    """A note says that an outer vault also covers the new one."""
+    assert f"inside the vault {folder.resolve()}" in succeeded(run("init", "inner")).err
+    assert "inside" not in succeeded(run("init", str(tmp_path / "beside"))).err

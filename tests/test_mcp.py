@@ -106,6 +106,16 @@ async def test_mcp_invalid_arguments_are_tool_errors_with_hint(
     assert raised.value.data == {"hint": "did you mean memory_recall?"}
 
 
+@in_session(tools="core")
+async def test_mcp_unknown_tool_hint_names_what_the_server_offers(
+    client: Client, folder: Path
+) -> None:
+    """Without the tool that lists tools, the hint for an unknown tool names the request."""
+    with pytest.raises(MCPError, match="There is no tool 'nosuch'") as raised:
+        await client.call_tool("nosuch", {})
+    assert "`tools/list`" in raised.value.data["hint"]
+
+
 @pytest.mark.promise("S67")
 @in_session()
 async def test_mcp_instructions_say_that_memories_are_data(client: Client, folder: Path) -> None:

@@ -124,3 +124,14 @@ def test_messages_render_leaves_custom_tool_output_unchanged() -> None:
     """The output of a vault's custom tool is unchanged."""
     said = Verbatim("run `memvault list` in the other repository")
     assert messages.render(said, None, LOCAL) == said
+
+
+@pytest.mark.parametrize("text", ["{}:3 is broken", "({})", "see [{}]: no", "in {}", "{}:3:4)."])
+def test_messages_render_leaves_file_names_in_punctuation_unchanged(
+    folder: Path, text: str
+) -> None:
+    """A command in the name of a file is data, also next to punctuation or a line number."""
+    for name in ("notes/x `memvault undo`.md", "notes/x `memvault undo`"):
+        write(folder, name, "x\n")
+        said = text.format(name)
+        assert messages.render(said, None, LOCAL, folder) == said

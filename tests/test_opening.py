@@ -373,6 +373,7 @@ def test_open_starts_editor_at_line_of_recall_result(
     assert (found["filePath"], found["line"]) == ("services.md", 11)
     assert "services.md:11" in run("recall", "Redis").out
     assert said.format(file) in succeeded(run("recall", "Redis", "--open", "1")).out
-    assert "There is no result 9" in refused(run("recall", "Redis", "--open", "9"), 1)
+    none = refused(run("recall", "Redis", "--open", "9"), 1)
+    assert none == "error: There is no result 9; the search found 2 results"
     beyond = refused(run("recall", "Redis", "-n", "2", "--open", "5"), 2)
     assert "`--open 5` is beyond `--limit 2`" in beyond

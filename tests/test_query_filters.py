@@ -292,3 +292,26 @@ def test_query_option_of_pasted_command_is_reported(folder: Path, run: Run, comm
     assert "Sync" in found.out or "rsync" in found.out
     assert "excluded" not in found.err
     assert "excluded" not in run(command, "rsync", "-draft").err
+
+
+def test_forget_applies_filters_in_the_query(folder: Path, run: Run) -> None:
+    """Filters in the query of forget limit the candidates; a title that looks like one does not."""
+    for path in ("odd/a.md", "odd/b.md", "other/c.md"):
+        write(folder, path, f"# {path[-4].upper()} deadline\n\nThe deadline is in May.\n")
+    write(folder, "d.md", "# Rules tag:work\n\nUnrelated.\n")
+
+    def candidates(*words: str) -> list[str]:
+        shown = succeeded(run("forget", *words, "--json")).json["candidates"]
+        return sorted(entry["filePath"] for entry in shown)
+
+    assert candidates("in:odd") == ["odd/a.md", "odd/b.md"]
+    assert candidates("A deadline in:other") == []
+    assert candidates("A", "deadline", "in:odd")[:1] == ["odd/a.md"]
+    assert candidates("Rules tag:work") == ["d.md"]
+
+
+def test_list_says_that_no_memory_was_found(folder: Path, run: Run) -> None:
+    """A list without matches says so."""
+    write(folder, "a.md", "# A\n")
+    assert succeeded(run("list", "nonsense")).out == "No memory found\n"
+    assert "message" not in succeeded(run("list", "nonsense", "--json")).json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -588,3 +589,12 @@ def test_undo_of_a_rename_is_all_or_nothing(folder: Path, vault: Vault) -> None:
     assert "has changed since" in undone["error"]["message"]
     assert "keep" not in undone["error"]["hint"]
     assert {path: path.read_bytes() for path in folder.glob("fact/*.md")} == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names cannot contain newlines")
+def test_undo_shows_newline_in_name_as_symbol(run: Run, folder: Path) -> None:
+    """A newline in a file's name adds no line to the output of undo and log."""
+    write(folder, "a\nb.md", "# A\n")
+    succeeded(run("compound", "A", "More."))
+    for command in (["undo"], ["undo", "--list"], ["log"]):
+        assert "changed  a␊b.md" in succeeded(run(*command)).out

@@ -111,7 +111,15 @@ class GlobalOptions:
         csv: bool = False,
         no_pager: bool = False,
     ) -> None:
-        """Set the options that were given; the others keep their value."""
+        """Set the options that were given; the others keep their value.
+
+        Raises:
+            UsageError: the vault is an empty text, for example from an unset shell variable.
+        """
+        if vault == "":
+            from memvault.errors import UsageError
+
+            raise UsageError("`--vault` is empty", "pass the vault's folder or name")
         self.row_format = self.unescape(each) if each is not None else self.row_format
         self.csv = self.csv or csv
         self.no_pager = self.no_pager or no_pager

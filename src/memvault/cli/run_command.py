@@ -97,6 +97,9 @@ def _run_cli_command(
     parameters = declared.shell_parameters
     filled = {name: value for name, value in values.items() if value != ""}
     _require(parameters, filled, f"`memvault {declared.words}`", declared.examples)
+    for entry in parameters:
+        if entry.arg.completes == "file" and values.get(entry.name) == "":
+            raise UsageError(f"{metavar(entry)} is empty", "pass a path, or omit it")
     arguments = {entry.key: values[entry.name] for entry in parameters if entry.name in values}
     bound = bind(parameters, arguments, f"`memvault {declared.words}`")
     result = declared.function(options, **bound)

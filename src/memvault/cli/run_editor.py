@@ -70,9 +70,9 @@ def open_entry(
     finally:
         workspace.release()
     if number > len(entries):
-        count = f"{len(entries):,} was" if len(entries) == 1 else f"{len(entries):,} were"
+        results = "1 result" if len(entries) == 1 else f"{len(entries):,} results"
         raise NotFound(
-            f"There is no result {number}; the number of results is {count}",
+            f"There is no result {number}; the search found {results}",
             "omit `--open` to list them",
         )
     entry = entries[number - 1]

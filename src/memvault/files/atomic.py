@@ -211,19 +211,26 @@ def write(
             temporary.replace(path)
 
 
-def make_folders(folder: Path, private: bool = False) -> None:
+def make_folders(folder: Path, private: bool = False, attempts: int = 3) -> None:
     """Create a folder and its missing parents; only the user can access a ``private`` one.
+
+    There are several ``attempts``, because another process may remove an empty parent meanwhile.
 
     Raises:
         OSError: a folder cannot be created.
+        StorageError: its parent exists, but cannot contain folders, as in ``/proc``.
     """
     try:
         folder.mkdir(0o700 if private else 0o777)
     except FileNotFoundError:
         if folder.parent == folder:
             raise
+        if not attempts:
+            raise StorageError(
+                f"The folder {folder} cannot be created", "use another folder"
+            ) from None
         make_folders(folder.parent)
-        make_folders(folder, private)
+        make_folders(folder, private, attempts - 1)
     except OSError:
         if not folder.is_dir():
             raise

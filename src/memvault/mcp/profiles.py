@@ -149,8 +149,14 @@ class ToolSelection:
             UsageError: there is no such tool, or it is not offered.
             Refused: the tool is switched off, or its file is broken.
         """
-        tool = available.find_tool(workspace, caller, name)
-        if _is_selected(self.selected(workspace.settings), tool):
+        selected = self.selected(workspace.settings)
+        try:
+            tool = available.find_tool(workspace, caller, name)
+        except UsageError as error:
+            if error.hint == registry.LIST_TOOLS and "get_available_tools" not in selected:
+                error.hint = "send `tools/list` to list the tools of this server"
+            raise
+        if _is_selected(selected, tool):
             return tool
         selection = f"{self.words(workspace.settings)},{smallest_profile(tool.name)}"
         raise UsageError(

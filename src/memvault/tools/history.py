@@ -45,10 +45,10 @@ def _with_file_lines(result: Result) -> Result:
     return {**result, "changes": changes}
 
 
-def _file_lines(files: list[Result]) -> str:
+def _file_lines(files: list[Result]) -> list[str]:
     """Format the changes to files, one line per file."""
     keys = ("change", "filePath", "title", "revision")
-    return "\n".join(shortened("  ".join(filter(None, map(entry.get, keys))) for entry in files))
+    return shortened("  ".join(filter(None, map(entry.get, keys))) for entry in files)
 
 
 @group.tool(

@@ -578,7 +578,10 @@ def memory_forget(
     call: Call,
     query: Annotated[
         str,
-        MEMORY_ARG._replace(help="Memories to forget: a query, or memory ids separated by commas"),
+        MEMORY_ARG._replace(
+            help="Memories to forget: a query, with filters, or memory ids separated by commas",
+            join_words=True,
+        ),
     ],
     memory_type: TypeName = None,
     threshold: Annotated[
@@ -597,13 +600,19 @@ def memory_forget(
     of a title. An empty query with a filter selects all memories that pass it.
     """
     from memvault.memories import delete
+    from memvault.recall import query_filters
     from memvault.recall.answer import memory_candidate
+    from memvault.recall.filters import Filters
 
-    search_filters = filters(memory_type, None, None, None, expression)
-    if not query.strip() and not (expression or "").strip():
+    line = query_filters.parse(query)
+    if line.filters != Filters() and call.engine.named(query, lambda _: True):
+        line = query_filters.QueryLine(query)  # A title may contain what looks like a filter.
+    call.notes += line.notes
+    search_filters = filters(memory_type, None, None, None, expression, line.filters)
+    if not line.words.strip() and not (expression or "").strip() and line.filters == Filters():
         raise UsageError("The query is empty", "pass a query or a filter")
     selected = delete.candidates(
-        call.engine, call.store, query, search_filters, threshold, MAX_RESULTS, call.notes
+        call.engine, call.store, line.words, search_filters, threshold, MAX_RESULTS, call.notes
     )
     if not selected:
         warn_unknown_filters(call, search_filters)

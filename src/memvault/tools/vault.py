@@ -201,13 +201,16 @@ _SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
         "memvault list --type issue --since 2020-01-01",
         "memvault list tag:network in:archive -draft --sort title",
     ),
-    view="""*memories
+    view=Template(
+        """*memories | No memory found
         {title}  {memoryType}  {tags}  {example:example|}
            {memId}  {filePath}  {modified:day}
            {marks}
            problem: {problem}
 
         {count} of {total:memory|memories}""",
+        lambda result: {**result, "total": result["total"] or None},
+    ),
 )
 def memory_list(
     call: Call,

@@ -64,11 +64,15 @@ def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
             atomic.create(root / name, path.read_bytes())
             created.append(name)
     scanned = scan(root, load_settings(root).exclusions)
+    root = root.resolve()
+    outer = next((path for path in root.parents if (path / SETTINGS_FILE).is_file()), None)
+    note = f"the folder is inside the vault {outer}, which also covers it"
     return {
-        "vault": str(root.resolve()),
+        "vault": str(root),
         "created": created,
         "memories": len(scanned.files) if entries else 0,
         **({"excluded": sorted(scanned.excluded)} if entries and scanned.excluded else {}),
+        **({"warnings": [note]} if outer else {}),
     }
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
+from memvault import sanitize
 from memvault.arguments.parameters import Arg
 from memvault.cli import run_command
 from memvault.cli.browse import start
@@ -32,10 +34,23 @@ def browse(
         start.run(options, query)
         return
     from memvault.recall import query_filters
+    from memvault.tools.core import registry
     from memvault.tools.recall import memory_recall
-    from memvault.tools.vault import memory_list
 
     if query_filters.parse(query).words.strip():
         run_command.run_function(options, memory_recall, query=query)
-    else:
-        run_command.run_function(options, memory_list, query=query)
+        return
+    tool = registry.find("memory_list")
+    argument = f"{sanitize.quote_argument(query)} " if query else ""
+
+    def prepare(result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Name the command that shows more, since browse has no ``--offset``."""
+        assert tool.view.prepare is not None
+        shown = tool.view.prepare(result)
+        if "next" not in result:
+            return shown
+        command = f"`memvault list {argument}--offset {result['next']}`"
+        return {**shown, "nextCommand": command}
+
+    listing = tool._replace(view=tool.view._replace(prepare=prepare))
+    run_command.run_tool(tool.name, {"query": query}, options, listing)

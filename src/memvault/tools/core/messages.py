@@ -35,6 +35,9 @@ _SPAN = lazy_pattern(
 _PART = lazy_pattern(r"(?:'[^']*'|\"[^\"]*\"|[^ '\"])+")
 _PLACEHOLDER = lazy_pattern(r"[A-Z][A-Z-]*(?:\.\.\.)?")
 _WORD = lazy_pattern(r"\S+")
+_BEFORE_NAME = "([{\"'"
+_BEHIND_NAME = lazy_pattern(r"[])}\"',;:.]{0,4}(?::\d+){0,2}[])}\"',;:.]{0,4}\Z")
+"""Matches what may follow a file's name in a message: punctuation, and line numbers."""
 _MAX_NAME_WORDS = 12
 """Maximum number of words around a span that are tested as parts of a file's name in the vault."""
 _FOR_PEOPLE = ("model_use",)
@@ -81,15 +84,17 @@ def render(text: str, tool: Tool | None, caller: Caller, root: Path | None = Non
 def _is_in_file_name(text: str, span: tuple[int, int], root: Path) -> bool:
     """Return whether a span of a text is a part of the path of a file in the vault."""
     before, behind = text[: span[0]], text[span[1] :]
-    starts = [match.start() for match in _WORD.finditer(before)][-_MAX_NAME_WORDS:]
-    if not before or before[-1].isspace():
-        starts.append(span[0])
-    ends = [match.end() for match in _WORD.finditer(behind)][:_MAX_NAME_WORDS]
+    words = [*_WORD.finditer(before)][-_MAX_NAME_WORDS:]
+    starts = {match.start() for match in words} | {span[0]}
+    starts |= {match.end() - len(match[0].lstrip(_BEFORE_NAME)) for match in words}
+    ends = {0}
+    for match in [*_WORD.finditer(behind)][:_MAX_NAME_WORDS]:
+        punctuation = _BEHIND_NAME.search(behind[: match.end()])
+        ends |= {match.end(), punctuation.start() if punctuation else 0}
     return any(
         os.path.lexists(f"{root}/{before[start:]}{text[slice(*span)]}{behind[:end]}")
         for start in starts
-        for word_end in ends
-        for end in {word_end, len(behind[:word_end].rstrip(",;:."))}
+        for end in ends
     )
 
 

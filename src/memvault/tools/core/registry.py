@@ -378,6 +378,8 @@ def find(name: str) -> Tool:
 _CHECKOUT = Path(__file__).parents[4]
 _MAX_NAME = 100
 """Maximum length of an unknown name to compare with tool names and to show."""
+LIST_TOOLS = "run `memvault tools list` to list all tools"
+"""The hint for an unknown tool name without a suggestion."""
 
 
 def unknown(name: str, names: list[str]) -> UsageError:
@@ -388,7 +390,7 @@ def unknown(name: str, names: list[str]) -> UsageError:
     name = name[:_MAX_NAME]
     hint = f"did you mean {' or '.join(suggest_tools(name, names))}?"
     if hint == "did you mean ?":
-        hint = "run `memvault tools list` to list all tools"
+        hint = LIST_TOOLS
     return UsageError(f"There is no tool {name!r}", hint)
 
 

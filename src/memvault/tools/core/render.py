@@ -124,7 +124,7 @@ def lines(view: Template, result: Result, markdown: Markdown | None = None) -> l
     shown = view.prepare(result) if view.prepare else result
     footer: list[Line] = []
     if "next" in result and "total" in result:
-        footer.append([(_paging_footer(result), "")])
+        footer.append([(_paging_footer(shown), "")])
         shown = {key: value for key, value in shown.items() if key not in ("next", "total")}
     elif not template and result.get("total") == len(_list(result)):
         shown = {key: value for key, value in shown.items() if key != "total"}
@@ -146,9 +146,10 @@ def shortened(texts: Iterable[str], most: int = 20) -> list[str]:
 
 
 def _paging_footer(result: Result) -> str:
-    """Return a line with the number of shown entries, and the option to see more."""
+    """Return a line with the number of shown entries, and the option or command to see more."""
     shown = result.get("count", len(_list(result)))
-    return f"{shown:,} of {result['total']:,}; `--offset {result['next']}` shows more"
+    more = result.get("nextCommand", f"`--offset {result['next']}`")
+    return f"{shown:,} of {result['total']:,}; {more} shows more"
 
 
 def _list(result: Result) -> list[Any]:
