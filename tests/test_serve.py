@@ -234,7 +234,7 @@ def test_serve_tokens_are_shown_once(places: dict[str, Path], run: Run) -> None:
         ("ann", "ann", "write")
     ]
     again = refused(run("tokens", "add", "ann", "--vaults", "team"), 1)
-    assert "There is already a token named ann" in again
+    assert "A token named ann already exists" in again
     assert given not in run("tokens", "list").out
 
 

@@ -221,9 +221,9 @@ def test_recall_reads_bounded_number_of_passages(folder: Path) -> None:
     """A comparison reads only the first, the best and the nearest passages."""
     write(folder, "long.md", f"# Diary\n\n{paragraphs(1_000_000)}")
     view = Workspace(folder).index.refresh(True, COMPLETE)
-    (key,) = (record.key for record in view.records() if record.title == "Diary")
-    every = view.passages(key, MatchLocation(tuple(range(400)), None))
-    some = view.passages(key, MatchLocation((7, 90), 700))
+    (uid,) = (record.uid for record in view.records() if record.title == "Diary")
+    every = view.passages(uid, MatchLocation(tuple(range(400)), None))
+    some = view.passages(uid, MatchLocation((7, 90), 700))
     assert len(every) > 800
     assert len(some) < len(every) / 10
     assert {number for number, _ in some} > {0, 700}

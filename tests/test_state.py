@@ -235,7 +235,7 @@ def test_state_command_accepts_pairs_and_files(run: Run, folder: Path) -> None:
     assert "needs `ID`" in refused(run("goals", "set"), 2)
     ran = run("goals", "set", "Learn Go")
     assert "needs a description" in refused(ran, 2)
-    assert "hint: `memvault goals set 'Learn Go' DESCRIPTION`" in ran.err
+    assert "hint: run `memvault goals set 'Learn Go' DESCRIPTION`" in ran.err
     assert "INSTRUCTION is missing" in refused(run("plans", "set", "p", "--cron", "* * * * *"), 2)
 
 

@@ -145,7 +145,9 @@ def test_unwritable_stdout_reports_the_change(
     error = done.stderr.decode()
     assert ("Cannot write the output" in error) == (target == "/dev/full"), error
     assert done.returncode == (1 if target == "/dev/full" else 0)
-    undo_of = re.compile(r"(?m)^note: .*; `memvault (undo \S+)` reverts (?:that|it)$")
+    undo_of = re.compile(
+        r"(?m)^note: .*; (?:to revert it, run )?`memvault (undo \S+)`(?: reverts that)?$"
+    )
     (undo,) = undo_of.findall(error)
     subprocess.run([*COMMAND, *undo.split()], cwd=notes, capture_output=True, check=True)
     assert {path for path in notes.rglob("*.md") if ".memvault" not in path.parts} == files

@@ -450,7 +450,7 @@ def test_untrust_of_unknown_tool_is_refused(hostile: Path, run: Run) -> None:
     """Untrusting a name that is no tool fails with a hint; a deleted tool can be untrusted."""
     done = run("tools", "untrust", "nope")
     assert "No tool 'nope'" in refused(done, 1)
-    assert "hint: registered are " in done.err
+    assert "hint: the registered tools are " in done.err
     assert "it was not trusted" in run("tools", "untrust", "evil").out
     run("tools", "trust", "evil", "--yes")
     (hostile / "tools/evil.md").unlink()
