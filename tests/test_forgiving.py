@@ -242,7 +242,7 @@ def test_unknown_command_hint_shows_help_page(run: Run, line: str, hint: str) ->
     """If no name is close, the hint is the help page that lists the names."""
     ran = run(*line.split())
     refused(ran, 2)
-    assert f"hint: {hint}\n" in ran.err
+    assert f"hint: {hint}" in ran.err
 
 
 @pytest.mark.parametrize(
