@@ -343,6 +343,7 @@ def test_mcp_invalid_lines_and_surrogates_are_answered(folder: Path) -> None:
     with Raw(folder) as server:
         assert server.process.stdin
         server.process.stdin.write(b"\nno message\n[1]\n\xff\xfe\n")
+        server.process.stdin.flush()
         codes = [server.receive()["error"]["code"] for _ in range(3)]
         assert codes == [-32700, -32600, -32700]
         server.call(1, "memory_show", memId="half \ud800")

@@ -183,7 +183,7 @@ def test_invalid_agent_name_is_refused(refuse: Run, name: str) -> None:
 
 
 ODD_FILES: dict[str, tuple[bytes, str, str]] = {
-    "broken.md": (b"---\ntitle: [a\n---\n\nword0 x\n", "word0", "read in part: line 2"),
+    "broken.md": (b"---\ntitle: [a\n---\n\nword0 x\n", "word0", "could not be read: line 2"),
     "tabs.md": (b"---\na:\n\tb: c\n---\nword1\n", "word1", "broken front matter: line 3"),
     "endless.md": (b"---\ntitle: x\n\nword2\n", "word2", "no closing line"),
     "list.md": (b"---\n- a\n---\nword3\n", "word3", "not a list of keys"),
