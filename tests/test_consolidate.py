@@ -432,7 +432,7 @@ def test_consolidate_skips_concurrently_stored_name(folder: Path, vault: Vault) 
     assert process.returncode == 0, err
     assert "Reproduce the bug" in out
     assert '"git.release"' not in out
-    assert "A procedure 'git.release' exists already" in out
+    assert "A procedure 'git.release' already exists" in out
     assert mine.read_text("utf-8").endswith("Mine\n")
     assert len(list(folder.glob("procedure/*.md"))) == 2
     (again,) = consolidated(vault)["procedures"]

@@ -547,8 +547,8 @@ def test_note_suggests_state_search_if_no_memory_matches(kept: Vault, run: Run) 
     """A note counts the agent's own matching entries and shows the command; otherwise no note."""
     notes = kept.call("memory_recall", query=QUERY)["warnings"]
     assert (
-        "no memory fits well, but 3 in your state and 2 in your messages; "
-        "`memory_recall(include=state,messages)` shows it" in notes
+        "no memory is a good match, but 3 in your state and 2 in your messages; "
+        "run `memory_recall(include=state,messages)` to see it" in notes
     )
     assert "your" not in " ".join(kept.call("memory_recall", query="zebra").get("warnings", []))
     assert "others" not in kept.call("memory_recall", query=QUERY)

@@ -40,7 +40,7 @@ from tool_calls import typed
 
 EVERY = [sys.executable, str(SUPPORT / "every_tool.py")]
 SHIM = [sys.executable, str(SUPPORT / "without_locks.py"), "ENOLCK", EVERY[1]]
-READS = "reading still works"
+READ_ONLY_HINT = "remount it as writable, or use another folder"
 POOR = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 _READ_ONLY = """
 mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit 99
@@ -153,7 +153,11 @@ def test_read_only_disk_allows_reads_and_reports_failed_writes(root: Path) -> No
             assert found["error"]["code"] == "storage", (name, found)
             assert found["error"]["message"].startswith("The file system is read-only: ")
             taking = name == "peek_inbox"
-            hint = "2 events wait for a call that can write to the vault" if taking else READS
+            hint = (
+                "2 events are waiting for a call that can write to the vault"
+                if taking
+                else READ_ONLY_HINT
+            )
             assert found["error"]["hint"] == hint
     assert results["memory_load"][1]["success"]
     assert sum(found["success"] for _, found in results.values()) >= 30

@@ -44,7 +44,7 @@ def map_os_errors(path: Path | str) -> Iterator[None]:
             errno.EDQUOT: ("The disk quota is exceeded", "free some space"),
             errno.EROFS: (
                 "The file system is read-only",
-                "use another folder, or remount it writable",
+                "remount it as writable, or use another folder",
             ),
             errno.EACCES: ("Permission denied", "reading still works for readable files"),
             errno.EPERM: ("Permission denied", "reading still works for readable files"),

@@ -269,7 +269,7 @@ def target_file(path: Path, force: bool, mark: bytes = b"") -> Iterator[BinaryIO
     """
     with atomic.map_os_errors(path), open_folder(path.parent) as folder:
         temporary_files.remove_stale_temp_files(path.parent, only_own=True)
-        message = f"{path} is there already" + (", and memvault did not create it" if mark else "")
+        message = f"{path} already exists" + (", and memvault did not create it" if mark else "")
         taken = Refused(message, "choose another name, or `--force` to replace it")
         before = folder.status(path.name)
         if before is not None and stat.S_ISREG(before.st_mode) and not force:

@@ -57,10 +57,10 @@ _NAMED_FOLDERS = ValueKind(
 
 
 class VaultLists(Section):
-    """Vaults that you trust or named, by their real paths."""
+    """Vaults that you trust or named, by real path."""
 
     trusted: Setting[tuple[str, ...]] = Setting(
-        (), _FOLDERS, "trusted vaults of other users; see `memvault vaults trust`", ["/srv/notes"]
+        (), _FOLDERS, "see `memvault vaults trust`", ["/srv/notes"]
     )
     default: Setting[tuple[str, ...]] = Setting(
         (), _NAMES, "vaults that recall also searches", ["home"]
@@ -68,7 +68,7 @@ class VaultLists(Section):
     names: Setting[Mapping[str, str]] = Setting(
         MappingProxyType({}),
         _NAMED_FOLDERS,
-        "names of vaults; see `memvault vaults add`",
+        "see `memvault vaults add`",
         {"home": "/home/me/a"},
     )
 

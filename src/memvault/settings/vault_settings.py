@@ -176,7 +176,7 @@ _OWN_TYPE = {"name": "meeting-note", "description": "What was agreed, and who do
 
 
 class EmbedderSettings(Section):
-    """The transformer, used in addition to the built-in model; set by ``memvault model use``."""
+    """The transformer; set by ``memvault model use``."""
 
     model = Setting("builtin", MODEL, "builtin, multilingual, a fastembed model, or a folder")
     deep = Setting(
@@ -190,9 +190,9 @@ class EmbedderSettings(Section):
 class RankingSettings(Section):
     """Weights of ranking features; 0 or false disables a feature."""
 
-    vectors = Setting(1.0, _FACTOR, "semantic similarity, relative to its fitted weight")
+    vectors = Setting(1.0, _FACTOR, "similarity of meaning")
     recency = Setting(0.02, _WEIGHT, "newer memories")
-    importance = Setting(0.05, _WEIGHT, "the importance in a memory's header")
+    importance = Setting(0.05, _WEIGHT, "importance in the header")
     date = Setting(0.15, _WEIGHT, 'dates in a question, such as "last week" or "in May 2023"')
     diversity = Setting(True, SWITCH, "demote repeats of a better or newer result")
 
@@ -209,15 +209,13 @@ class DailySettings(Section):
     path = Setting(
         "daily/{{date}}.md",
         text("a path ending in .md", _is_note_path),
-        "path of a note; also journal/{{date:YYYY/MM-DD}}.md",
+        "also journal/{{date:YYYY/MM-DD}}.md",
     )
-    template = Setting(
-        "daily", text("a template's name", str.isprintable), "template of a new note"
-    )
+    template = Setting("daily", text("a template's name", str.isprintable), "template of new notes")
     heading = Setting(
         "",
         text("a heading", str.isprintable),
-        "heading to add entries under, such as ## Log",
+        "heading of new entries, such as ## Log",
     )
 
 
@@ -230,7 +228,7 @@ class ActiveSettings(Section):
 class McpSettings(Section):
     """The MCP server."""
 
-    budget = Setting(1_500, whole(0), "default token budget of an answer; 0: no limit")
+    budget = Setting(1_500, whole(0), "tokens per answer; 0: no limit")
     tools = Setting("", TOOLS, "profiles and tools to offer; see `memvault mcp --tools`")
 
 
@@ -248,8 +246,8 @@ class SecretSettings(Section):
 class HistorySettings(Section):
     """Limits of revisions and trash."""
 
-    revisions = Setting(50, _LIMIT, "maximum revisions of a memory")
-    days = Setting(365, _LIMIT, "maximum age of a revision in days")
+    revisions = Setting(50, _LIMIT, "maximum per memory")
+    days = Setting(365, _LIMIT, "maximum age in days")
     megabytes = Setting(500, _LIMIT, "maximum size of all revisions")
     trash_days = Setting(
         0, whole(0, 1_000_000), "days until a file in the trash is deleted; 0: never"
@@ -272,8 +270,8 @@ class EngineSettings(Section):
     engine = Setting(
         "local", one_of("local", "milvus"), "local, or milvus, which uses the settings below"
     )
-    uri = Setting("", _ADDRESS, "address of the Milvus server", "http://localhost:19530")
-    collection = Setting("memvault", _COLLECTION, "name of the collection, which vaults can share")
+    uri = Setting("", _ADDRESS, "address of the server", "http://localhost:19530")
+    collection = Setting("memvault", _COLLECTION, "collection, which vaults can share")
     vault = Setting("", _VAULT_ID)
     fallback = Setting(False, FLAG, "true: use the local index while the server is unreachable")
     patience = Setting(3.0, _SECONDS, "timeout of a query in seconds")
@@ -300,13 +298,11 @@ class Settings(Section):
     ``exclusions`` decides which files are not memories, by ``ignore`` and other files of the vault.
     """
 
-    version = Setting(1, _VERSION, "version of the format of this file")
-    language = Setting(
-        "auto", _LANGUAGE, "language of the memories: auto, none, or one such as german"
-    )
+    version = Setting(1, _VERSION, "version of this file's format")
+    language = Setting("auto", _LANGUAGE, "auto, none, or a language such as german")
     encoding = Setting("auto", _ENCODING, "encoding of files that are not UTF-8, such as gbk")
     ignore: Setting[tuple[str, ...]] = Setting(
-        (), _PATTERNS, "patterns of further files that are not memories", ["drafts/**"]
+        (), _PATTERNS, "patterns of files that are not memories", ["drafts/**"]
     )
     embedder = EmbedderSettings()
     ranking = RankingSettings()
@@ -321,7 +317,7 @@ class Settings(Section):
     plans = PlansSettings()
     world = WorldSettings()
     searches: Setting[dict[str, dict[str, Any]]] = Setting({}, _SEARCHES)
-    types = Setting(BUILTIN_TYPES, _TYPES, "types in addition to the built-in ones", [_OWN_TYPE])
+    types = Setting(BUILTIN_TYPES, _TYPES, "Additional memory types", [_OWN_TYPE])
     exclusions: Exclusions = Exclusions(Path(os.devnull))
     explicit: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
