@@ -419,6 +419,9 @@ def test_recall_indexes_long_memory_up_to_a_limit(folder: Path, run: Run) -> Non
         assert titles(found) == ["Log"]
     assert titles(succeeded(run("recall", "lamp", "--mode", "keyword", "--json")).json) == []
     assert len(succeeded(run("backlinks", "target", "--json")).json["backlinks"]) == 1
+    write(folder, "line.md", f"# Line\n\nThe quay opened. {filler.replace(chr(10), ' ')}\n")
+    found = succeeded(run("recall", "quay", "--mode", "keyword", "--json")).json
+    assert titles(found) == ["Line"]
     write(folder, "memvault.toml", "[index]\ncharacters = 0\n")
     found = succeeded(run("recall", "lamp", "--mode", "keyword", "--json")).json
     assert titles(found) == ["Log"]

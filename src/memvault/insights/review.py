@@ -157,7 +157,8 @@ def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]
             sketches.append(sketch(text))
     for position, other, share in near_copies(sketches):
         record, first = compared[position], compared[other]
-        reason = f"It shares {share:.0%} of its phrases with {first.path}"
+        percent = min(int(100 * share), 99)  # The share is an estimate, and the texts differ.
+        reason = f"It shares {percent}% of its phrases with {first.path}"
         yield ReviewItem("duplicate", record.path, record.title, reason, record, first, first.path)
 
 

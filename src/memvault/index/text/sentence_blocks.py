@@ -85,12 +85,13 @@ def decode_subwords(counts: bytes, tokens: bytes) -> tuple[array[int], array[int
 def leading_part(memory: Memory, most: int) -> Memory:
     """Return a memory with the leading lines of its body, up to ``most`` characters.
 
-    The rest of a longer memory is not indexed. 0 means no limit.
+    The rest of a longer memory is not indexed. 0 means no limit. A line is cut if it is longer than
+    half of the limit.
     """
     if not 0 < most < len(memory.body):
         return memory
     end = memory.body.rfind("\n", 0, most) + 1
-    return memory._replace(body=memory.body[: end or most])
+    return memory._replace(body=memory.body[: end if end > most // 2 else most])
 
 
 def split_memory(memory: Memory) -> list[TextBlock]:
