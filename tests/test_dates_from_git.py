@@ -240,7 +240,7 @@ def test_rebuilt_commit_cache_drops_old_dates(repository: Repository) -> None:
     assert are_new(found["old.md"])
 
 
-def test_restored_repository_dates_notes_again(repository: Repository) -> None:
+def test_git_dates_are_used_again_in_restored_repository(repository: Repository) -> None:
     """Moving a repository away temporarily has no permanent effect."""
     root = repository.root
     allow(root)

@@ -471,7 +471,7 @@ def test_header_is_not_added_by_removing_key() -> None:
 
 @pytest.mark.promise("R13")
 @pytest.mark.parametrize("text", ["{" * 200, "[" * 200 + "]", "- " * 150 + "-", "? " * 120 + "x"])
-def test_header_text_of_brackets_round_trips(text: str) -> None:
+def test_header_value_with_many_brackets_round_trips(text: str) -> None:
     """A value that only looks deeply nested is stored as text and does not break its header."""
     file = document.Document.parse(document.encode_new({"a": text, "b": [text]}, "body"))
     assert file.header == {"a": text, "b": [text]}

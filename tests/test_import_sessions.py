@@ -201,7 +201,7 @@ def test_session_meta_messages_are_not_prompts(run: Run, folder: Path, tmp_path:
     assert "- Asked: Also the docs" in got.body
     assert got.body.endswith("- answer: given without tools\n\n## Reflection\n\nDone.")
     assert got.omitted == {
-        "message of the program": 3,
+        "message from the program": 3,
         "message of a sub-agent": 1,
         "session of a sub-agent": 1,
         "entry attachment": 1,
@@ -360,6 +360,6 @@ def test_opencode_added_texts_are_skipped(run: Run, folder: Path, tmp_path: Path
     assert (folder / "episode/2025-11-19 Add a rate.md").is_file()
     assert got.omitted == {
         "session of a sub-agent": 1,
-        "message of the program": 3,
+        "message from the program": 3,
         "part step-finish": 1,
     }

@@ -48,7 +48,7 @@ class SerialExecutor:
         future: Future[Result] = Future()
         with self._lock:
             if self._runner is None:
-                self._start()  # It waits for the lock, so the task can follow.
+                self._start()  # It blocks on the lock until the task is queued.
             self._pending.add(future)
             self._queue.append(_Task(future, work, on_wait))
         future.add_done_callback(self._pending.discard)

@@ -434,7 +434,7 @@ _NUMBER_SUFFIX = re.compile(r"-\d{1,6}$")
 _MAX_ID_SLUG = 40
 
 
-@check("title-apart", "note", "A title and a file name that matched once and no longer do")
+@check("title-apart", "note", "A title and file name that used to match but no longer do")
 def changed_titles(vault: VaultInspection) -> Iterator[Finding]:
     """Find memories whose title and file name once matched and now differ.
 

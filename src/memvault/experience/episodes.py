@@ -292,7 +292,7 @@ def _parse_outcome(written: str) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     text = _entry_text(written)
-    match = _TYPED.fullmatch(text)  # The format of the command line.
+    match = _TYPED.fullmatch(text)  # The format on the command line.
     return {"type": match[1], "text": match[2]} if match else {"type": "note", "text": text}
 
 

@@ -149,12 +149,12 @@ class _Record:
     def _add_message(self, entry: dict[str, Any], message: dict[str, Any]) -> None:
         content, session = message.get("content"), self._session
         if entry.get("isMeta") or entry.get("isCompactSummary"):
-            self._counts.omitted("message of the program")
+            self._counts.omitted("message from the program")
             return
         if entry.get("type") == "user":
             session.add_prompt(text_of(content))
         elif entry.get("isApiErrorMessage") or message.get("model") == _SYNTHETIC:
-            self._counts.omitted("message of the program")
+            self._counts.omitted("message from the program")
             if entry.get("isApiErrorMessage") or is_error(text_of(content)):
                 session.is_interrupted = True
         else:

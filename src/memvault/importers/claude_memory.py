@@ -63,7 +63,7 @@ def claims(source: Source) -> set[str]:
 
 
 def _memories(source: Source) -> list[str]:
-    """Return instructions, auto memory, rules, and files of a folder ``memories``."""
+    """Return the instruction, auto-memory and rule files, and the files in ``memories``."""
     names = source.with_endings(*_TEXTS)
     if len(source.names) == 1 or _MEMORIES in _folder_names(source):
         return names

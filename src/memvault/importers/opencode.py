@@ -73,7 +73,7 @@ def _session(
         if (data := _parsed(message["data"])) is None:
             yield SkippedItem(f"{name}, message {message['id']}", json_source.NO_OBJECT)
         elif data.get("summary") is True:  # a summary written for the agent
-            counts.omitted("message of the program")
+            counts.omitted("message from the program")
         else:
             _add_message(session, data, parts[str(message["id"])], counts)
     if (note := episode(session, counts)) is not None:
@@ -105,7 +105,7 @@ def _add_message(
             if state.get("status") == _FINISHED_WITH_ERROR:
                 session.mark_failed(call_id)
         elif not _is_said(part):
-            counts.omitted("message of the program" if kind == "text" else f"part {kind}")
+            counts.omitted("message from the program" if kind == "text" else f"part {kind}")
 
 
 def _is_said(part: dict[str, Any]) -> bool:

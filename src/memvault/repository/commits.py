@@ -133,8 +133,8 @@ class _CommitReader:
     def _change(self, fields: list[str], tokens: Iterator[bytes], when: str) -> bool:
         """Apply one change, whose paths follow in the output; return whether its history is known.
 
-        A merge that differs from each parent lists a colon, a mode, a blob id, a letter and an
-        earlier path per parent.
+        For a merge that differs from each parent, git prints a colon, a mode, a blob id, a status
+        letter and an earlier path per parent.
         """
         count = fields[0].count(":")
         *befores, blob, letters = fields[count + 1 :]

@@ -257,7 +257,7 @@ class HistorySettings(Section):
 class GitSettings(Section):
     """Git, after you ran ``memvault git init`` on this machine."""
 
-    autocommit = Setting(False, FLAG, "true: commit the changes of each call")
+    autocommit = Setting(False, FLAG, "true: commit after each change")
 
 
 class EngineSettings(Section):

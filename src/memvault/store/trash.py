@@ -64,7 +64,7 @@ class Trash:
         return items
 
     def files_in(self, folder: str) -> list[TrashedFile]:
-        """Return the files that were trashed at the same moment, which share a folder."""
+        """Return the files in one folder of the trash, which were trashed at the same moment."""
         base = existing_private(self._root, f"trash/{folder}")
         if base is None or not STAMPED_NAME.fullmatch(folder):
             return []

@@ -158,7 +158,7 @@ def use_skill(
     difficulty_modifier: Annotated[
         float,
         Arg(
-            "Difficulty relative to the usual one; below 0: easier",
+            "Difficulty adjustment; negative is easier",
             minimum=-1,
             maximum=1,
             json_aliases=("difficulty",),

@@ -304,8 +304,8 @@ def wait_for(
 ) -> HappenedEvents:
     """Wait for the first of several events, remove it from the inbox, and return it.
 
-    An Agent or User event is a message from them. With a talk id, it is the answer to that talk:
-    a reply to it, or the next message after it that is not a reply to another. You must have
+    An Agent or User event is a message from them. With a talk id, it is the response to that talk:
+    a direct reply, or else the next message that does not reply to another talk. You must have
     talked to them before. A Hook event is delivered by `memvault inbox push NAME`. An event that
     is already in the inbox ends the wait immediately.
     """
@@ -478,7 +478,7 @@ def push_service(
 ) -> PushedEvent:
     """Add an event to the agent's own inbox, for example from a git hook or a CI job.
 
-    It ends a `memvault wait for hook:NAME`.
+    A running `memvault wait for hook:NAME` returns the event.
     """
     from memvault.agents.messages import service_names
 

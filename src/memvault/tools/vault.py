@@ -503,8 +503,8 @@ def model_use(
     `memvault recall --rerank`, and nothing is embedded. The network is only used to download a
     model that is not on this machine.
 
-    Ranking weights are fitted to the built-in models. With another model, vectors in
-    [ranking] of memvault.toml sets the weight of its vectors.
+    Ranking weights are fitted to the built-in models. For another model, set
+    vectors in the [ranking] section of memvault.toml.
     """
     from memvault.index.embedding import model_check
 

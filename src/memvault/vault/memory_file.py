@@ -110,7 +110,7 @@ def _times(
 
 _FIRST_YEAR = 1970
 _ONE_DAY = timedelta(days=1)
-"""The longest time before midnight UTC at which a day begins in any time zone, rounded up."""
+"""Upper bound on how long before midnight UTC a day can start in any time zone."""
 
 
 def _day_in_name(path: str, latest: str) -> str:

@@ -106,8 +106,8 @@ class BrowserSession:
     def part(self, memory: BrowsedMemory, part: Part) -> Future[list[tuple[str, str]] | None]:
         """Read a part of a memory as pairs of texts; the second text may be empty.
 
-        They are the path and the text, the titles and lines of backlinks, or the times and tools of
-        changes. Returns None if a later part was requested in the meantime.
+        Depending on the part, they are the path and text, the title and line of each backlink, or
+        the time and tool of each change. Returns None if a later part was requested in the meantime.
         """
         return self._submit_latest("part", lambda: self._part(memory, part))
 

@@ -186,7 +186,7 @@ class Daemon:
         if clients.listener.fileno() in ready:
             try:
                 clients.accept()
-            except BlockingIOError:  # The client has ended.
+            except BlockingIOError:  # The client has disconnected.
                 pass
             except OSError:  # For example, too many open files.
                 clients.close()
@@ -239,7 +239,7 @@ class Daemon:
                         os.close(descriptor)
             connection.sendall(last)
         except OSError:
-            return  # The client has ended.
+            return  # The client has disconnected.
 
     def _reason_against(self, request: Request) -> str:
         """Return why a process's commands cannot run here; empty if they can."""
@@ -490,7 +490,7 @@ class _AnnouncedOutput(io.FileIO):
         """Write bytes."""
         if not self._announced:
             self._announced.append(True)
-            with contextlib.suppress(OSError):  # The client has ended.
+            with contextlib.suppress(OSError):  # The client has disconnected.
                 self._connection.sendall(protocol.PRINTS)
         return super().write(data)
 

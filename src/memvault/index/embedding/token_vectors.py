@@ -114,7 +114,7 @@ def pool(tokens: Matrix, per_vector: float = TOKENS_PER_VECTOR) -> Matrix:
         nearest = cosines.argmax(axis=1)
         unit_numbers = np.arange(len(units))
         pairs = np.flatnonzero((nearest[nearest] == unit_numbers) & (unit_numbers < nearest))
-        if not len(pairs):  # if components are not numbers
+        if not len(pairs):  # if a component is NaN
             break
         best = pairs[np.argsort(-cosines[pairs, nearest[pairs]])[:surplus]]
         sums = sums.copy()

@@ -144,7 +144,7 @@ class PublishingBackend(MilvusBackend):
         )
         if previous == publication:
             return
-        # The upload may have taken long.
+        # The upload may have taken a while.
         self._require_publisher(self.engine.publication(self.vault))
         self.engine.publish(self.vault, publication._replace(published_at=clock.iso()))
         for kind in KINDS:

@@ -189,7 +189,7 @@ def parse_date_argument(text: str | None, name: str, end: bool) -> datetime | No
     if moment is None:
         shown = text if len(text) <= 60 else f"{text[:60]}..."
         raise UsageError(
-            f"{name} must be a date, a time, an age, or words for one, not {shown!r}",
+            f"{name} must be a date, a time, an age or a phrase, not {shown!r}",
             "use 2026-01-31, 2026-01-31T12:00:00Z, 2026-W05, 7d, 12h, 2w, or words such as "
             "'last week'",
         )
