@@ -107,7 +107,8 @@ class BrowserSession:
         """Read a part of a memory as pairs of texts; the second text may be empty.
 
         Depending on the part, they are the path and text, the title and line of each backlink, or
-        the time and tool of each change. Returns None if a later part was requested in the meantime.
+        the time and tool of each change. Returns None if a later part was requested in the
+        meantime.
         """
         return self._submit_latest("part", lambda: self._part(memory, part))
 
