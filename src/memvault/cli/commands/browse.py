@@ -36,11 +36,12 @@ def browse(
     from memvault.recall import query_filters
     from memvault.tools.core import registry
     from memvault.tools.recall import memory_recall
+    from memvault.tools.vault import memory_list
 
     if query_filters.parse(query).words.strip():
         run_command.run_function(options, memory_recall, query=query)
         return
-    tool = registry.find("memory_list")
+    tool = registry.find(memory_list.__name__)
     argument = f"{sanitize.quote_argument(query)} " if query else ""
 
     def prepare(result: Mapping[str, Any]) -> Mapping[str, Any]:

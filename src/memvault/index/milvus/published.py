@@ -241,8 +241,11 @@ class Publisher:
         backend, opened = self.backend, self.index.files.opened
         if opened is None:
             return set()
-        generation = vector_rows.uploaded_generation(opened.manifest, self.index.files.folder)
-        if not generation:
+        uploaded = vector_rows.upload_state(opened.manifest, self.index.files.folder)
+        if not uploaded.last:
             return set()
-        rows = backend.engine.generation_rows("passages", backend.vault, generation, ("uid",))
-        return set(opened.manifest.uids()) - {row["uid"] for row in rows}
+        rows = backend.engine.generation_rows(
+            "passages", backend.vault, uploaded.generation, ("uid",)
+        )
+        uids = {uid for uid in opened.manifest.uids() if uid <= uploaded.last}
+        return uids - {row["uid"] for row in rows}

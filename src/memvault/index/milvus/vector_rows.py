@@ -73,12 +73,12 @@ class MilvusVectors(NamedTuple):
 def has_pending(manifest: Manifest, folder: Path) -> bool:
     """Return whether there are memories whose vectors were not uploaded yet."""
     uids, _ = manifest.passages.all()
-    return bool(len(uids)) and int(uids[-1]) > _state(manifest, folder).last
+    return bool(len(uids)) and int(uids[-1]) > upload_state(manifest, folder).last
 
 
 def uploaded_generation(manifest: Manifest, folder: Path) -> str:
     """Return the generation of the uploaded vectors; empty if there are none."""
-    uploaded = _state(manifest, folder)
+    uploaded = upload_state(manifest, folder)
     return uploaded.generation if uploaded.last else ""
 
 
@@ -90,7 +90,7 @@ def upload(
     ``folder`` stores the state of the upload. Nothing is uploaded while any passage lacks a vector;
     the refresh that computes it uploads them.
     """
-    (uids, hashes), uploaded = manifest.passages.all(), _state(manifest, folder)
+    (uids, hashes), uploaded = manifest.passages.all(), upload_state(manifest, folder)
     rows = store.row_numbers(hashes)
     pending = distinct(uids[uids > uploaded.last]).tolist() if (rows >= 0).all() else []
     numbers = np.arange(len(uids)) - np.searchsorted(uids, uids)
@@ -123,7 +123,7 @@ def upload(
         write_upload_state(folder / _STATE_FILE, uploaded)
 
 
-def _state(manifest: Manifest, folder: Path) -> UploadState:
+def upload_state(manifest: Manifest, folder: Path) -> UploadState:
     """Return the upload state of a manifest's vectors, whose rows form one generation."""
     generation, uploaded = (
         vector_generation(manifest.identity()),
