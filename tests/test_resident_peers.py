@@ -305,8 +305,8 @@ def test_resident_slow_request_delays_no_other(folder: Path, watching: Watching)
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         stack.enter_context(slow)
-        silent = [stack.enter_context(connected(watching)) for _ in range(20)][-1]
         slow.sendall((1 << 19).to_bytes(4, "big") + number)
+        silent = [stack.enter_context(connected(watching)) for _ in range(20)][-1]
         with contextlib.suppress(ConnectionError):
             while time.monotonic() < began + 20:
                 slow.sendall(b"x")

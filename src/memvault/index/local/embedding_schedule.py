@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
-import numpy as np
-
 from memvault.files import atomic
 from memvault.index.local import background_embedding
 from memvault.index.local.backend import Progress
@@ -145,7 +143,7 @@ class EmbeddingSchedule(NamedTuple):
         """Return the memories whose first passages lack vectors, and whose later ones do."""
         uids, hashes = passages
         is_missing = TransformerWriter(self.model).is_missing(hashes)
-        is_rest = np.arange(len(uids)) - np.searchsorted(uids, uids) >= _LEADING_PASSAGES
+        is_rest = passages.numbers >= _LEADING_PASSAGES
         return set(uids[is_missing & ~is_rest].tolist()), set(uids[is_missing & is_rest].tolist())
 
     def _compact(self, writer: TransformerWriter) -> None:

@@ -31,7 +31,7 @@ from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.snapshot import Overlay, Snapshot
 from memvault.index.protocol import BEST_EFFORT, IndexCorrupted, IndexStatus, WaitPolicy
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.scan import file_state
+from memvault.vault.scan import Scan, file_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -330,17 +330,6 @@ class LocalIndex:
     def _compare_folder(
         self, vectors: bool, whole: bool = False
     ) -> tuple[PendingChanges | None, bool]:
-        """Compare the index with the folder, again if another process has committed meanwhile.
-
-        The manifest would then list files that the open keyword index lacks. See ``_compare``.
-        """
-        for _ in range(_MAX_COMPARISONS):
-            changes, is_current = self._compare(vectors, whole)
-            if changes is None or self.files.is_last(changes.commit):
-                break
-        return changes, is_current
-
-    def _compare(self, vectors: bool, whole: bool) -> tuple[PendingChanges | None, bool]:
         """Compare the index with the folder, or only with watched changes.
 
         Unless ``whole`` is set, only the files that differ from a saved scan are looked up.
@@ -349,11 +338,27 @@ class LocalIndex:
         and, with ``vectors``, has all static vectors. If the index is current and equals the saved
         scan, the differences are None as well.
         """
+        for _ in range(_MAX_COMPARISONS):
+            changes, is_current, scan = self._compare(vectors, whole)
+            if changes is None:
+                return None, is_current
+            # After another process has committed, the manifest lists files that the open keyword
+            # index lacks.
+            if self.files.is_last(changes.commit):
+                if scan is not None:
+                    self.files.remember_scan(scan)
+                return changes, is_current
+        return None, False
+
+    def _compare(
+        self, vectors: bool, whole: bool
+    ) -> tuple[PendingChanges | None, bool, Scan | None]:
+        """Return the result of ``_compare_folder``, and a scan to save, if any."""
         opened = self.files.open()
         self._changed = frozenset()
         if opened is None:
             self.freshness = self.freshness or "missing"
-            return None, False
+            return None, False, None
         is_complete = not vectors or self._is_complete()
         changed = self._watched_changes(opened.commit)
         if changed is not None:
@@ -364,12 +369,12 @@ class LocalIndex:
             changes = PendingChanges(
                 opened.commit, indexed_files, diff, *split_readable(diff), True
             )
-            return changes, changes.is_unchanged and is_complete
+            return changes, changes.is_unchanged and is_complete, None
         scan = self._store.scan(self.watch)
         is_remembered = self.files.is_remembered(scan)
         if is_complete and is_remembered:
             self.freshness = self.freshness or "current"
-            return None, True
+            return None, True, None
         differing = None if whole else self.files.changed_since_scan(scan)
         if differing is None:
             indexed_files, files = opened.manifest.known(), scan.files
@@ -381,9 +386,8 @@ class LocalIndex:
         changes = PendingChanges(
             opened.commit, indexed_files, diff, *split_readable(diff), is_partial
         )
-        if changes.is_unchanged and not is_remembered and self.files.is_last(opened.commit):
-            self.files.remember_scan(scan)
-        return changes, changes.is_unchanged and is_complete
+        is_new = changes.is_unchanged and not is_remembered
+        return changes, changes.is_unchanged and is_complete, scan if is_new else None
 
     def _update_dates(self, seconds: float) -> None:
         """Index the times of new git commits if any memory of a current index needs them.

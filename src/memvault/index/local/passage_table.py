@@ -24,6 +24,13 @@ class Passages(NamedTuple):
     uids: Integers
     hashes: Hashes
 
+    @property
+    def numbers(self) -> Integers:
+        """Each passage's number within its memory, from 0."""
+        import numpy as np
+
+        return np.arange(len(self.uids)) - np.searchsorted(self.uids, self.uids)
+
 
 class PassageTable:
     """The manifest's table of passages: hashes, and how many of them each memory has."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memvault.index.embedding.arrays import Flags, Hashes, Matrix, distinct
+from memvault.index.embedding.arrays import Hashes, Matrix, distinct
 from memvault.index.embedding.embedder import BUILTIN, read_card
 from memvault.index.embedding.static import StaticEmbedder, open_table
 from memvault.index.embedding.wordpiece import DATA
@@ -19,7 +19,7 @@ from memvault.index.local.manifest import Manifest
 from memvault.index.local.passage_table import Passages
 from memvault.index.vectors.nearest import ScoredPassages
 from memvault.index.vectors.vector_file import VectorCard, hashes_of
-from memvault.index.vectors.vector_store import VectorStore
+from memvault.index.vectors.vector_store import VectorStore, are_missing
 
 if TYPE_CHECKING:
     from memvault.index.local.file_analysis import Analysis
@@ -105,7 +105,7 @@ class StaticVectors:
     def pending(self, manifest: Manifest) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories that lack a vector, in ascending order."""
         uids, hashes = manifest.passages.all()
-        missing = distinct(uids[_is_missing(self.opened(), hashes)]).tolist()
+        missing = distinct(uids[are_missing(self.opened(), hashes)]).tolist()
         return manifest.paths(missing) if missing else []
 
     def is_finished(self, manifest: Manifest) -> bool:
@@ -115,7 +115,7 @@ class StaticVectors:
         contains their new states.
         """
         store, (_, hashes) = self.opened(), manifest.passages.all()
-        return (store is None or store.is_unchanged) and not _is_missing(store, hashes).any()
+        return (store is None or store.is_unchanged) and not are_missing(store, hashes).any()
 
     def passages(self, pending: Sequence[tuple[int, str]]) -> dict[int, list[str]]:
         """Return the most recently indexed passages, at most 500, for embedding in memory.
@@ -158,8 +158,3 @@ class StaticVectors:
         card = VectorCard(BUILTIN, self.table.version, self.table.dimension)
         store = self.opened() or VectorStore.create(self._folder, card)
         store.add(hashes, vectors)
-
-
-def _is_missing(store: VectorStore | None, hashes: Hashes) -> Flags:
-    """Return whether each text has no vector."""
-    return np.full(len(hashes), True) if store is None else store.row_numbers(hashes) < 0

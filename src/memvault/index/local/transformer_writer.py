@@ -17,7 +17,7 @@ from memvault.index.folder import is_unused
 from memvault.index.local import background_embedding
 from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.vectors.vector_file import VectorCard, hashes_of
-from memvault.index.vectors.vector_store import VectorStore
+from memvault.index.vectors.vector_store import VectorStore, are_missing
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -39,8 +39,7 @@ class TransformerWriter(NamedTuple):
 
     def is_missing(self, hashes: Hashes) -> Flags:
         """Return whether each text has no vector yet."""
-        vectors = self.model.opened()
-        return np.full(len(hashes), True) if vectors is None else vectors.row_numbers(hashes) < 0
+        return are_missing(self.model.opened(), hashes)
 
     def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
         """Embed the passages that lack vectors, memory by memory, in the given order.

@@ -90,14 +90,14 @@ def upload(
     ``folder`` stores the state of the upload. Nothing is uploaded while any passage lacks a vector;
     the refresh that computes it uploads them.
     """
-    (uids, hashes), uploaded = manifest.passages.all(), upload_state(manifest, folder)
+    passages, uploaded = manifest.passages.all(), upload_state(manifest, folder)
+    uids, hashes = passages
     rows = store.row_numbers(hashes)
     pending = distinct(uids[uids > uploaded.last]).tolist() if (rows >= 0).all() else []
-    numbers = np.arange(len(uids)) - np.searchsorted(uids, uids)
+    columns = uids, passages.numbers, hashes.astype(np.int64)
     for start in range(0, len(pending), _BATCH):
         batch = pending[start : start + _BATCH]
         part = slice(*np.searchsorted(uids, [batch[0], batch[-1] + 1]).tolist())
-        columns = uids, numbers, hashes.astype(np.int64)
         values = (column[part].tolist() for column in columns)
         # An interrupted attempt may have left rows with other texts.
         engine.delete("passages", vault, uploaded.generation, batch)

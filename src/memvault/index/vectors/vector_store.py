@@ -12,7 +12,7 @@ import numpy as np
 from memvault.errors import StorageError
 from memvault.files import atomic
 from memvault.files.lock import FileLock
-from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix, Places
+from memvault.index.embedding.arrays import Codes, Flags, Hashes, Integers, Matrix, Places
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.vectors.vector_file import VectorCard, VectorFile
 
@@ -184,7 +184,7 @@ class VectorStore:
             stored: Integers = np.zeros(len(hashes), np.int64)
             if len(ends):
                 stored[:] = np.diff(ends, prepend=np.uint64(0))
-            order = self.row_numbers(used)
+            order = self._search(used, hashes)
             order = order[order >= 0]
             _, first = np.unique(order, return_index=True)
             order = order[np.sort(first)]
@@ -193,7 +193,6 @@ class VectorStore:
             new_ends = np.cumsum(np.where(fits, stored, 0)[used_rows]).astype(np.uint64)
             codes = self._file.load_tokens()[np.repeat(fits, stored)]
             self._file.replace(rows.select(used_rows), hashes[used_rows], new_ends, tokens=codes)
-            self._order = None
 
     @contextmanager
     def _updating(self, seconds: float = 30.0) -> Iterator[None]:
@@ -204,10 +203,15 @@ class VectorStore:
         with _locked(self._file.folder, seconds):
             previous_card = self.card
             card = previous_card._replace(rows=0, tokens=0, checksums=(), states=(), generation=0)
-            self._file, self._order = _open_or_create(self._file.folder, card), None
+            self._file = _open_or_create(self._file.folder, card)
             if previous_card.calibration is not None and self.card.calibration is None:
                 self._file.store_calibration(previous_card.calibration)
             yield
+
+
+def are_missing(store: VectorStore | None, hashes: Hashes) -> Flags:
+    """Return whether each text has no vector in a store; None stands for an empty one."""
+    return np.full(len(hashes), True) if store is None else store.row_numbers(hashes) < 0
 
 
 def _ends(codes: Sequence[Codes], count: int) -> Hashes:
