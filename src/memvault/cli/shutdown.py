@@ -92,7 +92,7 @@ class OrderedStderr:
                 sys.stdout.flush()
             except OSError as error:
                 self.output_error = self.output_error or error
-            except ValueError:  # It is closed.
+            except ValueError:  # The stream is closed.
                 pass
         self.stream.write(text)
 
@@ -157,10 +157,10 @@ def occupy_standard_descriptors() -> None:
 def exit_process(code: int) -> None:
     """Exit without tearing down each module, which would take 5 to 20 ms.
 
-    The exit handlers run, and standard output and error are flushed. Returns instead if Python must
-    do more: another thread is running, a debugger, profiler or coverage tool is active, or the
-    output cannot be written. After a termination signal, other threads get two seconds, and output
-    is abandoned soon, since a frozen terminal never accepts it.
+    The exit handlers run, and standard output and error are flushed. Returns instead if a normal
+    exit is needed: another thread is running, a debugger, profiler or coverage tool is active, or
+    the output cannot be written. After a termination signal, other threads get two seconds, and
+    output is abandoned soon, since a frozen terminal never accepts it.
     """
     is_terminated = code > _BY_SIGNAL
     if _is_watched() or _has_threads(is_terminated):
@@ -173,9 +173,9 @@ def exit_process(code: int) -> None:
 
 
 def finishes(work: Callable[[], object], seconds: float) -> bool:
-    """Run a function in a thread that is abandoned after some seconds; return whether it ended.
+    """Run a function in a thread, abandoning it after a timeout; return whether it finished.
 
-    Errors of the output are dropped.
+    Output errors are ignored.
     """
     import threading
 
