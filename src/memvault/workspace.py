@@ -120,7 +120,7 @@ class Workspace:
 
     @cached_property
     def _git_paths(self) -> list[str]:
-        """The paths at which a repository of the vault may be."""
+        """Paths where the vault's repository may be."""
         root = Path(os.path.realpath(self.root))
         return [str(folder / ".git") for folder in (root, *root.parents)]
 
