@@ -1,6 +1,6 @@
-"""Measure how fast the browser responds to keys in a vault of some thousand memories.
+"""Measure how fast the browser responds to keys in a vault of several thousand memories.
 
-Each key of several queries is pressed while searches run. Screen times end when the program has
+Several queries are typed key by key while searches run. Screen times end when the program has
 handled the key and repainted; result times end when the results for the typed text are displayed.
 Figures are medians and 95th percentiles in milliseconds.
 """

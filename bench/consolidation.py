@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure the consolidation of very many episodes.
+"""Measure consolidation of large numbers of episodes.
 
     python bench/consolidation.py [--episodes 5000,20000] [--words 40]
 
@@ -19,13 +19,13 @@ from processes import MEGABYTE, machine, memvault, note, prepare_environment, wo
 
 _SYLLABLES = ("ka", "lo", "mi", "nu", "pe", "ra", "so", "tu", "ve", "zi", "bo", "du")
 _WORDS = ["".join(parts) for parts in product(_SYLLABLES, repeat=3)]
-"""Words without digits: any word with a digit would count as a name that every wording must
+"""Words without digits, since a word with a digit would count as a name that all paraphrases must
 contain.
 """
 
 
 def write(vault: Path, episodes: int, words: int) -> None:
-    """Write episodes as the tool does, but faster."""
+    """Write episodes in the tool's format, but faster."""
     chance = random.Random(episodes)
     common = chance.sample(_WORDS, words // 3)
     folder = vault / "episode"

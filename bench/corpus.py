@@ -65,7 +65,7 @@ def docstrings(path: Path) -> str:
     """Return all docstrings of a module, as blocks of text."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # ignore outdated escapes in the library
+            warnings.simplefilter("ignore")  # the library contains invalid escapes
             tree = ast.parse(path.read_text("utf-8"))
     except (OSError, SyntaxError, ValueError):
         return ""
@@ -157,7 +157,7 @@ def content_words(text: str) -> list[str]:
 
 
 def drafts(pool: list[list[str]], chance: random.Random) -> Iterator[Draft]:
-    """Yield memories of 80 to 250 words indefinitely; a used-up pool is reshuffled."""
+    """Yield memories of 80 to 250 words indefinitely, reshuffling the pool when it is exhausted."""
     while True:
         chance.shuffle(pool)
         rest = iter(pool)
@@ -186,7 +186,7 @@ def title_of(text: str, chance: random.Random) -> str:
 
 
 def build_map(paragraphs: list[str], chance: random.Random) -> str:
-    """Join paragraphs to a body, and insert up to three headings in every second body."""
+    """Join paragraphs into a body, and insert up to three headings into every second body."""
     if chance.random() < 0.5:
         return "\n\n".join(paragraphs)
     sections = min(3, len(paragraphs))

@@ -24,8 +24,8 @@ UNANSWERABLE = Path(__file__).with_name("everyday") / "unanswerable.jsonl"
 class JudgedSet(NamedTuple):
     """A judged collection; ``relevant`` maps a query to its documents' grades.
 
-    ``unanswerable`` are queries that no document answers. ``relevant`` also has the grades of
-    queries that belong to another part and are therefore omitted.
+    ``unanswerable`` are queries that no document answers. ``relevant`` also contains the grades of
+    omitted queries from other parts.
     """
 
     name: str
@@ -36,12 +36,12 @@ class JudgedSet(NamedTuple):
 
     @property
     def answering(self) -> int:
-        """Return the grade of documents that answer a query: the highest of the set."""
+        """Return the grade of documents that answer a query: the highest grade in the set."""
         return max(grade for grades in self.relevant.values() for grade in grades.values())
 
 
 class Hit(NamedTuple):
-    """A document found by a search; in recall, also its strength."""
+    """A document found by a search, with its strength if it was found by recall."""
 
     document: str
     strength: str = ""
@@ -95,7 +95,7 @@ def category_of(query: Mapping[str, Any]) -> str:
 
 
 def kind_of(query: Mapping[str, Any]) -> str:
-    """Return a query's kind, such as an update; ``none`` is for missing facts."""
+    """Return a query's kind, such as ``update``; ``none`` marks unanswerable queries."""
     return str((query.get("metadata") or {}).get("kind") or category_of(query))
 
 
@@ -128,7 +128,7 @@ def split_projects(judged: JudgedSet) -> JudgedSet:
 
 
 def other_questions(judged: JudgedSet, sets: Sequence[JudgedSet], count: int) -> list[str]:
-    """Return ``count`` questions of other sets, excluding sets with the same documents."""
+    """Return ``count`` questions from other sets, excluding sets with the same documents."""
     texts = [
         query["text"]
         for other in sets

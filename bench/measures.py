@@ -13,12 +13,12 @@ from judged import DEPTH, Hit, JudgedSet, kind_of
 
 Answers = Mapping[str, Sequence[Hit]]
 Values = dict[str, dict[str, float]]
-"""Values by the name of a measure, then by the id of a query."""
+"""Values by measure name, then query id."""
 Saved = Mapping[str, Mapping[str, Values]]
-"""Values by the name of a set, then by the name of a search mode."""
+"""Values by set name, then search mode."""
 
 TOLERANCE = 0.02
-"""By how much hybrid search may be below keyword or vector search alone on a set."""
+"""Maximum amount by which hybrid search may trail keyword or vector search alone on a set."""
 _RESAMPLED = 10_000
 _EXPONENTIAL = {1: 1, 2: 3}
 """Gains of 2^grade - 1, by grade."""
@@ -86,7 +86,7 @@ def newer_first(grades: Mapping[str, int], hits: Sequence[Hit]) -> bool:
 
 
 def mean(entries: Mapping[str, float], among: frozenset[str] | None = None) -> float | None:
-    """Return the mean over queries, or over some of them; None if there are none."""
+    """Return the mean over all queries, or those in ``among``; None if there are none."""
     chosen = [value for query, value in entries.items() if among is None or query in among]
     return sum(chosen) / len(chosen) if chosen else None
 

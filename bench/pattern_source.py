@@ -1,4 +1,4 @@
-"""Collect every regular expression of the package from its source, and its uses."""
+"""Collect every regular expression in the package's source, with its uses."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _scalars() -> list[re.Pattern[str]]:
 
 _LONG_WORDS = ("a" * 60, "ab" * 30, "a" * 59 + "b")
 _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]] = {
-    # Found where the patterns are defined.
+    # These patterns are found at their definitions.
     "memvault.lazy_pattern.LazyPattern.__getattr__": (list, ()),
     "memvault.recall.query.Query.hint": (_hints, ("search", "findall")),
     "memvault.settings.exclusions._settings_pattern": (_ignored, ("match",)),
@@ -118,7 +118,7 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.path_redaction._any_of": (_folders, ("sub",)),
     "memvault.vault.header_yaml.loader": (_scalars, ("match",)),
 }
-"""Patterns that are assembled at run time: functions that return examples, and the methods used."""
+"""Functions that return examples of patterns assembled at run time, and the methods used."""
 
 
 def patterns() -> list[Used]:
@@ -144,7 +144,7 @@ def patterns() -> list[Used]:
 
 
 class _Source:
-    """A module's text, and the module, which is imported only if it contains patterns."""
+    """A module's source, and the module itself, imported only if it contains patterns."""
 
     def __init__(self, name: str, tree: ast.Module) -> None:
         self.name = name
@@ -268,7 +268,7 @@ class _Source:
 
 
 def _check_module(source: _Source, known: set[re.Pattern[str]]) -> None:
-    """Check that a module has no pattern that is missing from its text."""
+    """Check that every pattern in an imported module was found in its source."""
     if not source.has_patterns:
         return
     for name, value in vars(source.module).items():

@@ -67,7 +67,7 @@ def limited(seconds: float) -> Iterator[None]:
         raise TooSlow(f"more than {seconds:g} s")
 
     before = signal.signal(signal.SIGVTALRM, late)
-    # CPU time, so that other programs do not count.
+    # CPU time, which other programs do not affect.
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield

@@ -117,7 +117,7 @@ def _status(vault: Vault) -> dict[str, Any]:
 
 @contextmanager
 def resident() -> Iterator[int]:
-    """Start the resident process and return its id; it must run all passed commands."""
+    """Run the resident process during the block; yield its process id."""
     memvault("watch", "--detach")
     try:
         yield _resident_status()["process"]
@@ -153,7 +153,7 @@ def rounds(vault: Vault, count: int, place: Path) -> tuple[Measured, float]:
     """Run everything in turn, ``count`` times; return the results and the resident process's MB."""
     found = Measured(defaultdict(list), defaultdict(list), defaultdict(list))
     with resident() as number:
-        for name, command in commands(vault, 0).items():  # the first run of each opens the vault
+        for name, command in commands(vault, 0).items():  # the first run opens the vault
             if name != REMEMBER:
                 handed_over(command, number)
         for turn in range(count):
@@ -164,7 +164,7 @@ def rounds(vault: Vault, count: int, place: Path) -> tuple[Measured, float]:
             for name, command in commands(vault, turn + 1).items():
                 found.cold[name].append(memvault(*command.arguments, given=command.given))
             settle(vault)
-            before = _resident_status()["commands"] + 1  # a command counts once it is done
+            before = _resident_status()["commands"] + 1  # commands are counted when they end
             line = commands(vault, turn + 1)
             del line[VERSION]
             line = {CHANGED: commands(vault, turn)[RECALL], **line}
@@ -234,7 +234,7 @@ def vault_of(folder: Path, size: int) -> Vault:
 
 
 def save(file: Path, key: str, record: Mapping[str, Any]) -> None:
-    """Put a record into the file of results; parts that the record lacks are kept."""
+    """Merge a record into the results file, keeping parts that the record lacks."""
     results = json.loads(file.read_text("utf-8")) if file.exists() else {}
     results[key] = {**results.get(key, {}), **record}
     text = json.dumps(dict(sorted(results.items())), indent=1)

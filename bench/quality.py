@@ -97,7 +97,7 @@ def recall(root: Path, ids: Mapping[str, str], mode: str, **more: Any) -> Search
 
 
 def send(root: Path, engine: Path) -> None:
-    """Publish a vault to an engine, which from then on answers for it."""
+    """Publish a vault to an engine, which answers its queries from then on."""
     settings = f'version = 1\n\n[index]\nengine = "milvus"\nuri = "{engine}"\n'
     (root / "memvault.toml").write_text(settings, "utf-8")
     workspace = Workspace(root)

@@ -4,7 +4,7 @@
     python bench/real_collections.py OUTPUT [NAME ...] [--git-dir NAME=PATH]
 
 Each folder of bench/real has questions, judgments and the source of its notes. The notes are read
-from the given commit, fetched with git alone, or from an existing git directory.
+from the given commit, fetched with git, or from an existing git directory.
 """
 
 from __future__ import annotations

@@ -4,16 +4,16 @@
     python bench/repeats.py [FOLDER ...] [--list] [--deep now|off]
 
 Each FOLDER has ``episodes.jsonl`` (``_id``, ``day``, ``context``, ``actions``, ``outcomes``,
-``reflection``) and ``expected.json``: which sentences of which episodes say the same (``facts``),
-do the same (``procedures``), or contradict earlier ones (``contradictions``), and which only look
-like it (``decoys``). Without a FOLDER the sets next to this file are measured. The episodes become
-a vault, and ``memvault consolidate`` runs over it once.
+``reflection``) and ``expected.json``: the episodes' sentences that state the same fact (``facts``),
+describe the same steps (``procedures``), contradict earlier ones (``contradictions``), or only
+appear to (``decoys``). Without a FOLDER the sets next to this file are measured. The episodes
+become a vault, and ``memvault consolidate`` runs on it once.
 
 A fact counts if its text is one of the expected sentences and at least three of their episodes, and
 no others, are its sources; a procedure if three quarters of the expected steps are in its prompt in
 words of the episodes, and at least three of their episodes, and no others, are its sources; a
-contradiction if it quotes an earlier and a later sentence, and names no others. ``decoys`` counts
-those of which a sentence was quoted, ``other`` what was proposed beyond that.
+contradiction if it quotes an earlier and a later sentence, and no others. ``decoys`` counts the
+decoys with a quoted sentence, ``other`` the remaining proposals.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def sets() -> list[Path]:
 
 
 def write(vault: Path, episodes: Iterable[Mapping[str, Any]]) -> None:
-    """Write episodes like the tool, each with its own day."""
+    """Write episodes in the tool's format, each on its own day."""
     folder = vault / "episode"
     folder.mkdir(parents=True)
     (vault / "memvault.toml").write_text("version = 1\n", "utf-8")

@@ -5,8 +5,8 @@
 
 A timer interrupts the process every millisecond. The CPU time since the previous interruption
 counts for the running part, so a long library call counts in full. The file contains seconds by
-part, in JSON. Time before this script belongs to the interpreter; the exit is what the parent
-measures beyond the sum.
+part, in JSON. Time before this script counts as the interpreter's. Exit time is the rest of the
+time measured by the parent process.
 """
 
 import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load

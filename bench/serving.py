@@ -6,9 +6,9 @@
 
 The vault is from ``corpus.py``. Each client is a thread with one connection, like an agent; it
 calls ``memory_recall`` over HTTP, each time with another question, and sends the next when it has
-the answer. For comparison, one ``memvault recall`` runs as a whole process. Each number of
-``--workers``, and with ``--beside`` the program of another checkout, gets the same requests in
-turn. With ``MEMVAULT_DEEP=auto`` all deep vectors are computed first.
+the answer. For comparison, one ``memvault recall`` runs as a whole process. Each worker count, and
+with ``--beside`` the program of another checkout, gets the same requests in turn. With
+``MEMVAULT_DEEP=auto`` all deep vectors are computed first.
 
 With ``--heavy`` one token recalls, first alone and then while another has that many concurrent
 heavy reads: ``vault_review``, ``vault_stats``, long lists and recalls of a thousand, consolidation.
@@ -37,7 +37,7 @@ CLIENTS = (1, 8, 32)
 _WARM_UP = 8.0
 """Seconds that heavy reads run before the other token's requests are measured."""
 _HALVES = 2
-"""How often a token is measured alone and then together with others."""
+"""Number of times that a token is measured alone and then together with others."""
 _ROUNDS = 5
 """The number of rounds in which two programs receive requests in turn."""
 HEAVY: tuple[tuple[str, dict[str, object]], ...] = (

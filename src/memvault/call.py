@@ -164,7 +164,7 @@ class Call:
             return str
         from memvault import path_redaction
 
-        loaded = self.workspace.__dict__.get("settings")  # only if they could be loaded
+        loaded = self.workspace.__dict__.get("settings")  # None unless they have been loaded
         return path_redaction.path_hider(self.root, loaded, self.caller.vaults)
 
     @property

@@ -134,5 +134,5 @@ def zone(name: str) -> tzinfo:
 
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:  # a folder, a path or an invalid character
+    except (KeyError, ValueError, OSError) as error:  # a folder, a path or an invalid name
         raise ValueError(f"there is no time zone {name!r}") from error

@@ -50,7 +50,7 @@ __all__ = [
 class Verbatim(str):
     """A message or hint to show as is: from a vault's tool, or already in the caller's words.
 
-    ``tools.core.messages`` rewrites commands and options in all other ones.
+    ``tools.core.messages`` rewrites commands and options in all others.
     """
 
     __slots__ = ()

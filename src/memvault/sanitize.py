@@ -49,7 +49,7 @@ def safe_json(value: Any) -> str:
 def as_json_lines(value: Mapping[str, Any]) -> str:
     """Return an object as JSON with one line for each key, and for each entry of a list.
 
-    This is a fifth shorter than one line for each value, and easier to search.
+    This is a fifth shorter than one line per value, and easier to search.
     """
     rows = []
     for key, entry in value.items():
@@ -61,7 +61,7 @@ def as_json_lines(value: Mapping[str, Any]) -> str:
 
 def escaped(value: str) -> str:
     """Return JSON with unsafe characters as JSON escapes, which do not change its meaning."""
-    if value.isascii() and "\x7f" not in value:  # true of most texts
+    if value.isascii() and "\x7f" not in value:  # Most texts are plain ASCII.
         return value
     return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], value)
 

@@ -24,7 +24,7 @@ class _Task(NamedTuple):
 
 
 class SerialExecutor:
-    """Runs functions in order; the next one starts when the running one has ended or waits.
+    """Runs functions in order; the next one starts when the running one ends or starts to wait.
 
     A thread exists only while there is a function to run.
     """
@@ -48,7 +48,7 @@ class SerialExecutor:
         future: Future[Result] = Future()
         with self._lock:
             if self._runner is None:
-                self._start()  # It blocks on the lock until the task is queued.
+                self._start()  # The thread blocks on the lock until the task is queued.
             self._pending.add(future)
             self._queue.append(_Task(future, work, on_wait))
         future.add_done_callback(self._pending.discard)
@@ -57,7 +57,7 @@ class SerialExecutor:
     def let_next_run(self) -> None:
         """Start the next function; the running one calls this before it waits.
 
-        Further calls of that function, and calls of others, have no effect.
+        Further calls by that function, and calls by any other, have no effect.
         """
         with self._lock:
             if self._runner is not threading.current_thread():
@@ -67,7 +67,7 @@ class SerialExecutor:
         on_wait()
 
     def wait(self) -> None:
-        """Wait until all functions have ended."""
+        """Wait for all functions to finish."""
         from concurrent.futures import wait
 
         while pending := tuple(self._pending):
@@ -80,7 +80,7 @@ class SerialExecutor:
         self._runner = runner
 
     def _run(self) -> None:
-        """Run queued functions, until there is none or another thread runs them."""
+        """Run queued functions until the queue is empty or another thread takes over."""
         try:
             while self._run_next():
                 pass

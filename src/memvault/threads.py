@@ -8,4 +8,4 @@ BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 """The environment variable with the number of BLAS threads, which numpy reads when imported."""
 
 blas_has_one = os.environ.get(BLAS_THREADS) == "1"
-"""Whether numpy's BLAS uses one thread, which the command line sets."""
+"""Whether numpy's BLAS uses a single thread; set by the command line."""

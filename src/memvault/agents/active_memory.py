@@ -55,8 +55,8 @@ class ActiveExcerpt(NamedTuple):
 class ActiveSet(NamedTuple):
     """The current set, least recently used first, and the excerpts that a refresh removed.
 
-    ``missing`` are excerpts whose memory is no longer in the vault. ``duplicate_ids`` maps the
-    memId of a loaded memory whose file was moved to all files with that memId, if there are
+    ``missing`` are excerpts whose memory is no longer in the vault. ``duplicate_ids`` lists all
+    files that share the memId of a loaded memory, if the memory's file was moved and there are
     several; its excerpt is unchanged.
     """
 

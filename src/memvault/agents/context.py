@@ -50,7 +50,7 @@ def gather(
     """Collect the sections, most important first; unreadable ones are left out with a note.
 
     Each line of a short task is a separate query, since a memory covers one topic. Due plans are
-    delivered as events to the ``inbox``, from which nothing is removed.
+    delivered to the ``inbox`` as events; nothing is removed from it.
     """
     notes: list[str] = []
     detector = store.settings.detector

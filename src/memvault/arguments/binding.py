@@ -486,7 +486,7 @@ def _shorten(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     try:
         text = repr(value)
-    except ValueError:  # an integer with thousands of digits
+    except ValueError:  # an integer too long to convert
         text = "a number of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 

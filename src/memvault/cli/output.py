@@ -234,7 +234,7 @@ class ProgressBar:
             *self._columns[in_bytes],
             console=Console(stderr=True),
             transient=True,
-            redirect_stdout=False,  # The result may go to a file.
+            redirect_stdout=False,  # Standard output may be a file.
             redirect_stderr=False,
         )
         self._bar.add_task(about, total=total, completed=self._done)

@@ -61,7 +61,7 @@ def print_result(
     if not options.quiet:
         vault = result.get("vault")
         output.notes(result.get("warnings", ()))
-        if writes and isinstance(vault, str) and vault != THIS:  # Undo here does not revert it.
+        if writes and isinstance(vault, str) and vault != THIS:  # A plain undo would not revert it.
             undo = f"`memvault --vault {vault} undo`"
             output.notes([f"this changed the vault {vault}; to revert it, run {undo}"])
 

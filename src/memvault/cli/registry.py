@@ -96,7 +96,7 @@ def find(entry: Command) -> CliCommand:
 
 
 def find_command(command_name: str) -> ShellCommand | None:
-    """Return the command with some words, or with the exact name of its tool, or None.
+    """Return the command with the given words or tool name, or None.
 
     A handwritten command replaces a generated one with the same words.
     """
@@ -110,7 +110,7 @@ def find_command(command_name: str) -> ShellCommand | None:
 
 
 def is_group(group_name: str) -> bool:
-    """Return whether some words are a group of commands."""
+    """Return whether the given words name a group of commands."""
     return any(entry.words.startswith(f"{group_name} ") for entry in COMMANDS)
 
 

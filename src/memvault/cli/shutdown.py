@@ -62,8 +62,8 @@ class OrderedStderr:
 
     A reader of both, such as ``2>&1 | less``, gets everything in the order in which it was written.
     ``output_error`` is the first error of standard output in such a flush, which loses the pending
-    output; messages are still written. After a termination signal a write that a frozen terminal
-    does not accept is abandoned, and so are those that follow.
+    output; messages are still written. After a termination signal, a write that blocks on a frozen
+    terminal is abandoned, and so are all later writes.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -92,7 +92,7 @@ class OrderedStderr:
                 sys.stdout.flush()
             except OSError as error:
                 self.output_error = self.output_error or error
-            except ValueError:  # It is closed.
+            except ValueError:  # The stream is closed.
                 pass
         self.stream.write(text)
 
@@ -157,10 +157,10 @@ def occupy_standard_descriptors() -> None:
 def exit_process(code: int) -> None:
     """Exit without tearing down each module, which would take 5 to 20 ms.
 
-    The exit handlers run, and standard output and error are flushed. Returns instead if Python must
-    do more: another thread is running, a debugger, profiler or coverage tool is active, or the
-    output cannot be written. After a termination signal, other threads get two seconds, and output
-    is abandoned soon, since a frozen terminal never accepts it.
+    The exit handlers run, and standard output and error are flushed. Returns instead if a normal
+    exit is needed: another thread is running, a debugger, profiler or coverage tool is active, or
+    the output cannot be written. After a termination signal, other threads get two seconds, and
+    output that a frozen terminal does not accept is soon abandoned.
     """
     is_terminated = code > _BY_SIGNAL
     if _is_watched() or _has_threads(is_terminated):
@@ -173,9 +173,9 @@ def exit_process(code: int) -> None:
 
 
 def finishes(work: Callable[[], object], seconds: float) -> bool:
-    """Run a function in a thread that is abandoned after some seconds; return whether it ended.
+    """Run a function in a thread, abandoning it after a timeout; return whether it finished.
 
-    Errors of the output are dropped.
+    Output errors are ignored.
     """
     import threading
 

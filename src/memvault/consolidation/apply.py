@@ -1,8 +1,7 @@
 """Read the input of consolidation, and write accepted proposals.
 
 Each proposal creates or changes one file. Locks are acquired in this order: consolidation,
-procedures, vault. An interrupted run has written some proposals completely; the next run proposes
-the rest.
+procedures, vault. An interrupted run leaves only complete files; the next run proposes the rest.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def propose(
 ) -> tuple[Proposals, str]:
     """Return the proposals, and the reason if no transformer could compare statements.
 
-    ``extra`` are the proposals of an extractor, which replace proposals by meaning.
+    ``extra`` are the proposals of an extractor, which replace those found by meaning.
     """
     from memvault.consolidation import rules
     from memvault.index.embedding.text_clustering import open_meaning

@@ -71,15 +71,15 @@ _OBSERVED = re.compile(
     r"(?i)\b(?:was|were|took|had|lasted|measured|counted|sold|got|found|today|yesterday|this time"
     r"|war|waren|dauerte|hatte|heute|gestern|était|étaient|avait|hier|fue|fueron|tardó|ayer|hoy)\b"
 )
-"""Matches words that report one observation, such as how long a run took, not a rule."""
+"""Matches words that indicate an observation, such as how long a run took, rather than a rule."""
 _MIN_SHARED = 2
 _MIN_DICE = 0.5
 _SYNONYM = 0.5
-"""The minimum similarity of single words with the same meaning: large and big have 0.62."""
+"""The minimum similarity of two synonyms, such as large and big with 0.62."""
 
 
 class Number(NamedTuple):
-    """A number with the adjacent words, which name its unit.
+    """A number with the adjacent words, which identify its unit.
 
     Content words are stems; a function word after the number is followed by the next content word.
     Words of change such as "now" are omitted. ``half`` is AM or PM for a time.
@@ -95,7 +95,7 @@ class Wording(NamedTuple):
     """A parsed statement: its content words in order, and its distinguishing features.
 
     ``content`` are stems; ``spelled`` has the original word of each. ``neighbors`` are pairs of
-    adjacent content words, of which the first describes the second.
+    adjacent content words, where the first modifies the second.
     """
 
     content: tuple[str, ...]

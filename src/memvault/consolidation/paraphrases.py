@@ -25,14 +25,14 @@ from memvault.index.embedding.text_clustering import (
 from memvault.index.text.analyzer import Analyzer
 
 REPEATED_IN_OTHER_WORDS = 3
-"""The minimum number of different episodes behind a group joined by meaning only."""
+"""The minimum number of distinct episodes in a group joined only by meaning."""
 _NEARLY = 0.05
 
 
 class StatedText(NamedTuple):
     """A statement to compare: its text, its memories, and its latest time.
 
-    ``cluster`` is None for a fact of the vault. ``supports`` marks a statement of outcomes only,
+    ``cluster`` is None for a fact of the vault. ``supports`` marks a statement found in outcomes,
     which is not a fact by itself.
     """
 

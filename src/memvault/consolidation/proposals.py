@@ -55,7 +55,7 @@ class NewProcedure(NamedTuple):
     """A mostly successful sequence of actions that several episodes share.
 
     ``quotes`` are its steps as worded in each episode, ``varies`` the actions in between that fewer
-    episodes have, and ``reordered`` the episodes with another order.
+    episodes have, and ``reordered`` the episodes with a different order.
     """
 
     proposal: str

@@ -122,7 +122,7 @@ def _not_stated(
     analyzer: Analyzer,
     meaning: Meaning,
 ) -> list[NewFact]:
-    """Return the facts without groups that a stored or earlier fact already states.
+    """Return the facts, omitting groups that a stored or earlier fact already states.
 
     Archived facts count too, so that a dismissed proposal does not return in other words.
     """

@@ -153,7 +153,7 @@ _VERB = re.compile(r"\b(?:is|are|was|were|be|equals)\b|=")
 _TWO_WORDS = re.compile(r"\W*\w+\W+\S+\s*")
 
 OpposingGroups = tuple[tuple[int, ...], ...]
-"""The statements of each of two or more sides, as positions in the given sequence."""
+"""Two or more opposing sides, each as the positions of its statements in the given sequence."""
 
 
 def contradictions(
@@ -368,7 +368,7 @@ def _procedure(
 
 
 def _reworded_procedures(episodes: Sequence[Episode], meaning: Meaning) -> list[NewProcedure]:
-    """Return the mostly successful sequences that episodes share in other words."""
+    """Return the mostly successful sequences that episodes share in different words."""
     procedures = []
     for shared in shared_sequences(episodes, meaning):
         rate = sum(episode.success for episode in shared.episodes) / len(shared.episodes)

@@ -1,6 +1,6 @@
 """Find action sequences that episodes share in different words or order, or with insertions.
 
-Two episodes are compared step by step: each step with the most similar unused one of the other
+Two episodes are compared step by step: each step with the most similar unused step of the other
 episode. Episodes with three or more similar steps are grouped by average linkage. The steps of a
 group are aligned with its most central episode, and the steps that most episodes have are its
 procedure.

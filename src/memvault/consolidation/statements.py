@@ -189,14 +189,14 @@ def text_similarity(first: str, second: str) -> float:
 def claims(episode: Episode) -> Iterator[str]:
     """Yield the texts of an episode that make a statement: its reflection, and some of its context.
 
-    Most entries of a context only name a situation.
+    Most context entries only describe a situation.
     """
     yield episode.reflection
     yield from filter(_is_claim, episode.context)
 
 
 def outcome_claims(episode: Episode) -> Iterator[str]:
-    """Yield the texts of an episode's outcomes that make a statement; most only name a result."""
+    """Yield the texts of an episode's outcomes that make a statement; most only report a result."""
     texts = (outcome.get("text") for outcome in episode.outcomes)
     yield from (text for text in texts if isinstance(text, str) and _is_claim(text))
 
@@ -234,5 +234,5 @@ def clusters(
 
 
 def _is_claim(context: str) -> bool:
-    """Return whether a context entry is a claim; most only name a situation."""
+    """Return whether a context entry is a claim; most only describe a situation."""
     return context.rstrip().endswith((".", "!", "。", "！")) or bool(_CLAIM.search(context))

@@ -99,7 +99,7 @@ def _find_cycles(graph: Mapping[str, list[str]]) -> Iterator[list[str]]:
     "A memory with two versions, because both sides of `memvault git sync` changed it",
 )
 def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
-    """Find files that git sync kept twice: memories by their header, other files by name."""
+    """Find files that git sync kept in two versions: memories by header, other files by name."""
     for memory in vault.memories:
         names = referenced_names(memory.record.metadata, LINK)
         existing = next(filter(None, (_other_memory(vault, memory, name) for name in names)), "")
@@ -192,12 +192,12 @@ def _is_resolved(
 ) -> bool:
     bare = link.target.removeprefix("./").strip("/")
     if link.key:
-        return True  # It is in the header.
+        return True  # The link is in the header.
     if name_key(bare) in files or vault.links.has_name(bare):
         return True
     relative = link.beside or path_beside(link.target, entry.path)
     if link.beside.startswith("../"):
-        return True  # It leads out of the vault.
+        return True  # The link points outside the vault.
     return name_key(relative) in files or vault.links.has_name(relative)
 
 

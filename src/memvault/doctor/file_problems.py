@@ -1,4 +1,4 @@
-"""Find problems of files without reading a memory: oversized state files, unlistable folders."""
+"""Find file problems without reading memories: oversized state files, unlistable folders."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def map_os_errors(path: Path | str) -> Iterator[None]:
 
 
 _INODES_PER_FILE = 3
-"""Inodes that creating a file may need: the temporary file, its name and its folder."""
+"""Number of inodes needed to create a file: the temporary file, its name and its folder."""
 
 
 def _disk_full_error(path: Path | str) -> tuple[str, str]:
@@ -214,7 +214,7 @@ def write(
 def make_folders(folder: Path, private: bool = False, attempts: int = 3) -> None:
     """Create a folder and its missing parents; only the user can access a ``private`` one.
 
-    There are several ``attempts``, because another process may remove an empty parent meanwhile.
+    It makes several ``attempts``, since another process may remove an empty parent.
 
     Raises:
         OSError: a folder cannot be created.
@@ -307,8 +307,8 @@ def _remove_moved(source: Path, target: Path) -> None:
     try:
         source.unlink()
     except OSError:
-        # A signal handler may raise after the old name was removed. Whatever removed it, the new
-        # name may be the only one left.
+        # A signal handler may raise after the old name was removed, so the new name may be the only
+        # one left.
         if os.path.lexists(source):
             target.unlink()
         raise
@@ -326,7 +326,7 @@ def _temporary(
     from memvault.files import temporary_files
 
     temporary = path.parent / temporary_files.temporary_name(path.name)
-    if clock.random_id(1) == "0":  # Sweep on one call in 32.
+    if clock.random_id(1) == "0":  # Clean up on one call in 32.
         temporary_files.remove_stale_temp_files(path.parent)
     try:
         _write_new(temporary, data, durable, private, like)

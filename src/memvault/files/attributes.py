@@ -48,7 +48,7 @@ class Attributes(NamedTuple):
         )
 
     def apply(self, file: int, path: Path) -> None:
-        """Set the attributes of an open file after writing it, skipping what the system refuses.
+        """Set the attributes of an open file after writing it, skipping any that are refused.
 
         If the group cannot be set, the group's permissions are reduced to everyone's.
 

@@ -1,4 +1,4 @@
-"""Temporary files: their names, and the deletion of those that killed processes left."""
+"""Name temporary files, and delete those left by killed processes."""
 
 from __future__ import annotations
 

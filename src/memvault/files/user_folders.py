@@ -27,8 +27,8 @@ def expand_home(text: str) -> Path:
 def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
     """Return a folder such as ``MEMVAULT_CACHE``, or the user's default one for that kind.
 
-    The cache folder holds data that can be rebuilt, the state folder the user's decisions on this
-    machine. None if the user has no home folder.
+    The cache folder contains data that can be rebuilt; the state folder contains the user's
+    decisions on this machine. Returns None if the user has no home folder.
 
     Raises:
         UsageError: the variable is not an absolute path.

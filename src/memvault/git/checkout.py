@@ -346,7 +346,7 @@ def _keep_revision(
     before: bytes,
     after: bytes | None,
 ) -> None:
-    """Store a file as a revision until ``saving`` ends, checking that it still is ``before``.
+    """Store a file as a revision until ``saving`` ends, checking that it still equals ``before``.
 
     Raises:
         _AlreadyWritten: the file has the new content.

@@ -74,7 +74,7 @@ def changes_of(call: Call, mem_id: str) -> Iterator[JournalEntry]:
 
 
 def is_edited(call: Call, named: LoggedMemory) -> bool:
-    """Return whether a memory was changed outside of tools: after its last journal entry."""
+    """Return whether a memory was changed outside of tools, after its last journal entry."""
     for change in call.store.changes.journal.changes():
         for entry in reversed(change.files):
             if entry.mem_id == named.mem_id and entry.path == named.path:

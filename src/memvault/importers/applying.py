@@ -57,7 +57,7 @@ def apply(
         if isinstance(item, SkippedItem | ItemWarning | TypeCount):
             continue
         identity = f"id {item.key}" if isinstance(item, ImportedNote) else item.path
-        if identity in seen:  # the plan lists it as skipped already
+        if identity in seen:  # the plan already lists it as skipped
             continue
         seen.add(identity)
         try:

@@ -21,7 +21,7 @@ from memvault.importers.source import JUNK, LINK, MAX_FILES, PlainSource, Source
 from memvault.vault import paths
 
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
-"""Limits of expansion: this many times the archive's size, or this many bytes if that is more."""
+"""Expansion limits: a multiple of the archive's size, or a number of bytes if that is larger."""
 _MAX_NESTED = 2
 """Maximum nesting depth of zips."""
 _MAX_ZIPS = 100
@@ -138,7 +138,7 @@ class _ArchiveSource(Source):
 
 
 class _PackedFile(io.RawIOBase):
-    """A file in an archive that raises only ``OSError``."""
+    """A file in an archive, whose methods raise only ``OSError``."""
 
     def __init__(self, file: Any, form: str) -> None:
         self._file, self._form = file, form

@@ -183,7 +183,7 @@ def _property_list(data: bytes) -> Any:
 
 _Folders = tuple[str, ...]
 _Visit = Callable[[dict[str, Any], _Folders, int, ContentCounts], "Bookmark | _Folders"]
-"""Returns the bookmark of a node, or the folders of its children."""
+"""A function that returns a node's bookmark, or the folders of its children."""
 
 
 def _walk(

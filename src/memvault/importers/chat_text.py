@@ -27,7 +27,7 @@ _PLAIN_SIGNS = lazy_pattern(  # in plain text: also any HTML tag, and backslashe
     _SIGNS_OF_ANY + r"<(?=[A-Za-z/!?])(?!(?:https?|mailto):)|(?<=\\)(?=<))"
 )
 _RESERVED = 2
-"""The number of heading levels reserved above headings in messages: for the title and the speakers.
+"""Number of heading levels reserved for the title and the speakers, above headings in messages.
 """
 _NEXT = "\n\n## Next"
 
@@ -105,7 +105,7 @@ class _Scan:
     def _opening(line: str) -> tuple[str, str] | None:
         """Return the prefix and the fence if a line starts a code block, else None."""
         prefix = _PREFIX.match(line)
-        assert prefix is not None  # it can be the empty string
+        assert prefix is not None  # the pattern also matches an empty string
         fence = _OPENING.match(line, prefix.end())
         return None if fence is None else (prefix[0], fence[1] or fence[2])
 

@@ -203,7 +203,7 @@ class MessageCollector:
         except ValueError:
             arguments = None
         if not isinstance(arguments, dict):
-            return fenced(text)  # the program stopped while writing it
+            return fenced(text)  # the JSON was cut off
         if command == "create_textdoc":
             name, kind = convert.text(arguments.get("name")), convert.text(arguments.get("type"))
             language = "markdown" if kind == "document" else kind.removeprefix("code/")

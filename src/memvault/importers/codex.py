@@ -153,7 +153,7 @@ class _Rollout:
         return None if self._is_subagent else session
 
     def _add_metadata(self, payload: dict[str, Any]) -> None:
-        if self._has_metadata:  # metadata of a session that this one repeats
+        if self._has_metadata:  # metadata of a session that this one was forked from
             return
         self._has_metadata = True
         self._session.folder = str(payload.get("cwd") or "")

@@ -134,7 +134,7 @@ def open_database(source: Source, name: str) -> Iterator[SourceDatabase]:
     try:
         with ExitStack() as opened:
             yield _opened(source, name, opened)
-    # A schema may not be valid text.
+    # A schema may contain invalid text.
     except (sqlite3.Error, OSError, UnicodeError, MemoryError) as error:
         raise UnreadableDatabase(_reason(error)) from error
 

@@ -19,8 +19,8 @@ _MAX_LENGTH = 16_000_000
 _MAX_TAGS = 100_000
 """Maximum number of tags in one text; each needs two kilobytes of memory during the conversion."""
 _MAX_GROWTH, _MIN_GROWN = 20, 1_000_000
-"""Limits of the markdown's length: this many times the HTML, or this many characters if that is
-more.
+"""Length limits of the markdown: a multiple of the HTML's length, or a number of characters if that
+is larger.
 """
 _MAX_SPANNED = 10_000
 """Maximum number of empty cells added in place of merged table cells."""

@@ -103,7 +103,7 @@ class RecallEngine:
         )
 
     def latest_records(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
-        """Return a page of all records, last modified first, and the total number."""
+        """Return a page of all records, most recently modified first, and the total count."""
         return self.on_view(lambda view: view.latest(limit, offset))
 
     def on_view(self, action: Callable[[View], Result], rescans: bool = False) -> Result:
@@ -140,7 +140,7 @@ class RecallEngine:
         return self.on_view(lambda view: view.languages())
 
     def absent_words(self, query: str) -> list[str]:
-        """Return words of a query that no memory contains in any form, at most three."""
+        """Return up to three query words that no memory contains in any form."""
         from memvault.recall import filters
 
         return self.on_view(lambda view: filters.absent_words(view, query))
@@ -214,8 +214,8 @@ class RecallEngine:
         If several memories have the name, only the ones that pass are returned, if any.
 
         Raises:
-            Ambiguous: if several pass and the name is not a title of all, such as a part of a
-            memId.
+            Ambiguous: if several pass and the name is not the title of every one, for example if it
+            is only part of a memId.
         """
         try:
             memory = self.try_resolve(name)
@@ -240,7 +240,7 @@ class RecallEngine:
             yield
 
     def notes(self) -> list[str]:
-        """Return notes on memories missing from the last view, and on unknown validity."""
+        """Return notes about memories missing from the last view and about unknown validity."""
         missing = self._view.missing if self._view is not None else 0
         counted = f"{missing} {'memory is' if missing == 1 else 'memories are'}"
         note = f"{counted} not indexed yet; another process is indexing them"
@@ -344,7 +344,7 @@ def _not_found(name: str) -> NotFound:
 
 
 def _ambiguous(name: str, records: Sequence[MemoryRecord]) -> Ambiguous:
-    """Return the error for a name that several memories have."""
+    """Return the error for a name shared by several memories."""
     shared = len({record.mem_id for record in records}) == 1
     return Ambiguous(
         f"{name!r} matches {len(records)} memories" + " with the same memory id" * shared,

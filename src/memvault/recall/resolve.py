@@ -13,9 +13,9 @@ from memvault.vault.names import name_key, normalize_title
 MAX_SUGGESTIONS = 5
 """Maximum number of suggestions for an unknown name."""
 _SIMILARITY = 0.7
-"""Minimum similarity of a name to a title or a word of it, by ``difflib``."""
+"""Minimum ``difflib`` ratio between a name and a title or one of its words."""
 _MIN_BEGINNING = 3
-"""Minimum length of a name for comparing it with the beginnings of words."""
+"""Minimum length of a name that is matched against the beginnings of words."""
 _WORD = lazy_pattern(r"\w+")
 _GENERATED_ID = lazy_pattern(r"[^\s/,]+-[a-z0-9]{6}")
 
@@ -37,7 +37,7 @@ class Nameable(Protocol):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Return other names given in its header."""
+        """Return the aliases in its header."""
 
 
 Entry = TypeVar("Entry", bound=Nameable)

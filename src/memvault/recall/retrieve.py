@@ -64,15 +64,13 @@ _POOL_FUSED, _POOL_EACH = 40, 20
 each signal.
 """
 _COMPETITORS = 20
-"""The number of best hits by each signal that are checked for transformer vectors before these are
-used.
-"""
+"""The number of top hits per signal to check for transformer vectors before using them."""
 _MAX_ESTIMATED = 0.1
 """The maximum share of these hits that may lack transformer vectors. With a lower share, a few new
 memories would turn the transformer vectors off and change the top results.
 """
 _MAX_DATED = 20
-"""The maximum number of memories of the requested days that become candidates."""
+"""The maximum number of candidates from the requested days."""
 
 
 class CandidateSet(NamedTuple):
@@ -82,9 +80,9 @@ class CandidateSet(NamedTuple):
     modes that use a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the
     weight of the transformer vectors, and ``is_multilingual`` whether they come from the bundled
     multilingual model. ``static_cosines`` and ``transformer_cosines`` are the mean and standard
-    deviation over all memories. ``dated`` has memories of the requested days. ``dissimilar`` has
-    memories found only by vectors with a low similarity to the query: they are results only if they
-    rank among the first or are likely to answer it.
+    deviation over all memories. ``dated`` contains memories from the requested days. ``dissimilar``
+    has memories found only by vectors with a low similarity to the query: they are results only if
+    they rank among the first or are likely to answer it.
     """
 
     keyword: Mapping[int, KeywordHit] = {}
@@ -174,7 +172,7 @@ def _shares(keyword: Mapping[int, KeywordHit]) -> dict[int, float]:
 
 
 def _cosine(hit: VectorHit) -> float:
-    """Return the cosine of a hit, by transformer vectors if available."""
+    """Return a hit's cosine similarity, from transformer vectors if available."""
     return hit.static_cosine if hit.transformer_cosine is None else hit.transformer_cosine
 
 

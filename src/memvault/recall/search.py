@@ -31,14 +31,13 @@ from memvault.settings.vault_settings import RankingSettings
 _CHECKED_FOR_NEWER = 10
 """The number of best results checked for a newer memory about the same subject."""
 _CERTAIN = 0.995
-"""The calibrated probability that is rounded up to 1, so that a threshold of 1 can match results.
-"""
+"""The calibrated probability from which to round up to 1, so a threshold of 1 can match results."""
 _ALWAYS_SHOWN = 5
 """The number of best results shown even if they are dissimilar and unlikely to answer the query."""
 _MIN_REPEATED = 80
 """The minimum length of a snippet that is checked for repetition in other memories."""
 _NEXT = 100
-"""The number of further results to compare when too few of the first can be shown."""
+"""The number of additional hits to compare if too few of the first ones can be shown."""
 
 
 class Search:
@@ -158,7 +157,7 @@ class Search:
     def _page(
         self, scored: Sequence[ScoredMemory], count: int, newer: Mapping[int, int]
     ) -> list[RecallResult]:
-        """Return the results among the first ``count``, and those compared before."""
+        """Return the results among the first ``count`` hits and those already compared."""
         request = self._request
         self._add_rows(entry.uid for entry in scored[:count])
         self._check_validity()

@@ -200,7 +200,7 @@ def _find_words(body: str, snippet: str, start: int) -> int:
 
 
 def _is_within_sentence(body: str, position: int) -> bool:
-    """Return whether a position is inside a sentence rather than after a line or sentence end."""
+    """Return whether a position is inside a sentence, not at the start of a line or sentence."""
     before = body[max(0, position - _MAX_LENGTH) : position].rstrip(" \t")
     if not before or before.endswith("\n"):
         return False
@@ -216,7 +216,7 @@ def _preselect(
 ) -> list[Passage]:
     """Select the passages to analyze.
 
-    If there are many, these are the ones with the most beginnings of query words.
+    If there are many, select the ones that contain the most prefixes of query words.
     """
     if len(passages) <= _MAX_PASSAGES:
         return passages

@@ -23,12 +23,12 @@ from memvault.vault.header_links import SUPERSEDED_BY, SUPERSEDES, referenced_na
 from memvault.vault.names import name_key, name_keys
 
 _VALIDITY_KEYS = frozenset(("valid_from", "valid_to", SUPERSEDED_BY))
-"""Header keys that can make a memory not current."""
+"""Header keys that affect whether a memory is current."""
 _MAX_NAMES = 2_000
 """The maximum number of names to query; for more, every superseding memory is read."""
 _MAX_CHAIN = 50
 _MAX_CLAIMS = 50
-"""The maximum number of memories to check that claim to supersede the same one, newest first."""
+"""The maximum number of claims to supersede one memory to check, newest first."""
 
 
 class ValidatedMemory(NamedTuple):

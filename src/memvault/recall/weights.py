@@ -35,25 +35,25 @@ class RankingConstants(NamedTuple):
     - ``missing_number_loss``: share of its score that a memory loses if it lacks a number of the
       query that another memory contains. Vectors confuse "kiwi88" with "kiwi8".
     - ``rerank_weight``: weight of the cross-encoder's score.
-    - ``outdated_factor``: factor on the score of a memory that is not current.
+    - ``outdated_factor``: factor applied to the score of a memory that is not current.
 
     Duplicates:
 
     - ``duplicate_overlap``: minimum share of common terms of duplicates.
-    - ``duplicate_factor``: factor on the score of a memory that repeats a better one.
-    - ``equal_score``: minimum score, as a share of the best, from which the newest duplicate
-      represents all of them.
+    - ``duplicate_factor``: factor applied to the score of a memory that repeats a better one.
+    - ``equal_score``: minimum share of the best score for the newest duplicate to represent all of
+      them.
 
     Newer memories about the same subject:
 
     - ``newer_similarity``: minimum similarity. With a lower value, newer memories moved up even if
-      the two only had one field in common.
+      the two had only one field in common.
     - ``shared_words``: minimum share of the shorter one's words that the other one also has.
     - ``newer_score``: minimum score of the newer one, as a share of the older one's.
     - ``newer_size``: maximum size of both files, in bytes. Longer memories, such as sessions and
       dialogues, share a subject without replacing each other.
-    - ``equal_similarity``: share of the highest similarity from which another one counts as equal,
-      so that several versions of a value are found as such.
+    - ``equal_similarity``: minimum share of the highest similarity that counts as equal to it, so
+      several versions of a value are recognized.
     - ``identifying_coverage``: coverage at which the query's words identify a memory.
       ``newer_coverage`` is the share of it that a newer memory must reach to replace it: the budget
       for 2026 does not answer "the budget for 2025".
@@ -61,7 +61,7 @@ class RankingConstants(NamedTuple):
     Probabilities:
 
     - ``deficit_weight``: how much a score of 0 subtracts from the logit if the best score is 1.
-    - ``min_on_date``: minimum for a memory of exactly the days that a query asks for.
+    - ``min_on_date``: minimum for a memory from exactly the requested days.
     - ``max_other_number``: maximum for a memory that lacks a number of the query.
     """
 

@@ -55,7 +55,7 @@ _HARMLESS = re.compile(
     r"|precomposeunicode|symlinks|autocrlf|eol|safecrlf|quotepath)=.*"
     r"|extensions\.objectformat=.*"
     r"|pull\.(?:rebase|ff)=.*"
-    r"|merge memvault\.(?:name|driver)=.*"  # set by memvault, which can also merge without it
+    r"|merge memvault\.(?:name|driver)=.*"  # Set by memvault, which can merge without it.
 )
 _REMOTE_SETTINGS = "branch.remote", "branch.pushremote", "remote.pushdefault"
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
@@ -163,7 +163,7 @@ def store_approval(root: Path, location: RepositoryLocation, items: list[Approva
 
 
 def remote_urls(location: RepositoryLocation) -> dict[str, str]:
-    """Return the URLs of remotes by name, as far as the settings are in plain format."""
+    """Return remote URLs by remote name, from the settings that are in plain format."""
     lines = _lines(_read(location.common / "config") or b"")
     return {line.below: line.value for line in lines
             if (line.section, line.key) == ("remote", "url") and line.value}  # fmt: skip

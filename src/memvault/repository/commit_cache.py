@@ -50,7 +50,7 @@ class CommitCache:
     """An open cache; every method may raise OSError."""
 
     def __init__(self, file: Path, new: bool = False) -> None:
-        """Open a cache; with ``new``, replace it by an empty one."""
+        """Open a cache; with ``new``, replace it with an empty one."""
         self._path = file
         with _os_errors():
             if new:

@@ -63,7 +63,7 @@ def _log(repository: Repository, commits: str, until: float) -> bytes:
         return repository.git.run(args[0], "-M", *args[1:], seconds=_left(until))
     except TimedOut:
         raise
-    except GitError:  # a partial clone lacks the file contents to compare
+    except GitError:  # A partial clone lacks the blobs to compare.
         return repository.git.run(args[0], "-M100%", *args[1:], seconds=_left(until))
 
 
@@ -138,7 +138,7 @@ class _CommitReader:
         """
         count = fields[0].count(":")
         *befores, blob, letters = fields[count + 1 :]
-        letters = letters[:count]  # drops the similarity of a rename
+        letters = letters[:count]  # Drop the similarity score of a rename.
         named = count + 1 if count > 1 or letters in "RC" else 1
         paths = [name.decode("utf-8", "surrogateescape") for name in islice(tokens, named)]
         path, olds = paths[-1], paths[:count]

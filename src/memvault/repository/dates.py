@@ -73,7 +73,7 @@ class CommitDates:
         return CommitTimes(commits.created, modified)
 
     def source(self) -> int:
-        """Return an id of the cache that supplies the times; 0 if git dates no file."""
+        """Return the id of the cache that supplies the times; 0 if no times come from git."""
         with self._reading() as cache:
             if cache is not None:
                 return self._source_of(cache)
@@ -149,7 +149,7 @@ class CommitDates:
         return dates_state
 
     def _may_run(self, dates_state: _DatesState, seconds: float) -> bool:
-        """Return whether git may read the commits now, and ``seconds`` could be enough."""
+        """Return whether git may read the commits now and could finish within ``seconds``."""
         with contextlib.suppress(MemvaultError, OSError, ValueError):
             grant = grants.get(self._root, *GRANT)
             state = dates_state.cached
@@ -247,7 +247,7 @@ class CommitDates:
 
     @cached_property
     def _git_paths(self) -> list[str]:
-        """The paths at which a repository of the vault may be."""
+        """Paths where the vault's repository may be."""
         root = Path(os.path.realpath(self._root))
         return [str(folder / ".git") for folder in (root, *root.parents)]
 

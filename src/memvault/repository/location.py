@@ -118,7 +118,7 @@ def has_stale_lock(root: Path) -> bool:
 def _location_at(top: Path) -> RepositoryLocation | None:
     folder = top / ".git"
     try:
-        if not folder.is_dir():  # a worktree or a submodule
+        if not folder.is_dir():  # In a worktree or submodule, .git is a file.
             text = os.fsdecode(plain_files.read(folder, plain_files.MAX_SETTING_BYTES))
             if not text.startswith(_GITDIR):
                 return None

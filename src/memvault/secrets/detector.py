@@ -26,11 +26,11 @@ ALLOWED = "allowed"
 _ALLOW_MARK = lazy_pattern("gitleaks:allow|pragma: allowlist secret")
 """Comments that allow the secrets on their line; repository scanners honor them too."""
 _MIN_REPEATED_LENGTH = 8
-"""Minimum length of a secret whose other occurrences in the text are masked too."""
+"""Minimum length of a secret for its other occurrences in the text to be masked too."""
 _MAX_WORD_LENGTH = 16
 """Minimum length at which a string of lowercase letters can be a secret rather than a word."""
 _MAX_REPEATED = 100
-"""Maximum number of secrets whose other occurrences are searched; each search scans the text."""
+"""Maximum number of secrets to search for other occurrences; each search scans the text."""
 _PIECE_LENGTH = 8
 """Length in characters of the pieces used to recognize parts of a secret."""
 _MASKS = lazy_pattern(r"(\[masked: [^\]\n]{1,40}\])")
@@ -41,7 +41,7 @@ _NEEDED = {
     "credentials in a header": ("earer", "asic", "oken"),
     "private key": ("PRIVATE KEY", "Private-Lines"),
 }
-"""For some kinds, words: a text must contain one of them in addition to the kind's marker."""
+"""Words by kind: a text must contain one of them in addition to the kind's marker."""
 _AFTER_KEYWORD = frozenset({"credentials in a header", "AWS secret key"})
 _LINE_END = lazy_pattern("\n")
 
@@ -49,7 +49,7 @@ _LINE_END = lazy_pattern("\n")
 class Secret(NamedTuple):
     """A secret: its kind, its start and end in the text, and its line, counted from 1.
 
-    ``values`` are the secret with and without the markup in the text, if both were found.
+    ``values`` contains the secret with and without markup, if both were found.
     """
 
     kind: str
@@ -213,7 +213,7 @@ masked = BUILTIN.masked
 
 @lru_cache(None)
 def detector_named(name: str) -> SecretDetector:
-    """Return the detector with a name in a vault's settings: ``kingfisher`` needs its package."""
+    """Return the detector named in a vault's settings; ``kingfisher`` requires its package."""
     if name == "kingfisher":
         from memvault.secrets import kingfisher
 
@@ -289,7 +289,7 @@ def _long_words(text: str) -> str:
 
 _TEXT_MARKS = [(mark, form) for form in FORMS if not form.is_word for mark in form.marks]
 _WORD_MARKS: dict[str, list[tuple[str, int]]] = {}
-"""The markers of the other formats, grouped by a character in them that is rare in words."""
+"""The markers of the other formats, grouped by a character that is rare in words."""
 for _number, _form in enumerate(FORMS):
     for _mark in _form.marks if _form.is_word else ():
         _sign = next((_char for _char in _mark if not _char.isalnum()), "")

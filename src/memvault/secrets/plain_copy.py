@@ -55,7 +55,7 @@ _TOKEN = lazy_pattern(
 )
 _TARGETS = ("](", "][", "[[", "[^")
 _BESIDE = r"*`~^$<>[]()&\;%"
-"""Characters of markup; next to one, a marker such as ``_`` within a word may be emphasis."""
+"""Markup characters; a marker such as ``_`` within a word may be emphasis if it is next to one."""
 _MAX_RUN = 6
 _NEAR = 1_000
 """Maximum distance in characters between two markers that form a pair, such as ``==``."""
@@ -110,7 +110,7 @@ _JOINED: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
 )
-"""Markers, each with a pattern for its use within a word; only there can it hide a secret."""
+"""Markers, each with a pattern for its use within a word, where it can hide a secret."""
 _SPACED: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("\\", lazy_pattern(rf"\\(?<=[{_BEFORE}]\\)\r?\n")),
     ("%", lazy_pattern(rf"%(?<=[{_BEFORE}]%)%")),
@@ -171,8 +171,7 @@ class PlainCopy:
 class _CopiedPart(NamedTuple):
     """A piece of a copy, and the piece of the original that it replaces.
 
-    ``pair`` is its emphasis marker if it may be one of a pair, in the run from ``run`` to
-    ``run_end``.
+    ``pair`` is its marker if it may open or close emphasis, in the run from ``run`` to ``run_end``.
     """
 
     text: str
@@ -353,7 +352,7 @@ def _percent_decoded(token: str) -> Iterator[tuple[str, int]]:
 
 
 def _referenced(token: str) -> Iterator[tuple[str, int]]:
-    """Yield the characters of a character reference; without a semicolon it may end earlier."""
+    """Yield the characters of a character reference, which may end early if it has no semicolon."""
     from html import unescape
     from html.entities import html5
 

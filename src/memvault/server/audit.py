@@ -60,7 +60,7 @@ class AuditRecord(NamedTuple):
 
 @dataclass
 class _RepeatCount:
-    """The time of the last line of one kind, the pause after it, and the number of lines since.
+    """When the last line of one kind was written, the pause after it, and the lines since.
 
     ``written`` is a monotonic time in seconds, ``pause`` a duration in seconds.
     """
@@ -71,11 +71,11 @@ class _RepeatCount:
 
 
 class RepeatLimiter(Generic[Kind]):
-    """Limits log lines that a client can cause without limit.
+    """Limits the rate of log lines that clients trigger.
 
     The first line of a kind is written immediately. Further lines of that kind are only counted,
-    and ``write`` is called with their number: first after one second, then with doubled pauses of
-    up to a minute, until no more arrive. It can be used from several threads.
+    and ``write`` is called with the count: first after one second, then after pauses that double up
+    to a minute, until no more arrive. It can be used from several threads.
     """
 
     def __init__(self, write: Callable[[Kind, int], None]) -> None:
@@ -248,7 +248,7 @@ def _tool_name(name: Any, arguments: Any) -> str:
     inner = None
     if isinstance(arguments, Mapping):
         with suppress(UsageError):
-            inner = tool.by_name(arguments, []).get("tool_name")  # in any spelling of its key
+            inner = tool.by_name(arguments, []).get("tool_name")  # Accepts any spelling of the key.
     return f"{tool.name}:{_tool_name(inner, None)}"
 
 

@@ -38,9 +38,9 @@ _METHODS = ("GET", "POST", "DELETE")
 class RequestLimits(NamedTuple):
     """The limits of one token.
 
-    A request's body may have ``body`` bytes and take ``seconds`` to arrive. ``calls`` requests run
-    concurrently and ``rate`` may start per second. Up to ``queue`` further requests wait, each for
-    at most ``wait`` seconds.
+    A request's body may have up to ``body`` bytes and take up to ``seconds`` to arrive. ``calls``
+    requests run concurrently and ``rate`` may start per second. Up to ``queue`` further requests
+    wait, each for at most ``wait`` seconds.
     """
 
     body: int = 4 * 1024 * 1024
@@ -262,7 +262,7 @@ class HttpGateway:
                 with anyio.move_on_after(self._limits.wait):
                     slot = await queue.take(token)
                 tasks.cancel_scope.cancel()
-        except BaseException:  # It was cancelled after it got its slot.
+        except BaseException:  # The request was cancelled after it got its slot.
             if slot is not None:
                 slot.leave()
             raise
@@ -312,8 +312,8 @@ class HttpGateway:
 class HttpExchange:
     """An HTTP request that reads its body once and tracks whether its response was sent.
 
-    Events delivered by the request's tool calls are acknowledged only after the complete answer was
-    sent, and requeued otherwise.
+    Events delivered by the request's tool calls are acknowledged only after the complete response
+    was sent; otherwise they are requeued.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -333,7 +333,7 @@ class HttpExchange:
         return self._next
 
     async def wait_for_disconnect(self) -> None:
-        """Return when the client has disconnected, while the request waits for a slot.
+        """Wait until the client disconnects, while the request is queued for a slot.
 
         If the body has several parts, only the first is read and a disconnect is not detected.
         """

@@ -39,16 +39,16 @@ from memvault.settings.vault_settings import load_settings
 _HOST_NAME = re.compile(r"[\w.-]+|\[?[0-9a-fA-F:.]+\]?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _GRACE_PERIOD = 30.0
-"""Seconds for running calls to end after a signal to shut down."""
+"""Grace period in seconds for running calls after a shutdown signal."""
 _EXIT_TIMEOUT, _FORCED_EXIT_TIMEOUT = 15.0, 2.0
-"""Seconds for the process to exit after that period, and after a second signal."""
+"""Seconds for the process to exit after the grace period or a second signal."""
 _EXIT_ABORTED = 1
 """The exit code if running calls were aborted."""
 _MAX_CONNECTIONS = 1_000
 _IDLE_TIMEOUT = 10.0
 """Seconds that a connection may stay open without a request."""
 _SWITCH_INTERVAL = 0.001
-"""The interpreter's switch interval in seconds, after which a thread yields to the event loop."""
+"""The interpreter's thread switch interval in seconds, so the event loop stays responsive."""
 _POLL_INTERVAL = 0.05
 _REAP_INTERVAL = 1.0
 
@@ -155,7 +155,7 @@ class TlsCertificate(NamedTuple):
 
 
 class _Uvicorn(uvicorn.Server):
-    """The web server without its own signal handlers, so running calls can end first."""
+    """The web server without its own signal handlers, so running calls can finish first."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -175,10 +175,10 @@ class IdleTimeoutProtocol(H11Protocol):
         self._start_timeout()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are not HTTP, and end the request whose body contained them, if any."""
+        """Reject bytes that are not HTTP, and end the request whose body contained them, if any."""
         try:
             super().send_400_response(msg)
-        except Exception:  # h11's protocol errors: the answer was already started.
+        except Exception:  # h11 raises a protocol error if the response was already started.
             self.transport.close()
         if self.cycle is not None:
             self.cycle.disconnected = True

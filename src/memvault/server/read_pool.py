@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 _MAX_LINE = 1 << 28
 """The maximum size in bytes of an answer; a result without a budget can be large."""
 _ATTEMPTS = 3
-"""Number of processes that may crash during a call before the call fails as the likely cause."""
+"""Number of processes that a call may crash before it fails as the likely cause."""
 _MAX_ENDED, _ENDED_WITHIN = 5, 60.0
-"""If this many processes end within this many seconds, the server stops using them for a while."""
+"""If this many processes end within this many seconds, the server stops using the pool for a while.
+"""
 _EXIT_TIMEOUT = 2.0
-"""Seconds for a process to end after its input has ended."""
+"""Seconds for a process to exit after its input is closed."""
 _IDLE_TIMEOUT = 60.0
 """Idle seconds after which a process started on demand ends."""
 _NICENESS = 10
@@ -124,7 +125,7 @@ class _Worker:
 def _line(read: Read) -> bytes:
     caller = read.caller._replace(
         confirm=None, confirm_suggestion=None
-    )  # No questions can be asked over the network.
+    )  # Prompts are not supported over the network.
     fields = {**read._asdict(), "root": str(read.root), "caller": caller._asdict()}
     return json.dumps(fields).encode() + b"\n"
 
@@ -155,7 +156,7 @@ class ReadPool:
 
     @property
     def is_failing(self) -> bool:
-        """Whether its processes have repeatedly ended within a minute."""
+        """Whether too many of its processes have ended within a minute."""
         return len(self._ended) == _MAX_ENDED and time.monotonic() - self._ended[0] < _ENDED_WITHIN
 
     def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:

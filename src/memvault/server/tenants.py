@@ -56,9 +56,9 @@ class TenantServer(NamedTuple):
 class TenantServers:
     """The running tenants, and the open workspaces that they share.
 
-    ``served`` has the names of the vaults to serve, None for all. ``offer`` selects the tools,
-    ``ending`` returns whether the server is shutting down, and ``body`` is the maximum size in
-    bytes of a request. ``heavy_reads`` runs calls that are heavy according to ``costs``, and
+    ``served`` contains the names of the vaults to serve; None means all. ``offer`` selects the
+    tools, ``ending`` returns whether the server is shutting down, and ``body`` is the maximum
+    request size in bytes. ``heavy_reads`` runs calls that are heavy according to ``costs``, and
     ``reads`` runs all other reads in processes, if there are any. ``shares`` are the tokens'
     shares.
     """

@@ -75,8 +75,8 @@ def add(
 
     Raises:
         UsageError: a name, the agent or the scope is invalid, or no vault is given.
-        VaultNotFound: no vault has such a name.
-        Conflict: a token of that name exists.
+        VaultNotFound: no vault has one of the names.
+        Conflict: a token with that name exists.
         StorageError: the token cannot be written.
     """
     if not name:
@@ -251,7 +251,7 @@ def _hash(text: str) -> str:
 
 
 def _folder(make: bool = False) -> Path:
-    """Return the folder of the tokens; with ``make``, create it with access only for this user.
+    """Return the folder of the tokens; with ``make``, create it, accessible only to this user.
 
     Raises:
         StorageError: the user has no configuration folder, or the folder cannot be created.

@@ -6,7 +6,7 @@ fill, such as ``node_modules``. As in ripgrep, ``.ignore`` has precedence over `
 line ``!drafts/`` in it includes a folder that git ignores. Ignore files above the vault are not
 read, since the vault itself may be an ignored folder.
 
-Patterns are untrusted, so no pattern is matched by more than one unbounded loop at a time.
+Patterns are untrusted, so their expressions never run more than one unbounded loop at a time.
 """
 
 from __future__ import annotations
@@ -80,19 +80,19 @@ class IgnoreFile:
 
     @cached_property
     def file_patterns(self) -> list[tuple[re.Pattern[str], bool]]:
-        """The patterns for files in order of precedence, each with whether it includes them."""
+        """The patterns for files in order of precedence, each with whether it is negated."""
         return _combined(rule for rule in self._rules if not rule.only_folders)
 
     @cached_property
     def folder_patterns(self) -> list[tuple[re.Pattern[str], bool]]:
-        """The patterns for folders in order of precedence, each with whether it includes them."""
+        """The patterns for folders in order of precedence, each with whether it is negated."""
         return _combined(self._rules)
 
 
 def _combined(rules: Iterable[_Rule]) -> list[tuple[re.Pattern[str], bool]]:
-    """Return the rules' patterns, last first, each with whether it includes matching paths.
+    """Return the rules' patterns, last first, each with whether it is negated.
 
-    Adjacent rules of a kind are merged into one pattern.
+    Adjacent rules of the same kind are merged into one pattern.
     """
     runs: list[tuple[list[str], bool]] = []
     for rule in rules:
@@ -103,7 +103,7 @@ def _combined(rules: Iterable[_Rule]) -> list[tuple[re.Pattern[str], bool]]:
 
 
 def _parse(line: str) -> _Rule | None:
-    """Return the rule of a line in git's syntax; None for comments and patterns of hidden files."""
+    """Parse a line in git's syntax; return None for comments and patterns for hidden files."""
     text = line.rstrip(" \t")
     if (len(text) - len(text.rstrip("\\"))) % 2:  # The first trailing blank is escaped.
         text = line[: len(text) + 1]

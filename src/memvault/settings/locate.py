@@ -13,7 +13,7 @@ from memvault.errors import UsageError, VaultNotFound, VaultUnreadable
 from memvault.files.user_folders import SETTINGS_FILE, expand_home, ownership_problem
 
 ALL, THIS = "all", "this"
-"""Reserved names: they stand for all named vaults and for the vault of the call."""
+"""Reserved names for all named vaults and for the current vault."""
 
 
 def find_vault(vault: str | None, on_default: Callable[[str, Path], object] | None = None) -> Path:
@@ -126,8 +126,8 @@ def select_vaults(
     """Return the folders of the vaults with the given names, without checking that they exist.
 
     ``all`` means every named vault, ``this`` the vault at ``here``. Without names, the vault at
-    ``here`` and the user's default vaults are selected; none if no defaults are set. A caller
-    restricted by ``reach`` does not learn that other vaults exist.
+    ``here`` and the user's default vaults are selected; none if no defaults are set. Vaults outside
+    a caller's ``reach`` are reported as missing.
 
     Raises:
         VaultNotFound: the caller cannot access a vault with one of the names.

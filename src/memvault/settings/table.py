@@ -95,7 +95,7 @@ class Section:
         return type(self)(**{**vars(self), **values})
 
 
-SWITCH = ValueKind("true or false", lambda value: value in (True, False))  # also accepts 1 and 0
+SWITCH = ValueKind("true or false", lambda value: value in (True, False))  # 1 and 0 also pass.
 
 
 def whole(minimum: int, maximum: float = inf) -> ValueKind:
@@ -108,7 +108,7 @@ def whole(minimum: int, maximum: float = inf) -> ValueKind:
 
 
 def one_of(*choices: str) -> ValueKind:
-    """Return the kind of values that are one of several words."""
+    """Return the kind of values that are one of the given words."""
     return ValueKind(f"{', '.join(choices[:-1])} or {choices[-1]}", choices.__contains__)
 
 

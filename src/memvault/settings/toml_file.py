@@ -28,7 +28,7 @@ def read_table(path: Path, failure: type[MemvaultError]) -> dict[str, Any]:
 
     try:
         return tomllib.loads(_check_text(_read_file(path, failure).decode("utf-8-sig")))
-    # not TOML, not UTF-8, or a number of 5,000 digits
+    # The file is not TOML or not UTF-8, or a number has too many digits for Python.
     except (ValueError, RecursionError) as error:
         raise failure(f"{path} is not valid TOML: {error}", HINT) from error
 
@@ -105,7 +105,7 @@ def set_values(
     failure: type[MemvaultError],
     data: bytes | None = None,
 ) -> bytes:
-    """Return a settings file's bytes with settings of a section changed and comments kept.
+    """Return a settings file's bytes with a section's settings changed and its comments kept.
 
     A value of None removes the setting. ``data`` is the file's content; it is read if omitted.
 

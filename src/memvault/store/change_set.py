@@ -30,7 +30,7 @@ def missing_as_not_found(path: str) -> Iterator[None]:
 
 
 def changed_meanwhile(path: str, data: bytes, seen: str) -> Conflict:
-    """Return the error for a file whose bytes no longer match the etag ``seen``."""
+    """Return the error for a file that no longer matches the etag ``seen``."""
     return Conflict(
         f"{path} was changed in the meantime: its etag is {etag(data)}, not {seen}",
         "read the current version, then try again",

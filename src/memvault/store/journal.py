@@ -37,7 +37,7 @@ class Journal:
         self._sees = sees
 
     def current_segment(self) -> Path:
-        """Return the segment to append to: the last one, or a new one if that is full."""
+        """Return the segment to append to: the last one, or a new one if the last one is full."""
         last = next(self._segments(), None)
         if last is None:
             return self._folder / "1.jsonl"

@@ -65,7 +65,7 @@ class MemoryReader(Protocol):
         """Read one memory; raises the same errors as ``read_bytes``."""
 
     def read_listed(self, path: str) -> Memory | None:
-        """Return the memory with this path; None if it is missing or only an index can find it."""
+        """Return the memory with this path; None if it is missing or only in an index."""
 
 
 class MemoryStore:
@@ -193,7 +193,7 @@ class MemoryStore:
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Parse a memory from its file's bytes and state."""
-        from memvault.vault.memory_file import read_memory  # not needed for agents' state
+        from memvault.vault.memory_file import read_memory  # Agents' state does not need it.
 
         return read_memory(
             data, state, self.known_types, self.settings.encoding, self._commit_times
@@ -443,7 +443,7 @@ class MemoryStore:
         if len(pure.parts) == 1:
             return f"{memory_type}/{memory.path}"
         if pure.parts[0] not in (memory.memory_type, *self.known_types):
-            return memory.path  # a folder that the user created
+            return memory.path  # The user created this folder.
         return str(PurePosixPath(memory_type, *pure.parts[1:]))
 
     def _numbered_names(self, path: str) -> Iterator[str]:
@@ -484,5 +484,5 @@ class MemoryStore:
             ) from error
 
     def lock(self, seconds: float = 30.0) -> FileLock:
-        """Return the vault lock, which must be held while a memory or a tool's file is changed."""
+        """Return the vault lock, which must be held while changing a memory or a tool's file."""
         return FileLock(private_folder(self.root) / "lock", seconds)

@@ -26,7 +26,7 @@ from memvault.vault.private_folder import list_private, private_folder
 
 _REVISION_NAME = lazy_pattern(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
 _ALWAYS_KEPT = 5
-"""Newest revisions of a memory to keep regardless of age, since clocks can be wrong."""
+"""Number of a memory's newest revisions to keep regardless of age, since clocks can be wrong."""
 
 
 class Revisions:
@@ -91,7 +91,7 @@ class Revisions:
         return None if attributes is None else attributes.times
 
     def _separate(self, folder: Path, revisions: Iterable[str], file: Path) -> None:
-        """Break the hard link between a file and a revision that a killed change left."""
+        """Break a hard link between a file and a revision, left behind by a killed change."""
         with atomic.best_effort():
             status = file.lstat()
             if status.st_nlink > 1:
@@ -261,7 +261,7 @@ def _folder_name(mem_id: str) -> str:
 
 
 def _find_problem(path: Path) -> str:
-    """Return a phrase describing the problem with a revision's file; empty if there is none."""
+    """Return a description of what is wrong with a revision's file; empty if nothing is."""
     match = _REVISION_NAME.fullmatch(path.name)
     if match is None:
         return "has a name that is not a revision's"

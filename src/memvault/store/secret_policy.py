@@ -1,4 +1,4 @@
-"""Check new bytes of a vault's files for secrets, lost secrets and size before writing."""
+"""Check a file's new bytes for secrets, overwritten secrets and size before writing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memvault.vault import decoding, document
 _MAX_PLACES = 5
 _REFUSED_MESSAGE = "memvault.toml refuses secrets: "
 _PLAIN_KEY = lazy_pattern(r"\w{1,19}")
-"""Matches keys that are too short to be a secret, so messages may show them."""
+"""Matches keys that are too short to be secrets and can be shown in messages."""
 
 
 class CheckedBytes(NamedTuple):

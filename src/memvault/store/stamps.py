@@ -10,7 +10,7 @@ from memvault.lazy_pattern import lazy_pattern
 STAMPED_NAME = lazy_pattern(r"\d{8}T\d{6}\.\d{3}Z-\w+")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _LAST_YEAR = 9_000
-"""Names with this year or later did not come from a clock; new names need not sort after them."""
+"""Names from this year on are not from a real clock, so new names need not sort after them."""
 
 
 def new_stamp(earlier: list[str]) -> str:

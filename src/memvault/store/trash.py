@@ -122,7 +122,7 @@ class Trash:
         yield from files_linked_to(files, lambda: (item.file for item in self.files()))
 
     def separate(self, path: Path) -> None:
-        """Delete a file that ``linked`` has found; the vault lock must be held.
+        """Delete a file yielded by ``linked``; the vault lock must be held.
 
         Raises:
             OSError: it cannot be deleted.
@@ -131,7 +131,7 @@ class Trash:
         self._remove_empty_folders(path)
 
     def _remove_empty_folders(self, file: Path) -> None:
-        """Delete the empty folders above a file that has left the trash."""
+        """Delete the empty folders above a file that was removed from the trash."""
         with contextlib.suppress(OSError):
             for folder in file.relative_to(self._folder).parents[:-1]:
                 (self._folder / folder).rmdir()

@@ -239,7 +239,7 @@ class VaultWriter:
         with contextlib.ExitStack() as cleanup:
             with missing_as_not_found(source), atomic.map_os_errors(source):
                 saved = self._history.saved(subject.mem_id, before, self.root / source)
-                # Runs after the revision of a failed move is deleted.
+                # Registered first, so it runs after a failed move's revision is deleted.
                 cleanup.callback(self.complete_move)
                 revision = cleanup.enter_context(saved)
             target = move.run(targets, times)

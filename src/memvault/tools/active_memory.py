@@ -65,7 +65,7 @@ _MIN_SEARCHED = 100
 _DEFAULT_LIMIT = 10
 _DEFAULT_LOADED = 5
 _LOAD_ROOM = 200
-"""Number of tokens of a loaded memory's other values."""
+"""Tokens reserved for a loaded memory's other values."""
 
 
 @group.tool(
@@ -114,7 +114,7 @@ def memory_create(
 
 
 def _with_limit(result: Result) -> Result:
-    """Add the end of a loaded part, why it was truncated, and the metadata of texts."""
+    """Add the end of a loaded part, the reason for truncation, and the metadata of texts."""
     if "memories" in result:
         entries = [{**entry, "about": _about(entry["metadata"])} for entry in result["memories"]]
         return {**result, "memories": entries}
@@ -226,9 +226,9 @@ def _search_texts(
     window: tuple[int, int],
     expression: str | None,
 ) -> LoadedMemory:
-    """Return the memories that match a query well enough, the most probable first.
+    """Return the memories that match a query well enough, most probable first.
 
-    ``window`` is the maximum number of memories, and the number to skip.
+    ``window`` contains the maximum number of memories and the number to skip.
     """
     from memvault.index.protocol import BEST_EFFORT
     from memvault.recall.answer import RecallRequest, by_probability

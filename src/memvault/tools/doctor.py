@@ -111,7 +111,7 @@ def vault_review(
 
 
 _BAR = 16
-"""Length in characters of the longest bar, so that lines fit a terminal of 40 columns."""
+"""Length of the longest bar in characters, so lines fit in a 40-column terminal."""
 
 
 def _with_bars(result: Result) -> Result:

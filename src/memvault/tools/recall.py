@@ -275,7 +275,7 @@ def memory_recall(
 
 
 def _absent_words(selection: VaultSelection, request: RecallRequest, best: str) -> dict[str, Any]:
-    """Return words of a query that no memory contains today, if no memory is a strong match."""
+    """Return query words that no memory contains, unless there is a strong match or a past date."""
     is_wanted = best != "strong" and request.as_of is None
     absent = selection.engine.absent_words(request.query) if is_wanted else []
     return {"absentWords": absent} if absent else {}
@@ -455,7 +455,7 @@ def memory_remember(
 
 
 def _plan_retyping(call: Call, memory: Memory, kind: str) -> Retyping | None:
-    """Plan changes to other memories if a type moves a memory; None if it stays.
+    """Plan changes to other memories if a new type moves a memory; None if it is not moved.
 
     Raises:
         Refused: the folder of the type is ignored or leads through a link, or a memory with a link

@@ -56,9 +56,9 @@ _SEVERITIES = {
     "err": "error",
     **dict.fromkeys(("fatal", "crit", "alert", "panic", "emerg", "emergency"), "critical"),
 }
-"""Severity names used by other logs; not numbers, since those of syslog and Python differ."""
+"""Severity names used by other logs; numbers are ambiguous, since syslog and Python differ."""
 _MIN_EVENT_BUDGET = 300
-"""Minimum budget in tokens of a result with one event, which is shortened if necessary."""
+"""Minimum token budget for a result with one event, which is shortened if necessary."""
 _EVENTS_ROOM = 100
 """Tokens reserved in a result for everything except the events."""
 _MAX_TALK_ID_DIGITS = 16
@@ -249,7 +249,7 @@ def reply(
     try:
         return {"talkId": talks.answer(talk_id, message, call.inbox)}
     except NotFound as error:
-        if call.caller.message_style != "tools":  # others cannot act as another agent
+        if call.caller.message_style != "tools":  # Only shell callers can act as another agent.
             error.hint += "; add `--agent NAME` for those of another agent, such as user"
         raise
 

@@ -310,7 +310,7 @@ def memory_restore(
 
 
 def _for_people(result: Result) -> Result:
-    """Put the parts of a status into words: sizes, pending vectors, events, the user's settings."""
+    """Format the parts of a status as text: sizes, pending vectors, events, the user's settings."""
     sizes = {
         key: f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{-(-size // 1000)} kB"
         for key, size in result["sizes"].items()
@@ -349,7 +349,7 @@ def _minute(moment: str) -> str:
 
 
 def _vectors(embedder: Result, waiting: int, total: int, worker: str) -> str:
-    """Return how many memories lack an embedder's vectors, and when they are created."""
+    """Return how many memories lack an embedder's vectors, and when the vectors are computed."""
     if "problem" in embedder:
         return f"{embedder['name']}, {embedder['problem']}"
     state = f"{waiting} of {total} to create, {worker}" if waiting else "complete"

@@ -49,14 +49,14 @@ def folded(path: str) -> str:
 def names_folded(path: str) -> list[str]:
     """Return the parts of a path as any of Linux, macOS and Windows may interpret them.
 
-    They are folded, and lack what Windows ignores: dots and blanks at the end of a name, and a
-    stream after a colon.
+    They are folded, without the parts that Windows ignores: trailing dots and blanks, and a stream
+    after a colon.
     """
     return [name.partition(":")[0].rstrip(" .") for name in folded(path).split("/")]
 
 
 def tag_key(tag: str) -> str:
-    """Return the key for comparing tags, which ignores case and composition of characters."""
+    """Return the key for comparing tags, which ignores case and Unicode composition."""
     return tag.lower() if tag.isascii() else normalize_title(tag)
 
 

@@ -136,7 +136,7 @@ class Inbox:
             try:
                 popped = [event for name, event in chosen if lease.add(name)]
             finally:
-                if not popped:  # An error occurred, or others have deleted the files.
+                if not popped:  # An error occurred, or the files were deleted.
                     lease.requeue_locked()
             return EventBatch(popped, notes, remaining, lease if popped else None)
 
@@ -145,8 +145,7 @@ class Inbox:
     ) -> tuple[list[tuple[str, Event]], int]:
         """Return the events to pop with their file names, and the number of all other events.
 
-        Once ``count`` events are chosen, files with names from a delivery are counted without being
-        read.
+        Once ``count`` events are chosen, files named by a delivery are counted without being read.
         """
         read = self._reader(notes)
         chosen: list[tuple[str, Event]] = []
@@ -163,7 +162,7 @@ class Inbox:
         return chosen, remaining
 
     def find(self, event_id: str) -> EventBatch:
-        """Return the event with an id, in the inbox or popped recently; no event if there is none.
+        """Return the event with an id, from the inbox or recently popped; empty if not found.
 
         Raises:
             UsageError: the id is invalid.
@@ -201,7 +200,7 @@ class Inbox:
             return EventBatch([], [*notes, f"no plan was run: {error.message}"], len(events))
 
     def next_due(self) -> float:
-        """Return the seconds until the next scheduled event is due; a plain inbox has none."""
+        """Return the seconds until the next scheduled event is due; infinity if there is none."""
         return math.inf
 
     @contextlib.contextmanager

@@ -81,7 +81,7 @@ class Leases:
 
     def folders(self) -> Iterator[Path]:
         """Yield the folders of events that are leased or were popped recently."""
-        for name in (_LEASES, _POPPED):  # In the order in which events pass through them.
+        for name in (_LEASES, _POPPED):  # In the order that events move through them.
             yield from _lease_folders(self.folder(name))
 
     def folder(self, name: str) -> Path:

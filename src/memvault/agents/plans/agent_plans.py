@@ -50,7 +50,7 @@ _MAX_ID = 60
 
 
 def event_id(plan_id: str, at: datetime) -> str:
-    """Return the id of the event of a run, which is a valid file name."""
+    """Return the event id of a run, which is a valid file name."""
     name = naming.slug(plan_id, _MAX_ID)
     if name != plan_id:
         name += "-" + digest_of(plan_id.encode(), 4).hex()

@@ -173,7 +173,7 @@ class MemoryBrowser(App[BrowsedMemory]):
     def progress(self, what: str, done: int, total: int) -> None:
         """Show the progress of indexing; called in the session's thread.
 
-        It does not wait for the screen, which is not updated while the program ends.
+        It does not wait for the screen, which stops updating while the program exits.
         """
         share = f"{100 * done // total} %" if what == IN_BYTES and total else ""
         with contextlib.suppress(RuntimeError):  # the event loop has ended

@@ -31,7 +31,7 @@ def ending(base: type[Driver]) -> type[Driver]:
             self._limited(lambda: base.write(self, data))
 
         def disable_input(self) -> None:
-            """Read no more keys; the thread that reads them may wait for the terminal, too."""
+            """Stop reading keys; the reading thread may also be waiting for the terminal."""
             ended = getattr(self, "exit_event", None)
             if ended is not None and termination_requested():
                 ended.set()

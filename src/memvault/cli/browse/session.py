@@ -89,7 +89,7 @@ class BrowserSession:
         self.progress: Callable[[str, int, int], None] = silent
         # Textual reads the keys, so a tool must not ask on standard input.
         self._caller = caller._replace(confirm=None, confirm_suggestion=None)
-        self._reader = self._caller._replace(scope="read")  # its recalls are not counted
+        self._reader = self._caller._replace(scope="read")  # recalls while browsing are not counted
         self._finder = self._reader._replace(secrets="shown")
         self._workspace = Workspace(root, self._report, long_lived=True)
         self._submit = self._workspace.executor.submit

@@ -182,7 +182,7 @@ def _allow(call: Call, item: ReviewItem) -> None:
 
 
 def _write_proposal(call: Call, item: ReviewItem) -> None:
-    """Write a proposal of consolidation, if it is still valid."""
+    """Apply a consolidation proposal if it is still valid."""
     from memvault import clock
     from memvault.consolidation import apply
     from memvault.insights.review import EPISODE_DAYS

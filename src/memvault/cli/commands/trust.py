@@ -68,7 +68,7 @@ def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:
 
     was_trusted = trust.revoke(options.workspace().root, name)
     if not was_trusted:
-        _find_tool_file(options, name)  # a tool whose file is gone may still have been trusted
+        _find_tool_file(options, name)  # a tool may stay trusted after its file is deleted
     return {"name": name, "wasTrusted": was_trusted}
 
 
@@ -164,7 +164,7 @@ def _require_consent(yes: bool, name: str, summary: dict[str, Any]) -> None:
     if agreed is None:
         raise Refused(
             f"Running {summary['command']} for {name} needs your consent at a terminal",
-            f"run `memvault tools trust {name}` at a terminal",  # agents must not see --yes
+            f"run `memvault tools trust {name}` at a terminal",  # agents must not learn of --yes
         )
     if not agreed:
         raise Refused(f"{name} is not trusted", "answer y to trust it")

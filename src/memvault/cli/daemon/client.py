@@ -3,7 +3,7 @@
 Both processes first check each other (``_agree``). Then the client sends its arguments and the
 relevant environment variables (``is_sent``). The daemon answers within ``PATIENCE`` seconds that it
 is ready, and starts only after the client confirms that it is still waiting and passes its standard
-streams. Otherwise the command runs in the client, and no other process holds its streams. If the
+streams. Otherwise the command runs in the client, and no other process has its streams open. If the
 daemon dies later, the client reruns the command only if it is read-only and has printed nothing.
 """
 
@@ -44,14 +44,14 @@ The client first sends the daemon's secret and the descriptor of its own secret.
 answers with the client's secret and a number that the client repeats in its request.
 """
 READS, WRITES, BEGIN = b"r", b"w", b"b"
-"""The daemon's answers that it is ready to run a read-only command or a command that changes
-something, and the confirmation of the client."""
+"""Handshake before a command: the daemon can run a read-only command (``READS``) or one that makes
+changes (``WRITES``), and the client confirms (``BEGIN``)."""
 PRINTS, ENDED, LATE = b"p", b"e", b"l"
-"""The daemon's messages: output has started; the command has ended, with its exit code. ``LATE``
-marks a timeout in the client."""
+"""The daemon's messages that output has started, and that the command has ended (followed by its
+exit code). ``LATE`` marks a timeout in the client."""
 LEFT = b"d"
-"""The daemon's answer that it has not started the command, so the client must run it. The reason
-may follow."""
+"""The daemon's answer if the client must run the command itself, optionally followed by the
+reason."""
 SIZE = 4
 """Size in bytes of the length that precedes a request."""
 MAX_REQUEST = 1 << 20
@@ -168,7 +168,7 @@ def socket_place(folder: str) -> tuple[str, str]:
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Return whether a file status is that of a folder that only this user can access."""
+    """Return whether a file status describes a folder that only this user can access."""
     is_folder = status.st_mode & 0o170000 == 0o040000
     is_own = sys.platform == "win32" or status.st_uid == os.geteuid()
     return is_folder and is_own and not status.st_mode & 0o077
@@ -192,7 +192,7 @@ def is_sent(name: str) -> bool:
 
 
 def connected(folder: str) -> socket | None:
-    """Connect to the daemon of a folder; return None if its socket is not this user's alone.
+    """Connect to the daemon of a folder; return None if others can access its socket.
 
     Raises:
         OSError: no daemon is listening.
@@ -202,7 +202,7 @@ def connected(folder: str) -> socket | None:
     import _socket
 
     socket_folder, name = socket_place(folder)
-    # Via a descriptor, since the folder cannot be replaced then, and its path may be too long.
+    # Use a descriptor, since the path could be replaced, or be too long for a socket.
     descriptor = os.open(socket_folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if not _is_private(os.fstat(descriptor)):
@@ -241,7 +241,7 @@ def _agree(connection: socket, server: Process) -> bytes:
     """Check a daemon, and have it check this process; return the number to repeat in a request.
 
     Raises:
-        OSError: it has other rights, may be in a sandbox, or is not the one that answers.
+        OSError: its rights differ, it may be in a sandbox, or another process answered.
     """
     if sys.platform != "linux":
         raise OSError
@@ -280,7 +280,7 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
         return None
     streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
     connection.sendmsg([BEGIN], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
-    # From here on the daemon may have started the command, so one that writes is not rerun.
+    # The daemon may have started the command by now, so a command that writes is not rerun.
     signals = _Signals(connection)
     connection.settimeout(HOOK_SECONDS if arguments[:1] == ["hook"] else None)
     message = _last_message(connection)

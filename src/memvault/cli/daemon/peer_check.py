@@ -6,8 +6,8 @@ client loads this module, so it imports next to nothing.
 A process is identified by its folder in /proc, which is opened once. The folder of a process that
 has ended stays empty, so a new process with the same id is never mistaken for it. Namespaces,
 rights and limits are compared. A Landlock sandbox is not visible in any file, so each process must
-also present a secret of the other, which the kernel reveals only to a process that may inspect it.
-A sandboxed process, even of root, may not.
+also present a secret of the other process, which the kernel reveals only to a process that may
+inspect it. A sandboxed process may not, even if run by root.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def line_of(text: str, name: str) -> str:
 
 
 def find_peer(connection: socket) -> Process:
-    """Return the connected or listening process of a socket, which must be this user's.
+    """Return the process connected to or listening on a socket; this user must own it.
 
     Raises:
         OSError: it has ended, or belongs to another user or process namespace.

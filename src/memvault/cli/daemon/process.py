@@ -99,10 +99,10 @@ def _is_sandboxed() -> bool:
 
 
 def stop(folder: Path) -> bool:
-    """Stop the daemon and wait for its end; return whether one was running.
+    """Stop the daemon and wait for it to exit; return whether one was running.
 
     Raises:
-        TimedOut: it does not end.
+        TimedOut: it does not exit.
     """
     import signal
 
@@ -133,7 +133,7 @@ def find(folder: Path) -> Found | None:
 
 
 def _why_unused(folder: Path) -> str:
-    """Return why the daemon of a folder runs no commands for this process."""
+    """Return why the daemon of a folder cannot run commands for this process."""
     try:
         connection = client.connected(str(folder))
         if connection is None:

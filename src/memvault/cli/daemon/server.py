@@ -306,7 +306,7 @@ class Daemon:
 
 
 def _is_committed(vault: str | None, arguments: list[str]) -> bool:
-    """Return whether git commits a command's changes, which requires the client's variables.
+    """Return whether a command's changes are committed to git, which needs the client's variables.
 
     Raises:
         MemvaultError: there is no vault, or its settings are invalid.
@@ -339,7 +339,7 @@ def _keep_up(opened: Workspace) -> None:
 
 @contextmanager
 def _wake_up_by_signals() -> Iterator[int]:
-    """Yield a descriptor that becomes readable, with the number of the signal, on each signal."""
+    """Yield a descriptor from which the number of each received signal can be read."""
     reader, writer = os.pipe()
     for descriptor in (reader, writer):
         os.set_blocking(descriptor, False)
@@ -433,7 +433,7 @@ def _listening(socket_path: Path) -> Iterator[socket.socket]:
 
 
 def _program_state() -> list[int]:
-    """Return when the program's files were last added, replaced or removed, for each folder."""
+    """Return the times at which each folder of the program was last changed."""
     with os.scandir(_PACKAGE) as entries:
         folders = [
             entry.path for entry in entries if entry.is_dir() and entry.name != "__pycache__"

@@ -45,7 +45,7 @@ class WorkspaceCache:
         return [watch for watch in watches if watch is not None]
 
     def for_each(self, work: Callable[[Workspace], object]) -> None:
-        """Do some work in each vault with the current user settings; drop a vault if it fails."""
+        """Call ``work`` for each vault with the current user settings; drop vaults that fail."""
         from memvault.errors import MemvaultError
 
         for key, workspace in self._current():

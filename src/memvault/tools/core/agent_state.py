@@ -40,7 +40,7 @@ def search_agent_state(
 
 
 def suggest_include(call: Call, query: str) -> None:
-    """Add a note with the number of the agent's own entries that match, after a weak result."""
+    """After a weak result, add a note with the number of matches in the agent's own data."""
     from memvault.errors import MemvaultError
 
     try:

@@ -18,9 +18,9 @@ MAX_CHARACTERS = 12
 _LONGEST, _SHORTEST = 8_000, 8
 """Minimum and maximum length of a shortened text."""
 _ENTRY_LENGTH = 25
-"""A nested list may have one entry per this many characters of the maximum text length."""
+"""A nested list keeps at most one entry per this many characters of the maximum text length."""
 _MIN_KEYS = 24
-"""Minimum number of keys that a shortened nested object keeps."""
+"""Minimum number of keys to keep in a shortened nested object."""
 _NAMES = frozenset(
     "memId filePath etag id eventId changeId factId episodeId procedureId proposalId requestId "
     "skillId spaceId messageId confirmToken".split()

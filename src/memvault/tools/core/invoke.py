@@ -96,7 +96,7 @@ def _split_name(text: str, vault_roots: Mapping[str, Path]) -> tuple[str, str]:
 
 _MAX_WARNINGS = 20
 _MIN_BUDGET = 200
-"""Number of tokens that is always enough for a result with one entry."""
+"""Number of tokens that always suffices for a result with one entry."""
 _WRAPPER = 20
 """Number of tokens added by wrapping a result in another tool's result."""
 
@@ -451,7 +451,7 @@ def _with_changes(
 
 @contextmanager
 def _failures_noted(call_context: Call, notes: list[str]) -> Iterator[None]:
-    """Turn a failure after a change into a note, since the caller would repeat a failed call."""
+    """Turn a failure after a change into a note, since the caller would retry a failed call."""
     try:
         yield
     except Exception as error:
@@ -469,7 +469,7 @@ def _presented(
     result: dict[str, Any],
     how: _CallOptions,
 ) -> dict[str, Any]:
-    """Return the part of a result that the caller requested, within its budget."""
+    """Return the requested part of a result within the call's budget, as visible to the caller."""
     if result.get("warnings") and tool.reveals and how.caller.secrets == "asked":
         detector = call_context.settings.detector
         result["warnings"] = list(map(detector.masked, result["warnings"]))
@@ -489,7 +489,7 @@ def _page(
     result: dict[str, Any],
     how: _CallOptions,
 ) -> dict[str, Any]:
-    """Return the part of a result that its call requested and its budget allows."""
+    """Cut a result to the requested part and the token budget."""
     from memvault.tools.core import budget
 
     visible = partial(how.visible, tool, call_context)
@@ -500,7 +500,7 @@ def _page(
     around = budget.keep_bounds if may_cut else call_context.settings.detector.around
     if added & {"offset", "length"} & bound.keys():
         result, offset = budget.skip(result, keys, offset, bound.get("length", 0), around)
-    # A tool without the added ``budget`` applies its own; its other values are cut only for agents.
+    # A tool that declares its own ``budget`` applies it; its other values are cut only for agents.
     if not call_context.budget or not (how.caller.has_token_budget or "budget" in added):
         return visible(result)
     changes_nothing = not call_context.change_set.files
@@ -515,7 +515,7 @@ def _page(
 
 
 def truncate_warnings(notes: list[str]) -> list[str]:
-    """Return the first warnings and the number of the rest, since a vault may cause thousands."""
+    """Return the first warnings and a count of the rest, since a vault may cause thousands."""
     omitted_count = len(notes) - _MAX_WARNINGS
     return (
         [*notes[:_MAX_WARNINGS], f"{omitted_count:,} more warnings were omitted"]

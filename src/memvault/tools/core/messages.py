@@ -37,11 +37,11 @@ _PLACEHOLDER = lazy_pattern(r"[A-Z][A-Z-]*(?:\.\.\.)?")
 _WORD = lazy_pattern(r"\S+")
 _BEFORE_NAME = "([{\"'"
 _BEHIND_NAME = lazy_pattern(r"[])}\"',;:.]{0,4}(?::\d+){0,2}[])}\"',;:.]{0,4}\Z")
-"""Matches what may follow a file's name in a message: punctuation, and line numbers."""
+"""Matches punctuation and line numbers that may follow a file's name in a message."""
 _MAX_NAME_WORDS = 12
 """Maximum number of words around a span that are tested as parts of a file's name in the vault."""
 _FOR_PEOPLE = ("model_use",)
-"""Tools whose commands stay in messages, because they are for people."""
+"""Tools whose commands stay unchanged in messages, because only people run them."""
 _TEXTS = ("message", "hint", "error", "warnings")
 """The keys of a result whose value is a message, or a list or object of messages."""
 _COMMANDS = "todo"
@@ -137,7 +137,7 @@ def _arguments(
 
 
 def _find(tools: list[Tool], word: str) -> Parameter | None:
-    """Return the first parameter with this option, or with this argument name in capitals."""
+    """Return the first parameter with this option or this upper-case argument name."""
     for tool in tools:
         for entry in tool.parameters:
             for part in (entry, *entry.items):
@@ -174,7 +174,7 @@ def render_result(
 
 
 def _at(value: Any, path: list[str], change: Callable[[str], str]) -> Any:
-    """Apply a function to the texts at a path of keys, in each entry of lists on the path."""
+    """Apply a function to the texts at a path of keys, descending into each entry of a list."""
     if isinstance(value, list):
         return [_at(entry, path, change) for entry in value]
     if isinstance(value, Mapping):

@@ -50,14 +50,14 @@ class RenderedMemory(NamedTuple):
 
 
 class ResultBudget(NamedTuple):
-    """The size limits of a result: whether it has lines only, and the token budget (0: none)."""
+    """The size limits of a result: whether it has only lines, and its token budget (0: none)."""
 
     brief: bool
     budget: int
 
     @classmethod
     def of(cls, call: Call, brief: bool, budget: int | None) -> ResultBudget:
-        """Create it from a tool's arguments; the default budget is the call's."""
+        """Create the limits from a tool's arguments; the default budget is the call's."""
         return cls(brief, call.budget if budget is None else budget)
 
     @property
@@ -106,7 +106,7 @@ class ResultBudget(NamedTuple):
         from memvault.tools.core import budget
 
         def cost(value: Any) -> int:
-            return budget.cost(value, self.budget) + 1  # and a comma
+            return budget.cost(value, self.budget) + 1  # Add one token for the comma.
 
         remaining = self.budget - cost({"success": True, **about, **_COMMON_FIELDS})
         costs = [] if self.brief else [cost(entry.whole) for entry in rendered]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memvault.results import ToolEntry
 
 _SHARED_KEYS = ("success", "warnings", "vault")
-"""The keys that every result may have, which the beginning of the reference describes."""
+"""The keys that any result may have, described at the beginning of the reference."""
 SCHEMA_VERSION = 3
 """Version of the schema; incremented if a key or tool is renamed or removed, not if added."""
 
@@ -94,13 +94,13 @@ class ShellForm(Protocol):
 
     @property
     def examples(self) -> tuple[str, ...]:
-        """Command lines for the help."""
+        """The example command lines shown in the help."""
 
 
 def markdown(find_command: Callable[[str], ShellForm | None] = registry.lookup) -> str:
     """Return the reference page of all tools.
 
-    ``find_command`` returns the command with some words, which may replace the tool's own.
+    ``find_command`` returns the command with the given words, which may replace the tool's own.
     """
     lines = [
         "# Tools",
@@ -168,7 +168,7 @@ def _section(tool: Tool, command: ShellForm) -> list[str]:
 
 
 def _result_table(tool: Tool) -> list[str]:
-    """Return the table of the keys of a tool's result, without the keys of every result."""
+    """Return the table of a tool's result keys, without those common to all results."""
     schema = result_schema(tool.result_type)
     rows = [
         f"| `{key}{_optional(key, schema)}` | {_type_in_words(entry)} |"

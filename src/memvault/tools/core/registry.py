@@ -80,8 +80,8 @@ class Tool(NamedTuple):
         own_scope: The minimum scope of a caller, if it does not follow from ``read_only``.
         works_without_files: Whether it also works on a vault that another machine published,
             whose files are not on this machine.
-        core: Whether MCP clients are offered it by default.
-        hidden_args: Keys of arguments that are omitted from the schema that they are offered.
+        core: Whether it is offered to MCP clients by default.
+        hidden_args: Keys of arguments that are omitted from the schema offered to MCP clients.
         examples: Command lines that the help and the reference show.
         view: How its result is printed for people.
         takes_long: Whether it waits, checks or rebuilds everything, or runs or looks up programs.
@@ -90,12 +90,12 @@ class Tool(NamedTuple):
             arguments ``budget`` and, unless the function has it, ``offset``, and for a text
             ``length``. None if the result is always short.
         newest_last: Whether these lists are cut at their beginning.
-        continuation_hint: How to read the part of its result that a budget omitted.
+        continuation_hint: How to read the part of its result omitted by a budget.
         fails_if: The command exits with 1 if this key of the result is true.
         flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
         reveals: Whether it returns text that the caller requested. In the shell and in Python,
             secrets in it are shown; in all other results, secrets are masked.
-        openable_list: The list in its result whose entries its command opens with ``--open``.
+        openable_list: The list in its result whose entries can be opened with ``--open``.
         messages: Paths of keys to memvault's own messages below the first level of its result,
             such as ``findings.message``; ``messages.render`` renders them.
         writes_if: The name of the argument without which a call changes nothing.
@@ -228,7 +228,7 @@ class Tool(NamedTuple):
         if not self.command_line_form:
             return self.parameters
         typed = {entry.shell_name for entry in self.shell_parameters}
-        return tuple(  # The others come from a file that the command reads.
+        return tuple(  # The other arguments come from a file.
             entry if entry.items or entry.shell_name in typed else in_file((entry,))[0]
             for entry in self.parameters
         )
@@ -343,9 +343,9 @@ def _load(command: Command) -> Tool:
 
 
 def check_table(name: str) -> None:
-    """Report a tool that the table lacks, given its name or its command's first words.
+    """Report a tool missing from the table, given its name or its command's first words.
 
-    Tools are only searched in a checkout, where the table may be out of date.
+    This checks only source checkouts, where the table may be out of date.
 
     Raises:
         UsageError: there is such a tool.
@@ -377,7 +377,7 @@ def find(name: str) -> Tool:
 
 _CHECKOUT = Path(__file__).parents[4]
 _MAX_NAME = 100
-"""Maximum length of an unknown name to compare with tool names and to show."""
+"""Maximum length of an unknown name that is compared with tool names and shown."""
 LIST_TOOLS = "run `memvault tools list` to list all tools"
 """The hint for an unknown tool name without a suggestion."""
 

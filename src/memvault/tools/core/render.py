@@ -139,14 +139,14 @@ def lines(view: Template, result: Result, markdown: Markdown | None = None) -> l
 
 
 def shortened(texts: Iterable[str], most: int = 20) -> list[str]:
-    """Return the first texts for a person, and the number of the others; JSON has all of them."""
+    """Return the first texts and a count of the rest, for people; JSON includes all of them."""
     every = list(texts)
     omission = [f"… and {len(every) - most:,} more"] if len(every) > most else []
     return [*every[:most], *omission]
 
 
 def _paging_footer(result: Result) -> str:
-    """Return a line with the number of shown entries, and the option or command to see more."""
+    """Return a line with the number of entries shown, and the option or command to show more."""
     shown = result.get("count", len(_list(result)))
     more = result.get("nextCommand", f"`--offset {result['next']}`")
     return f"{shown:,} of {result['total']:,}; {more} shows more"
@@ -199,7 +199,7 @@ def _items(entries: Sequence[Any], indent: str, for_people: bool) -> Iterator[Li
 
 
 def _relevant_fields(record: Result) -> dict[str, Any]:
-    """Return the fields of a record that a reader of a list needs."""
+    """Return the fields of a record to show in a list."""
     fields = {key: value for key, value in record.items() if value not in ("", [], {}, None)}
     if isinstance(fields.get("modified"), str):
         fields.pop("created", None)

@@ -80,7 +80,7 @@ def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
 
 
 def fields(entry: object, *names: str) -> dict[Any, Any]:
-    """Return an object's attributes under their names in camelCase, for use in a result."""
+    """Return an object's attributes with camelCase keys, for use in a result."""
     return {to_camel(name): getattr(entry, name) for name in names}
 
 

@@ -25,7 +25,7 @@ SIGN = "@"
 
 
 class ExpandedArguments(NamedTuple):
-    """A tool's bound arguments, and a saved search's filters for which it has no arguments."""
+    """A tool's bound arguments, and the saved search's filters that it has no arguments for."""
 
     bound: dict[str, Any]
     within: Filters | None = None
@@ -39,7 +39,7 @@ def expanded(
     Filters given by the caller replace the search's.
 
     Raises:
-        UsageError: a value of the search is invalid, or it has no words and the tool needs some.
+        UsageError: a value of the search is invalid, or it has no words and the tool requires some.
     """
     for parameter in tool.parameters:
         value = bound.get(parameter.name)

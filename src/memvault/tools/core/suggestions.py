@@ -31,7 +31,7 @@ SYNONYMS = {
 A key lists the candidates; the first that exists is suggested.
 """
 _MIN_SIMILARITY = 0.75
-"""Minimum similarity of a suggestion, since a wrong guess helps less than a list."""
+"""Minimum similarity of a suggestion, since a list of names is better than a wrong guess."""
 _MAX_TOOLS = 3
 
 
@@ -47,7 +47,7 @@ def suggest_command(name: str, names: Collection[str]) -> str | None:
 def suggest_tools(name: str, names: Collection[str]) -> list[str]:
     """Return the tools that an unknown name may mean, the most likely first.
 
-    These have its words in another order, or a synonym for one of them, or else a similar name.
+    They have the same words in another order, a synonym for one of them, or else a similar name.
     """
     tools = {tool: [_words(tool)] for tool in names}
     for command in TOOLS:

@@ -27,7 +27,7 @@ class VaultSelection:
 
     @classmethod
     def of(cls, call: Call, names: Sequence[str]) -> VaultSelection:
-        """Create it from a tool's argument.
+        """Create the choice from a tool's argument.
 
         Raises:
             VaultNotFound: no reachable vault has one of the names.

@@ -40,7 +40,7 @@ def tool_from_plugin(tool_file: ToolFile) -> Tool:
         destructive=True,
         open_world=True,
         own_parameters=parameters,
-        reveals=True,  # The output of a user's program.
+        reveals=True,  # The output comes from a user's program.
         description=description,
         hidden_args=("budget",),
         paged_keys=(),
@@ -62,7 +62,7 @@ def _run_program(call: Call, tool_file: ToolFile, arguments: Mapping[str, Any]) 
             _environment(call),
             call.sleep,
         )
-    except UsageError as error:  # A mistake in the tool's definition, not by the caller.
+    except UsageError as error:  # The mistake is in the tool's definition, not the caller's.
         message = f"The tool {definition.name} failed: {error.message}"
         raise MemvaultError(message, error.hint) from error
     _check(tool_file, process_result)
@@ -100,7 +100,7 @@ def _check(tool_file: ToolFile, finished: process.ProcessResult) -> None:
     """Raise an error if the program timed out, printed too much or failed.
 
     Raises:
-        TimedOut: it did not end in time.
+        TimedOut: it did not finish in time.
         MemvaultError: it printed too much, or its exit code is not 0.
     """
     name = tool_file.definition.name
