@@ -1,4 +1,4 @@
-"""Run other programs with limits of time and output, and memvault's own in the background.
+"""Run other programs with time and output limits, and memvault's own in the background.
 
 No shell is used. Programs are started in this module only, which a lint rule checks.
 """

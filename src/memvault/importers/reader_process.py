@@ -184,7 +184,7 @@ class SourceReader:
             self._process = None
 
     def _answers(self, *request: object) -> Iterator[ReaderMessage]:
-        """Yield the replies to a request, until the last one or the end of the worker.
+        """Yield the replies to a request, until the last one or until the worker exits.
 
         Raises:
             UsageError: if the worker reports a user error.

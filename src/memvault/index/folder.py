@@ -51,7 +51,7 @@ class IndexFolder(NamedTuple):
 
 
 def prepare_folder(root: Path) -> IndexFolder:
-    """Return the folder of a vault's index, creating it private and writable."""
+    """Return the folder of a vault's index, created if missing, private and writable."""
     note = ""
     for base in _bases():
         try:

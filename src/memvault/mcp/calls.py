@@ -194,7 +194,7 @@ REPLIES = "memvault.replies"
 
 
 class ReplyTracker:
-    """The calls whose answers are not sent yet, by request id.
+    """The calls whose answers have not been sent yet, by request id.
 
     The events of a call are acknowledged once its complete answer was sent, and requeued otherwise.
     """

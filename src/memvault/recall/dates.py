@@ -1,4 +1,4 @@
-"""Parse dates in a question, such as "last week" or "on 7 July 2023", to spans of days.
+"""Parse dates in a question, such as "last week" or "on 7 July 2023", into spans of days.
 
 Supports English words, ISO dates and ISO weeks; days are in the user's time zone. Other languages
 are left to ``foreign_dates``, which uses a library that is slow to load.

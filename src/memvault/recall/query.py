@@ -1,4 +1,4 @@
-"""Parse a query's text to the terms and phrases to search for.
+"""Parse a query's text into the terms and phrases to search for.
 
 Every text is a valid query: quotation marks request an exact phrase, and everything else is a list
 of words. Quotation marks around a short part of a long query are ignored.

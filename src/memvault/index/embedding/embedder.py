@@ -50,8 +50,8 @@ class ModelCard(NamedTuple):
     """Properties of a built-in model that are available without loading it.
 
     ``name`` is displayed. ``version`` changes whenever a text's vector would change. ``languages``
-    are the supported ones, ``tokens`` is the maximum text length, if limited. The prefixes are
-    prepended to queries and passages.
+    lists the supported languages; ``tokens`` is the maximum text length, if limited. The prefixes
+    are prepended to queries and passages.
     """
 
     name: str
