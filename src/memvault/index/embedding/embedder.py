@@ -66,7 +66,7 @@ class ModelCard(NamedTuple):
 
 def reinstall_hint(error: Exception) -> str:
     """Return the hint for a package file that cannot be loaded."""
-    if os.strerror(errno.EMFILE) in str(error):  # also wrapped in an ImportError
+    if os.strerror(errno.EMFILE) in str(error):  # may be wrapped in an ImportError
         return "allow more open files: ulimit -n 1024"
     return REINSTALL
 
