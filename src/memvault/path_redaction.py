@@ -21,9 +21,9 @@ def path_hider(
 ) -> Callable[[str], str]:
     """Return a function that hides the paths of this machine in a message.
 
-    A path in the vault at ``root`` is shown relative to it, and other folders by their purpose.
-    ``settings`` are the vault's, if they could be loaded; ``reach`` are the names of the vaults
-    that the caller may access, None for all. The user's settings are read only once, here.
+    Paths in the vault at ``root`` are shown relative to it; other folders are replaced by their
+    purpose. ``settings`` are the vault's, if they could be loaded; ``reach`` are the names of the
+    vaults that the caller may access, None for all. The user's settings are read only once, here.
     """
     names: dict[str, str] = {}
     for folder, name in _folders(root, settings, reach):

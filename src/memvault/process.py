@@ -1,4 +1,4 @@
-"""Run other programs with limits of time and output, and memvault's own in the background.
+"""Run other programs with time and output limits, and memvault's own in the background.
 
 No shell is used. Programs are started in this module only, which a lint rule checks.
 """
@@ -28,7 +28,7 @@ _MAX_STDERR = 64 * 1024
 """Maximum number of trailing bytes to keep of a program's standard error."""
 _CHUNK = 64 * 1024
 _MIN_PAUSE, _MAX_PAUSE = 0.001, 0.05
-"""Seconds between checks whether the program has ended."""
+"""Seconds between checks of whether the program has ended."""
 _PATH_LIKE = ("PATH", "PERL5LIB", "PERLLIB", "RUBYLIB")
 """Suffixes of environment variables with search paths for programs and modules."""
 _SIGNAL_SECONDS = 0.5
@@ -57,7 +57,7 @@ class ProcessResult(NamedTuple):
 
     @property
     def last_error_line(self) -> str:
-        """The last line of the standard error that is not blank."""
+        """The last line of standard error that is not blank."""
         lines = (line.strip() for line in reversed(self.stderr.splitlines()))
         return next(filter(None, lines), "")
 
@@ -76,15 +76,15 @@ def run(
 
     It is killed after ``seconds``, or when its standard output exceeds ``most`` bytes; with
     ``terminate_first`` it first gets SIGTERM and a second to clean up. Processes that it leaves in
-    its process group are always killed, even if this process is terminated before. A program
-    without a slash in its name is searched only in the folders of ``PATH``. ``pause`` waits between
-    two checks. Processes that outlive the program and keep its output open may write for a limited
+    its process group are always killed, even if this process is terminated first. A program without
+    a slash in its name is looked up only in the folders of ``PATH``. ``pause`` waits between two
+    checks. Processes that outlive the program and keep its output open may write for a limited
     time.
 
     Raises:
         UsageError: it is not installed, or it cannot be started.
     """
-    if sys.platform == "win32":  # Pipes cannot be polled on Windows.
+    if sys.platform == "win32":  # Windows cannot poll pipes.
         raise UsageError("Programs cannot be run on this system", "use memvault in WSL")
     variables = dict(os.environ if environment is None else environment)
     full_command = [find_program(command[0], folder, variables), *command[1:]]
@@ -112,8 +112,8 @@ def run_interactive(
 ) -> int:
     """Run an interactive program in this terminal, and return its exit code.
 
-    It reads ``text``, by default the terminal. The output of this process is flushed first. Ctrl-C
-    is left to the program, so that an editor does not lose a text.
+    Its input is ``text``, or the terminal if that is None. The output of this process is flushed
+    first. Ctrl-C is left to the program, so that an editor does not lose a text.
 
     Raises:
         UsageError: there is no such program, or it cannot be started.
@@ -135,11 +135,11 @@ def run_interactive(
             f"{command[0]!r} cannot be run: {reason}", "correct the command"
         ) from error
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Only in this process.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Affects only this process.
         data = None if text is None else text.encode("utf-8", "replace")
         waiting = threading.Thread(target=child.communicate, args=(data,), daemon=True)
         waiting.start()
-        # Python handles a signal that another thread received in between.
+        # Wake up regularly, so that Python handles signals that another thread received.
         while waiting.is_alive():
             waiting.join(_SIGNAL_SECONDS)
         return child.returncode
@@ -258,7 +258,7 @@ class _Child:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            self._killed = True  # Its process id may be reused from now on.
+            self._killed = True  # Its process id may be reused after this.
 
     def close(self) -> None:
         """Kill the program, and close the pipes even if other processes hold their other ends."""

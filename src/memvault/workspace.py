@@ -39,7 +39,7 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 reuse: Callable[[Path], Workspace] | None = None
-"""Returns a vault that stays open, in the resident process; None if each command opens its own."""
+"""In the resident process, returns a vault that stays open; None if each command opens its own."""
 
 
 def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:
@@ -78,7 +78,7 @@ class Workspace:
 
     @cached_property
     def executor(self) -> SerialExecutor:
-        """The executor of calls; the thread that accepts calls is the first to use it."""
+        """The executor of calls; first used by the thread that accepts calls."""
         from memvault.serial_executor import SerialExecutor
 
         return SerialExecutor()
@@ -160,7 +160,7 @@ class Workspace:
         return index
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return how well each text matches a query according to the cross-encoder, from 0 to 1.
+        """Return the cross-encoder's score for each text and a query, from 0 to 1.
 
         Raises:
             EmbedderError: there is no cross-encoder on this machine.
@@ -177,7 +177,7 @@ class Workspace:
         self.progress(what, done, total)
 
     def finish_indexing(self) -> None:
-        """Index the changes that a call left out to answer early."""
+        """Index the changes that a call skipped in order to answer sooner."""
         from memvault.index.protocol import FINISHING
 
         index = self.__dict__.get("index")
@@ -185,7 +185,7 @@ class Workspace:
             index.refresh(True, FINISHING)
 
     def open_other(self, root: Path) -> Workspace:
-        """Return another vault, open for as long as this one; this one for its own folder."""
+        """Return the vault in a folder, open as long as this one; this one for its own folder."""
         if root == self.root:
             return self
         if root not in self._other_vaults:
@@ -195,7 +195,7 @@ class Workspace:
         return self._other_vaults[root]
 
     def reload(self) -> None:
-        """Close and drop the settings and parts after ``memvault.toml`` has changed."""
+        """Close and discard the settings and parts after ``memvault.toml`` has changed."""
         self.close()
         for name in ("settings", "store", "index", "_remote", "_dates"):
             self.__dict__.pop(name, None)
@@ -218,4 +218,4 @@ class Workspace:
         for other in self._other_vaults.values():
             other.close()
         self._other_vaults.clear()
-        self.__dict__.pop("_reranker", None)  # Releases the model's memory.
+        self.__dict__.pop("_reranker", None)  # Release the model's memory.

@@ -22,7 +22,7 @@ STEP = 0.01
 REACH = 5.0
 """The distance in cells within which an agent can be talked to; also a place's default radius."""
 _DECIMALS = 9
-"""Number of decimals to round to, so that a hundred steps of 0.01 add up to one."""
+"""Number of decimals to round to, so a hundred steps of 0.01 add up to exactly one."""
 
 
 class WorldPlace(NamedTuple):
@@ -198,7 +198,7 @@ class World:
             data, me = self._read_self()
             place, name = self._find_source(me, resource, amount)
             carried = rounded(me.inventory.get(name, 0) + amount)
-            # Computed first, so no resource taken from a place is lost.
+            # Compute this before taking from the place, so an error loses no resource.
             fresh = document.edit_entry(data or self._initial_file(), "inventory", name, carried)
             rest = self._take_from(place.path, name, amount)
             try:

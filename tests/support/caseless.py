@@ -1,4 +1,4 @@
-"""Emulates a case-insensitive file system in this process."""
+"""Emulate a case-insensitive file system in this process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ignore_case(root: Path) -> None:  # noqa: C901  # what is wrapped is told in
     def renamed(real: Any) -> Any:
         def rename(old: Any, new: Any, *rest: Any, **more: Any) -> Any:
             source, target = spelled(old), spelled(new)
-            if source == target:  # only the spelling changes
+            if source == target:  # The rename only changes the spelling.
                 target = str(Path(target).with_name(Path(os.fsdecode(new)).name))
             return real(source, target, *rest, **more)
 

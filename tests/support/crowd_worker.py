@@ -58,12 +58,12 @@ def named(arguments: dict[str, Any], chance: random.Random) -> dict[str, Any]:
 
 
 def contested(files: list[Path], chance: random.Random) -> list[Path]:
-    """Half of the time, return one of the same few files, so that workers often compete for it."""
+    """Half of the time, return the same few files, so that workers often compete for them."""
     return sorted(files)[:3] if chance.random() < 0.5 else files
 
 
 def watched() -> Counter[str]:
-    """Return counters of the seconds that this process waits for each lock from now on."""
+    """Start counting the seconds that this process waits for each lock; return the counters."""
     waits: Counter[str] = Counter()
     acquire = FileLock.acquire
 
@@ -79,10 +79,10 @@ def watched() -> Counter[str]:
 
 
 def awake() -> float:
-    """Return the seconds during which this thread worked, or waited for a free processor."""
+    """Return the seconds that this thread spent running or waiting for a processor."""
     try:
         ran, queued, _ = Path("/proc/thread-self/schedstat").read_text("ascii").split()
-    except OSError:  # only Linux reports the waiting time
+    except OSError:  # Only Linux reports the time spent waiting.
         return time.thread_time()
     return (int(ran) + int(queued)) / 1e9
 

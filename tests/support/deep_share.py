@@ -13,7 +13,7 @@ from memvault.index.protocol import COMPLETE
 from memvault.workspace import Workspace
 
 _FEW = 10
-"""With fewer memories than this, a batch of passages would be too large a share."""
+"""Minimum number of memories; with fewer, one batch of passages is too large a share."""
 
 
 @contextmanager

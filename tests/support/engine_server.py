@@ -52,7 +52,7 @@ class Door:
         self, continuation: Callable[[Any], Any], handler_call_details: Any
     ) -> Any:
         """Continue a call, or reject it."""
-        import grpc  # imported only in the server, not in each process that collects tests
+        import grpc  # Only the server imports this, not each process that collects tests.
 
         told = dict(handler_call_details.invocation_metadata)
         name = handler_call_details.method.rpartition("/")[2]
@@ -125,11 +125,11 @@ class Server:
         assert self.uri
 
     def be_deaf_to(self, *calls: str) -> None:
-        """From now on, answer all calls except those with the given names."""
+        """Stop answering calls with the given names."""
         Path(f"{self._folder}.deaf").write_text(" ".join(calls), "utf-8")
 
     def be_slow(self, seconds: float) -> None:
-        """From now on, delay each call by some seconds."""
+        """Delay each later call by some seconds."""
         Path(f"{self._folder}.slow").write_text(str(seconds), "utf-8")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:

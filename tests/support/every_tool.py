@@ -1,4 +1,4 @@
-"""Calls every tool once in the vault in the current folder, and prints the results."""
+"""Call every tool once in the vault in the current folder, and print the results."""
 
 from __future__ import annotations
 

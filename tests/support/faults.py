@@ -28,12 +28,10 @@ __all__ = ["ERRORS", "KILL", "Ended", "Faults", "plant"]
 KILL = "SIGKILL"
 ERRORS = ("ENOSPC", "EIO", "EACCES", "EROFS")
 STAYING = {"ENOSPC": {"open", "write", "link", "mkdir"}, "EROFS": None}
-"""Errors that persist from then on, for the listed kinds of changes or (None) for all."""
+"""Errors that persist after the fault, with the kinds of changes that they affect (None: all)."""
 
 TESTED = {"mkdir": False, "unlink": True, "rmdir": True}
-"""Changes that have no effect unless the file exists (True) or is missing (False), which the system
-checks first.
-"""
+"""Changes that the system rejects unless the file exists (True) or is missing (False)."""
 
 
 class Ended(NamedTuple):
@@ -62,7 +60,7 @@ class Faults:
     """A process whose forks run command lines, each with a fault at a given change."""
 
     def __init__(self, folders: Sequence[Path], scratch: Path, warm: Path) -> None:
-        """Load the program by calls in the vault ``warm``; count only changes in ``folders``."""
+        """Load the program with calls in the vault ``warm``; count only changes in ``folders``."""
         scratch.mkdir(parents=True)
         self._process = subprocess.Popen(
             [sys.executable, __file__, str(scratch), str(warm), *map(str, folders)],
@@ -91,7 +89,7 @@ class Faults:
 def plant(  # noqa: C901  # what is wrapped is told in one place
     folders: Sequence[Path], number: int, fault: str, trace: int
 ) -> None:
-    """Wrap the functions that change files: report each change in the folders, and fail at one."""
+    """Make the functions that change files report each change in the folders and fail at one."""
     within = tuple(map(str, folders))
     real, real_open, real_write = builtins.open, os.open, os.write
     count = 0
@@ -191,12 +189,12 @@ def _only(given: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def _serve(scratch: Path, warm: Path, folders: list[Path]) -> None:
     """Answer each command line on standard input with its result."""
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # forks do the work
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # Tokenizer threads do not survive forks.
     from memvault.__main__ import main
     from tool_calls import warmed
 
     warmed(warm)
-    gc.freeze()  # so that forks share the objects that exist now
+    gc.freeze()  # Let forks share the existing objects.
     out, err, trace = (scratch / name for name in ("out", "err", "trace"))
     for line in sys.stdin:
         lines, number, fault = json.loads(line)

@@ -26,10 +26,10 @@ _TIMES = 4
 _MOST = 8.0
 """The maximum growth of the time for four times the size: linear growth is 4, quadratic 16."""
 _LEAST = 0.01
-"""Seconds below which a measured time is meaningless."""
+"""Measured times below this many seconds are meaningless."""
 _TRIES = 3
-"""How often to measure, since other processes may evict caches; a step is slow only if it is slow
-each time.
+"""Number of measurements; a step is slow only if it is slow each time, since other processes may
+evict caches.
 """
 _GIVE_UP = 20.0
 

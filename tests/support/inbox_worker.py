@@ -21,7 +21,7 @@ from memvault.workspace import Workspace
 
 
 def say(*words: object) -> None:
-    sys.stdout.write(" ".join(map(str, words)) + "\n")  # written completely or not at all
+    sys.stdout.write(" ".join(map(str, words)) + "\n")  # A single write is atomic.
     sys.stdout.flush()
 
 
@@ -33,7 +33,7 @@ def take(root: Path, count: int, chance: random.Random | None = None) -> None:
             if not events:
                 break
             if chance and chance.random() < 0.2:
-                continue  # as if the output could not be written
+                continue  # Simulate output that could not be written.
             say("has", *(event["data"]["message"] for event in events))
             outcome.acknowledge()
             say("settled")
@@ -53,11 +53,11 @@ def dying(place: str) -> None:
 
 
 def rounds(root: Path, number: int) -> None:
-    """For each round, report both logs, which process was killed, and how many leases remain."""
+    """For each round, report both logs, the killed process, and the number of remaining leases."""
     chance = random.Random(number)
     delivered = 0
     inbox = Inbox(root, Address("main"))
-    take(root, 1)  # takes nothing, but imports the modules that forks need
+    take(root, 1)  # Takes nothing; imports the modules that forks need.
     for _ in range(number):
         for event in range(delivered, delivered + 3):
             inbox.deliver("service", {"name": "n", "message": str(event)}, f"event-{event}")

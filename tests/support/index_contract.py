@@ -43,7 +43,7 @@ def note(name: str, title: str, body: str, more: str = "") -> str:
 
 
 class IndexContract:
-    """The promises of ``index.protocol``; ``opened`` opens the index under test."""
+    """Tests of the guarantees of ``index.protocol``; ``opened`` opens the index under test."""
 
     def opened(self, root: Path) -> AbstractContextManager[SearchIndex[Any]]:
         """Open the index of a vault."""
@@ -100,7 +100,7 @@ class IndexContract:
             assert len(self.found(view, "nginx tea retries", limit=2)) == 2
 
     def test_rarity_is_that_of_all_memories(self, notes: Path) -> None:
-        """A word's rarity counts all memories, even if only some are allowed."""
+        """A word's rarity is based on all memories, even if only some are allowed."""
         with self.opened(notes) as index:
             view = self.seen(index)
             words, wholes, _ = query_analyzer(view.languages()).query("nginx lemon")
@@ -112,7 +112,7 @@ class IndexContract:
                 assert hit.score == pytest.approx(sum(hit.terms.values()))
 
     def test_rarity_counts_what_is_not_found(self, notes: Path) -> None:
-        """A word's rarity counts all memories that contain it, even with a low limit."""
+        """A word's rarity is based on all memories that contain it, even with a low limit."""
         for number in range(410):
             write(notes, f"fact/lamp{number}.md", note(f"lamp{number}", f"Lamp {number}", "Dim."))
         with self.opened(notes) as index:
@@ -164,7 +164,7 @@ class IndexContract:
             assert close[uids["tea"]].proximity == 1.0
 
     def test_passages_and_likeness(self, notes: Path) -> None:
-        """A best location returns its passages; each memory is most similar to itself."""
+        """A memory's best location yields its passages; each memory is most similar to itself."""
         write(notes, "fact/long.md", note("long", "Long", LONG))
         with self.opened(notes) as index:
             view = self.seen(index)

@@ -69,7 +69,7 @@ class Killing:
 def die_at(
     folders: Sequence[Path], number: int, told: Callable[[str], object], kind: str = ""
 ) -> None:
-    """Kill this process before its change with this number, after reporting the change."""
+    """Kill this process before the change with this number, after reporting that change."""
     left = number
     within = tuple(map(str, folders))
 

@@ -40,7 +40,7 @@ _PIPE = 65_536
 _SIZE = 8
 """The number of bytes that encode the length of a message."""
 _LEFT = ("memvault.mcp", "memvault.server", "memvault.anthropic", "memvault.__main__")
-"""Modules that few commands load and that are slow to load."""
+"""Slow modules that few commands load."""
 _OTHERS = (
     "frontmatter",
     "jsonschema",
@@ -130,7 +130,7 @@ def _fill(said: list[bytes], number: int, stream: IO[bytes]) -> None:
 
 
 def _code(status: int) -> int:
-    """Return the exit code that a launcher reports, or a kill's code if it was killed."""
+    """Return the exit code reported by a launcher, or that of a kill if the launcher was killed."""
     told = os.read(status, 16)
     os.close(status)
     return int(told) if told else -signal.SIGKILL
@@ -152,7 +152,7 @@ class Launcher:
         self._socket, theirs = socket.socketpair()
         self._process = subprocess.Popen(
             [sys.executable, __file__, str(theirs.fileno()), *self._others],
-            stdin=subprocess.PIPE,  # the forked processes get streams of the same kinds
+            stdin=subprocess.PIPE,  # Forked processes get the same kinds of streams.
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=[theirs.fileno()],
@@ -490,7 +490,7 @@ def _warm_up() -> None:
                 assert app.run(["--vault", str(root), *line.split()]) == 0, line
     os.environ.clear()
     os.environ |= kept
-    tempfile.tempdir = None  # determined again in each fork, since a test may set TMPDIR
+    tempfile.tempdir = None  # Determined again in each fork, since a test may set TMPDIR.
 
 
 def _load(others: Sequence[str]) -> None:
@@ -522,7 +522,7 @@ def _end(code: int) -> NoReturn:
     try:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-    except Exception:  # Python prints any error in its own way
+    except Exception:  # Let Python print any error.
         sys.exit(code)
     os._exit(code)
 

@@ -61,7 +61,7 @@ def made(kind: str) -> tuple[str, str]:
     """Return a fresh secret, and a text that contains it."""
     front, make = MADE[kind]
     value = make()
-    while "xxxx" in value.lower():  # such a value counts as a placeholder
+    while "xxxx" in value.lower():  # It would count as a placeholder.
         value = make()
     back = "@db.example.com/app" if kind == "password in a URL" else ""
     return value, f"{front}{value}{back}"

@@ -121,7 +121,7 @@ def _texts(children: list[Token]) -> Iterator[str]:
         elif token.type == "link_close":
             yield "]"
         else:
-            yield "`"  # a character that neither continues a tag nor is white space
+            yield "`"  # This neither continues a tag nor is whitespace.
 
 
 def found_in(text: str) -> Features:

@@ -72,7 +72,7 @@ def session(
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        raise error from None  # the exception groups of the client's own tasks add nothing
+        raise error from None  # The client's own exception groups add nothing.
 
 
 def in_session(**wishes: Any) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:

@@ -1,4 +1,4 @@
-"""Run Python code in a process with pymilvus, as another program that uses an engine does."""
+"""Run Python code in a process with pymilvus, like another program that uses an engine."""
 
 from __future__ import annotations
 

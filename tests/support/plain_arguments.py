@@ -36,7 +36,7 @@ def plain_arguments(
             found[key] = value
             continue
         meant = _meant(parameter, value, used)
-        if meant is not None:  # the argument is given twice, which is as wrong as an unknown key
+        if meant is not None:  # A duplicate argument is as invalid as an unknown key.
             found[f"{key} again" if parameter.key in found else parameter.key] = meant
     return found
 
@@ -50,7 +50,7 @@ def _meant(parameter: Parameter, value: Any, used: set[Leniency]) -> Any:
         read = ((entry, entry.convert(parameter, value)) for entry in LENIENCIES)
         try:
             entry, value_read = next(pair for pair in read if pair[1] is not NO_MATCH)
-        except (StopIteration, UsageError):  # no form applies, or the text is invalid in its form
+        except (StopIteration, UsageError):  # No form applies, or the text is invalid.
             return value
         used.add(entry)
         value = value_read

@@ -112,10 +112,10 @@ def _race(folder: str, work: str, given: list[list[Any]], variables: dict[str, s
 
 def _serve() -> None:
     """Answer each requested race on standard input with the results of its processes."""
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # forks do the work
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # Tokenizer threads do not survive forks.
     from memvault import open_vault
 
-    with tempfile.TemporaryDirectory() as scratch:  # so that forks need not load anything
+    with tempfile.TemporaryDirectory() as scratch:  # Load everything before forking.
         Path(scratch, "memvault.toml").touch()
         with open_vault(scratch) as vault:
             vault.call("memory_remember", title="a", content="a", memoryType="fact")

@@ -1,4 +1,4 @@
-"""Validates results of built-in tools against their declared types, in all tests.
+"""Validate results of built-in tools against their declared types, in all tests.
 
 The declared schemas allow additional keys, since later versions may add some; here an undeclared
 key is a failure. ``install`` is called in the tests' own processes and in those forked by a
@@ -46,7 +46,7 @@ def closed(schema: Any) -> Any:
 
 
 def install(report: Callable[[str], None]) -> None:
-    """Validate each result of a built-in tool from now on, and report violations."""
+    """Start validating each result of a built-in tool, and report violations."""
     run = invoke._run
 
     def validated(call_context: Call, tool: Tool, *more: Any) -> ToolOutcome:

@@ -1,4 +1,4 @@
-"""Run commands on a separate terminal, as a person does."""
+"""Run commands on a separate terminal, as a person would."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ WRITES: dict[str, dict[str, Any]] = {
     "enter_space": {"spaceId": "new"},
     "vault_doctor": {"fix": True},
 }
-"""Arguments that make a tool write, if ``tool_calls`` only has it show a preview."""
+"""Arguments that make a tool write, if its usual arguments only show a preview."""
 OF_THIS_MACHINE = {
     "memory_load": "active memory is of this machine",
     "memory_evict": "active memory is of this machine",
@@ -153,7 +153,7 @@ OF_THIS_MACHINE = {
     "git_sync": "what others wrote is theirs to take back",
     "peek_inbox": "looking delivers due plans, which are nobody's change",
 }
-"""Tools whose calls leave nothing to undo in the vault, and why."""
+"""Tools whose calls leave nothing to undo in the vault, with the reason."""
 
 
 def call_of(tool: Tool) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def sayable(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     if tool.name == "set_memories":
         entry = arguments["memories"][0]
         return {"memories": [{**entry, "key": entry["key"].replace("=", "")}]}
-    if tool.name == "call_tool":  # without a name the command asks for one
+    if tool.name == "call_tool":  # Without a name, the command prompts for one.
         return {**arguments, "toolName": arguments["toolName"] or "zebra"}
     if tool.name != "wait_for":
         return arguments
@@ -262,7 +262,7 @@ def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 def variants(
     value: Any, change: Callable[[Any], Any], kinds: tuple[type, ...] = (str,)
 ) -> Iterator[Any]:
-    """For each part of a value with one of some types, yield the value with that part changed."""
+    """For each part of a value with a given type, yield the value with that part changed."""
     if isinstance(value, kinds):
         yield change(value)
     if isinstance(value, list):
@@ -313,7 +313,7 @@ SHELL = re.compile(
     rf"memvault (?:{'|'.join(entry.words for entry in TOOLS if entry.tool != 'model_use')})\b"
     r"(?! --fix)|(?<![\w-])--[a-z]"
 )
-"""Matches what an agent without a shell cannot use: a command that is a tool, or an option."""
+"""Matches text that an agent without a shell cannot use: a tool's command, or an option."""
 
 
 def shell_words(answer: Any) -> list[str]:
@@ -337,7 +337,7 @@ CHANGING = [
     (re.compile(r'"(seconds|index)": [\d.e-]+'), r'"\1": 0'),
     (re.compile(r'"(changeId|undoes|undoneBy)": "[a-z0-9]{8}"'), r'"\1": "ID"'),
 ]
-"""Patterns of what differs between runs: times, random ids, and values derived from them."""
+"""Patterns of values that differ between runs: times, random ids, and values derived from them."""
 
 
 def normal(root: Path, found: Any) -> str:

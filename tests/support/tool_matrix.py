@@ -1,4 +1,4 @@
-"""Calls each tool once through each front end in a prepared vault, and records the effects.
+"""Call each tool once through each front end in a prepared vault, and record the effects.
 
 ``test_all_tools.py`` uses the record to check what must be true of every tool.
 """
@@ -34,7 +34,7 @@ CLIENT = Caller(may_see_paths=False, has_token_budget=True)
 OUTSIDE = ("../x", "/", "~", "..")
 """Values that refer to places outside of the vault."""
 OWN = {"context": {"budget": 3_000}}
-"""Arguments that differ from those in ``tool_calls``, because a mask is shorter than its secret."""
+"""Arguments that replace those in ``tool_calls``, because a mask is shorter than its secret."""
 ODD = (*OUTSIDE, ".memvault", "nothing", "a\0b", "")
 
 
@@ -229,7 +229,7 @@ class _Recorder:
             try:
                 answer = (
                     vault.call(tool.name, **arguments)
-                    if tool.name == "call_tool"  # its command is the name of another method
+                    if tool.name == "call_tool"  # Its command has the same name as another method.
                     else getattr(vault, name)(**named)
                 )
             except MemvaultError as error:

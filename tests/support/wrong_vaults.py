@@ -21,8 +21,8 @@ MARKS = "<<<<<<< HEAD\nThey dig.\n=======\nThey sleep.\n>>>>>>> theirs\n"
 class Fault(NamedTuple):
     """A fault: files with given contents, the file that is reported, and the fix.
 
-    ``fixed`` is whether ``--fix`` repairs it, ``undone`` whether undo reverts the fix, ``for_good``
-    whether the fix requires ``--only``.
+    ``fixed`` is whether ``--fix`` repairs it, ``undone`` whether undo reverts the fix, and
+    ``for_good`` whether the fix requires ``--only``.
     """
 
     code: str

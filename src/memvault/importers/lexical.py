@@ -155,7 +155,7 @@ class LexicalDocument:
         return f'<img src="{escape(src)}" alt="{alt}">'
 
     def _file(self, node: dict[str, Any]) -> str:
-        """Return the embed for a file that is stored as a data URL."""
+        """Return an embed of a file that is stored as a data URL."""
         start, _, data = convert.text(node.get("src")).partition(",")
         try:
             content = base64.b64decode(data, validate=True)

@@ -12,7 +12,7 @@ from memvault.vault import markdown, markdown_inline
 from memvault.vault.markdown_inline import Link
 
 SCHEME = "import:"
-"""Prefix of a link target that is an id in the source."""
+"""Prefix of link targets that are ids in the source."""
 _ID_LINK = lazy_pattern(r"!?\[\[import:([^\[\]\n|\\]+)(?:\\?\|([^\[\]\n]*))?\]\]")
 
 
@@ -58,7 +58,7 @@ class LinkTargets:
         return None
 
     def wikilink(self, target: str) -> str:
-        """Return the wikilink target for a path in the vault: the file's name if that is unique."""
+        """Return the wikilink target for a path in the vault: the file name if it is unique."""
         shown = target[:-3] if target.lower().endswith(".md") else target
         return posixpath.basename(shown) if self.is_unique(target) else shown
 
@@ -112,7 +112,7 @@ def resolve_links(value: Any, targets: LinkTargets) -> Any:
 
 
 def _leads_to(link: Link, note: str, target_path: str, targets: LinkTargets) -> bool:
-    """Return whether a link in a note of the vault already resolves to a given path."""
+    """Return whether a link in a note already resolves to the given path in the vault."""
     if link.is_wikilink:
         if not targets.is_unique(target_path):
             return _bare(target_path) == _bare(link.target)

@@ -66,7 +66,7 @@ def claims(source: Source) -> Collection[str]:
 
 
 def _why_unsupported(source: Source, name: str) -> str:
-    """Return why a file that contains Logseq data is not read; empty for other files."""
+    """Return why a Logseq data file cannot be imported; empty for other files."""
     lowered = name.lower()
     if lowered.endswith("db.sqlite"):
         return _DB if "kvs" in table_names(source, name) else ""
@@ -102,7 +102,7 @@ def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]
         yield SkippedItem(name, _ORG)
     elif not (
         name.startswith("assets/") and name.lower().endswith(".edn")
-    ):  # the positions of highlights are not copied
+    ):  # PDF highlight positions are not imported
         source.counts.converted("drawing" if name.startswith("draws/") else "asset")
         yield folder.attachment(source, name)
 
@@ -128,7 +128,7 @@ class _LogseqGraph:
         self._refs: dict[str, str] = {}
         """The ids of pages by lower-case name."""
         self._last_parts: Counter[str] = Counter()
-        """The number of pages that share each last part of a name."""
+        """The number of pages by the last component of their names."""
         self._paths: dict[str, str] = {}
         """The lower-case names of pages by id."""
         self._others: list[tuple[str, str]] = []
@@ -146,7 +146,7 @@ class _LogseqGraph:
         return name.startswith((self._pages, self._journals))
 
     def add(self, item: ImportedNote) -> None:
-        """Add the names and blocks of a page, in a first pass over the graph."""
+        """Add a page's names and blocks, in a first pass over the graph."""
         ref = convert.id_from_name(item.key)
         day = self._journal_day(item.path)
         if day is not None:
@@ -165,7 +165,7 @@ class _LogseqGraph:
                 self._blocks[key] = ReferredBlock(ref, text[:_MAX_QUOTED])
 
     def complete(self) -> None:
-        """Add titles and aliases, which names of pages override."""
+        """Add titles and aliases; page names take precedence."""
         for name, ref in self._others:
             self._refs.setdefault(name, ref)
         self._last_parts.update(name.rpartition("/")[2] for name in self._paths.values())
@@ -256,7 +256,7 @@ class _LogseqGraph:
 
 
 def _settings(source: Source) -> dict[str, str]:
-    """Return the settings of a graph that have text values, by key."""
+    """Return the settings of a graph whose values are text, by key."""
     if _CONFIG not in source.name_set:
         return {}
     text = source.head(_CONFIG, _MAX_CONFIG).decode("utf-8", "replace")

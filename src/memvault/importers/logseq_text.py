@@ -59,15 +59,16 @@ _MEDIA = {
 _USED = frozenset(
     "id collapsed heading logseq.order-list-type ls-type hl-page hl-color hl-type hl-stamp".split()
 )
-"""Properties of blocks that are converted, or that matter only in Logseq."""
+"""Block properties that are converted, or that matter only in Logseq."""
 _PROGRAM = ("logseq.", "hl-", "ls-", "card-", "query-", "template")
 _PROGRAM_NAMES = frozenset(("background-color", "created-at", "updated-at", "public", "icon"))
 _TIMES = frozenset("todo doing now later done waiting created_at updated_at".split())
-"""Properties of blocks that belong to Logseq if their value is a time in milliseconds."""
+"""Block properties that are internal to Logseq if their value is a time in milliseconds."""
 _BEGINNINGS = ("```", "~~~", "#+")
 """Prefixes of a first line that does not describe its block."""
 _MAX_NUMBER = 99
-"""The largest list number to write; after a longer one, one tab would not indent the item's text.
+"""The largest list number to write; after a longer one, a single tab no longer indents the item's
+text.
 """
 
 
@@ -209,7 +210,7 @@ def _lines_with_code(text: str) -> Iterator[tuple[str, bool, bool]]:
 
 
 def _is_outside(line: str, block: _LogseqBlock) -> bool:
-    """Return whether a line without a bullet is outside of the list before it."""
+    """Return whether a line without a bullet is outside the preceding list."""
     is_flush = bool(line.strip()) and _width(line[: len(line) - len(line.lstrip())]) <= block.lead
     return is_flush and (not block.lines[-1].strip() or _HEADING.match(line) is not None)
 
@@ -353,7 +354,7 @@ def _days(due: list[re.Match[str]], priority: str) -> list[str]:
 
 
 def _is_of_program(name: str, value: str, context: OutlineContext) -> bool:
-    """Count a property of a block; return whether it is one of Logseq's own."""
+    """Count a block property; return whether it is internal to Logseq."""
     if name in _USED:
         return True
     is_time = name in _TIMES and len(value) == len("1609232063516") and value.isdecimal()
@@ -364,7 +365,7 @@ def _is_of_program(name: str, value: str, context: OutlineContext) -> bool:
 
 
 def _remove_logbooks(block: _LogseqBlock, context: OutlineContext) -> None:
-    """Remove the drawers of a block in which Logseq logs the time of a task."""
+    """Remove a block's LOGBOOK drawers, in which Logseq tracks the time spent on a task."""
     lines: list[tuple[str, bool]] = []
     end = -1
     for number, line in enumerate(block.lines):

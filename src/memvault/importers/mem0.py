@@ -2,8 +2,8 @@
 
 A source is the result of ``get_all`` or an export: a JSON file with ``results`` or ``memories``
 (docs.mem0.ai/api-reference, version 1); the local ``history.db``, where the last event of a memory
-contains its text; or ``storage.sqlite`` of a local Qdrant, whose pickled points are read without
-running them (mem0ai 1.0, mem0/memory/storage.py; qdrant-client 1.15, local/persistence.py).
+contains its text; or ``storage.sqlite`` of a local Qdrant, whose pickled points are parsed without
+executing them (mem0ai 1.0, mem0/memory/storage.py; qdrant-client 1.15, local/persistence.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SETTINGS = ("config.json", "meta.json")
 _KEYS = frozenset(
     (*_OWN_KEYS, "id", "memory", "data", "hash", "metadata", "categories", "created_at")
 ) | {"updated_at"}
-"""Keys of a memory that are converted, and the key of its hash."""
+"""Keys of a memory that are converted, or that contain its hash."""
 
 
 def _is_export(source: Source, name: str) -> bool:

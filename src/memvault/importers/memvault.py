@@ -22,7 +22,7 @@ FORMAT = 1
 FIRST_LINE = b'{"memvault": "export"'
 """The start of an export."""
 _MAX_LINE = 6 * MAX_FILE + (1 << 16)
-"""Maximum length of a line; in JSON one byte may take six."""
+"""Maximum length of a line; JSON may encode one byte as six."""
 
 
 def recognize(source: Source) -> Confidence:

@@ -51,7 +51,7 @@ _MAX_TIME = 40
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` if most pages have an ID, or if there are parts of an export."""
+    """Return ``SURE`` if most pages have an ID, or if there are zips of a multi-part export."""
     notes = [*source.with_endings(".md", ".csv"), *filter(_is_html_page, source.names)]
     pages_with_id = sum(_ID.search(_stem(name)) is not None for name in notes)
     parts = any(_PART.search(name) for name in source.with_endings(".zip"))
@@ -72,7 +72,7 @@ def read(source: Source) -> Iterator[Item]:
         elif lowered.endswith(".md"):
             yield from folder.convert_note(source, name, _page, name, export)
         elif lowered.endswith(".csv"):
-            if f"{name[:-4]}_all.csv" not in source.name_set:  # the other file contains all rows
+            if f"{name[:-4]}_all.csv" not in source.name_set:  # the other file has all the rows
                 yield from records.convert_record(name, _database, source, name, export)
         else:
             source.counts.converted("file")
@@ -84,7 +84,7 @@ def _is_html_page(name: str) -> bool:
 
 
 class _Export:
-    """The files of an export with their paths without IDs.
+    """The files of an export, and their paths with the IDs removed.
 
     If several items in a folder have the same title, all but the first keep part of their ID.
     """
@@ -100,14 +100,16 @@ class _Export:
         """The keys and paths that are in use."""
         self._columns: dict[str, frozenset[str]] = {}
         self._owners: dict[str, str] = {}
-        """The original path (with IDs) of the file that uses each folded path without IDs."""
+        """Maps each case-folded path without IDs to the original path, with IDs, of the file that
+        has it.
+        """
         for name in sorted(names, key=lambda name: len(_ID.findall(name))):
             self.paths[_without_part(name)] = self._path(name)
             if name.lower().endswith((".md", ".csv")) and (page_id := _ID.search(_stem(name))):
                 self.by_id[page_id[1]] = self.paths[_without_part(name)]
         self._databases = {
             self.paths[_without_part(name)][: -len(".md")]: name
-            for name in names  # the second of two such files has all columns
+            for name in names  # if a database has two files, the later one has all columns
             if name.lower().endswith(".csv")
         }
 
@@ -125,7 +127,7 @@ class _Export:
         return path.rstrip("/") + ending
 
     def columns(self, name: str) -> frozenset[str] | None:
-        """Return the column names of the database of a page; None if it is in no database."""
+        """Return the columns of the database that contains a page; None if there is none."""
         database = self._databases.get(posixpath.dirname(self.paths[_without_part(name)]))
         if database is None:
             return None

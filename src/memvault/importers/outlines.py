@@ -32,7 +32,7 @@ _DIRECTIVES = {
     "EE": "%a",
     "E": "%a",
 }
-"""Maps Java's date directives to those of ``strftime``; a day as ``do`` is an ordinal number."""
+"""Maps Java's date directives to those of ``strftime``; ``do`` is the day as an ordinal number."""
 _ORDINAL = lazy_pattern(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _TICKS = lazy_pattern(r"`++")
 _NAMES = lazy_pattern(
@@ -54,7 +54,7 @@ PLACE = "\ue000"
 
 
 class ReferredBlock(NamedTuple):
-    """A block that others refer to: the id of its note, and the start of its text."""
+    """A referenced block: the id of its note, and the start of its text."""
 
     ref: str
     text: str
@@ -94,7 +94,7 @@ def without_code(text: str) -> str:
     """Replace code spans with null characters, without changing the length."""
     runs = list(_TICKS.finditer(text)) if "`" in text else []
     later: dict[int, list[re.Match[str]]] = defaultdict(list)
-    """The positions of backtick runs by length, in reverse order."""
+    """The positions of backtick runs by run length, last one first."""
     for run in reversed(runs):
         later[len(run[0])].append(run)
     pieces: list[str] = []
@@ -125,7 +125,7 @@ def bracket_ends(text: str) -> dict[int, int]:
 
 
 def link_missing(name: str, label: str, link: Callable[[str, str], str]) -> str:
-    """Return a link to a missing page, or its name with links to the pages named within it."""
+    """Return a link to a missing page; if its name contains page names, link those instead."""
     if "[[" not in name:
         return f"[[{name}|{label}]]" if label and label != name else f"[[{name}]]"
     linked_name = _INNER.sub(lambda match: link(match[1], ""), name)
@@ -150,8 +150,7 @@ def day_link(day: date, shown: str) -> str:
 
 
 Convert = Callable[[re.Match[str], str, dict[int, int]], "tuple[str, int] | None"]
-"""A function that returns the markdown for the markup that starts at a match, and the markup's end.
-"""
+"""A function that returns the markdown for the markup at a match, and the end of that markup."""
 
 
 def convert_markup(
@@ -187,7 +186,7 @@ def convert_markup(
 
 
 class OutlineContext(NamedTuple):
-    """The parts of a graph that are needed to convert a page.
+    """The data of a graph needed to convert one of its pages.
 
     ``ref`` is the id of the page, ``blocks`` are the referenced blocks by id. ``page_link`` returns
     a link to the page with a name, with a label unless it is empty. ``to_root`` is the relative
@@ -248,7 +247,7 @@ class OutlineInline(ABC):
 
     @abstractmethod
     def _other(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
-        """Return the markdown for markup that only one program supports, and its end."""
+        """Return the markdown for program-specific markup, and its end."""
 
     def _plain(self, text: str) -> str:
         """Return literal text of a block."""

@@ -13,7 +13,7 @@ from memvault.lazy_pattern import lazy_pattern
 
 _ADDRESS = lazy_pattern(
     r"(?<![A-Za-z0-9\\])([A-Za-z][A-Za-z0-9+.-]{1,19}://|(?i:mailto):)"
-    r"(?:[^\s<>\[\]\"`|\\$\x00-\x20]|\$(?=\w))+"  # any other dollar sign would start math
+    r"(?:[^\s<>\[\]\"`|\\$\x00-\x20]|\$(?=\w))+"  # a dollar sign elsewhere would start math
 )
 _AFTER_ADDRESS = "?!.,:*'\")"
 """Punctuation after a URL that is not part of it."""
@@ -58,7 +58,7 @@ def _indented(line: str) -> str:
     if _SIGN.search(line) is None:
         return line
     indent = _INDENT.match(line)
-    assert indent is not None  # it can be the empty string
+    assert indent is not None  # it always matches, if only an empty string
     rest = line[indent.end() :].rstrip()
     if not rest:
         return ""
@@ -114,7 +114,7 @@ def _escaped(text: str, start: int, end: int, markup: re.Pattern[str]) -> str:
 
 
 def _written(match: re.Match[str]) -> str:
-    """Escape a run of characters, unless it cannot start emphasis."""
+    """Escape a run of characters if it could start emphasis."""
     signs, text = match[0], match.string
     if signs[0] in "*_=":
         before = text[match.start() - 1] if match.start() else ""

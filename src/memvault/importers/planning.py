@@ -29,14 +29,14 @@ from memvault.vault.document import etag
 from memvault.vault.names import name_key, names_folded
 
 Status = Literal["new", "changed", "edited", "unchanged"]
-"""The status of a note: new, changed in the source, also edited in the vault, or unchanged."""
+"""The status of a note: new, changed in the source, changed on both sides, or unchanged."""
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
 _MAX_NAME = 120
 _MAX_NAME_OF_FILE = 255
 """Maximum length of a file name, in bytes, in most file systems."""
 _TIMES = frozenset({"created", "modified"})
 _OTHER_NAME = "-memory"
-"""The suffix for the name of a note that programs would otherwise read as instructions."""
+"""The suffix added to note names that programs would otherwise read as instructions."""
 _AGENTS_FOLDERS = ("agents", "spaces")
 
 
@@ -48,7 +48,7 @@ class PlannedNote(NamedTuple):
 
 
 class Included(NamedTuple):
-    """Which files to import that are otherwise left out.
+    """Kinds of files to import that are skipped by default.
 
     ``instructions`` are files that programs read automatically as instructions or settings;
     ``agents`` are files in ``agents/`` and ``spaces/``: messages, plans and other state.
@@ -183,7 +183,7 @@ class _Planner:
             self._add_note(item, wanted_path)
 
     def _wanted_path(self, item: ImportedNote | Attachment | VaultFile) -> str:
-        """Return the path in the vault that an item should get if it is free."""
+        """Return the preferred path of an item in the vault, which may be taken."""
         if isinstance(item, VaultFile):
             return _join(self.result.folder, item.path)
         path = _join(self.result.folder, _safe(item.path))

@@ -48,8 +48,7 @@ _BEAT = 1.0
 """Seconds between two messages while the worker reads without producing items."""
 _MAX_MESSAGE = 16 * MAX_FILE
 _MAX_GROWTH, _MIN_GROWN = 50, 256 << 20
-"""Limits of the items' total size: this many times the bytes read, or this many bytes if that is
-more.
+"""Limits of the items' total size: this multiple of the bytes read, but at least this many bytes.
 """
 _MIN_ITEM, _MIN_ITEMS = 16, 10_000
 """Minimum number of source bytes per item, once there are more than this number of items."""
@@ -133,7 +132,7 @@ class SourceReader:
         self._receiver: threading.Thread | None = None
 
     def detect(self) -> detection.Detection:
-        """Detect the format of the source, and how much of it the format claims.
+        """Detect the format of the source, and how many of its notes the format claims.
 
         Raises:
             UsageError: if no format fits, or several do.
@@ -171,10 +170,10 @@ class SourceReader:
     def close(self) -> None:
         """Stop the worker, even while it is busy."""
         if self._process is not None:
-            self._process.terminate()  # the worker does not handle signals
+            self._process.terminate()  # the worker has no signal handlers
             self._process.wait()
         while self._receiver is not None and self._receiver.is_alive():
-            # The worker's reader thread may be blocked by a full queue.
+            # The receiving thread may be blocked by a full queue.
             with contextlib.suppress(queue.Empty):
                 self._messages.get(timeout=_PAUSE)
         if self._process is not None:
@@ -185,7 +184,7 @@ class SourceReader:
             self._process = None
 
     def _answers(self, *request: object) -> Iterator[ReaderMessage]:
-        """Yield the replies to a request, until the last one or the end of the worker.
+        """Yield the replies to a request, until the last one or until the worker exits.
 
         Raises:
             UsageError: if the worker reports a user error.

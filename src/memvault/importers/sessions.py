@@ -60,7 +60,7 @@ _PROGRAM_PROMPTS = (
     "This is the Gemini CLI. We are setting up the context",
 )
 _SLASH_COMMAND = lazy_pattern(r"/[\w:.-]+(?:\s|\Z)")
-"""Matches a slash command, but not a path, which has a second slash."""
+"""Matches a slash command; unlike a path, it contains no second slash."""
 _ERRORS = ("API Error", "[Request interrupted", "Invalid API key")
 _REFERENCED = "\n--- Content from referenced files ---"
 _REQUEST = "## My request for Codex:"

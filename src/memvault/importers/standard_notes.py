@@ -1,8 +1,8 @@
 """Import a decrypted backup of Standard Notes.
 
 The zip has ``Standard Notes Backup and Import File.txt``, an object with ``items``: notes, tags and
-others with ``uuid``, ``content_type``, ``content`` and times. The note type defines the format of
-the text. ``Items/`` contains copies (format 004; source: packages/web and packages/features).
+other items with ``uuid``, ``content_type``, ``content`` and times. The note type defines the format
+of the text. ``Items/`` contains copies (format 004; source: packages/web and packages/features).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _USED = frozenset(
     "mobilePrefersPlainEditor".split()
 ).union(_FLAGS)
 _LATEST = "1970-01-02"
-"""An item with a time before this day was never synced."""
+"""Items dated before this day were never synced."""
 
 
 def _files(source: Source) -> list[str]:

@@ -94,7 +94,7 @@ def vault_state(
         origin = memory.metadata.get(KIND)
         if not isinstance(key, str):
             continue
-        # Both use the file's path as the id.
+        # Both formats use the file's path as the id.
         if origin != format_name and FOLDER in (origin, format_name):
             otherwise[key] = memory.path
         elif origin == format_name:
@@ -111,14 +111,14 @@ def _imported(path: str, data: bytes) -> Imported:
 
 
 def with_version(data: bytes, source_hash: str) -> bytes:
-    """Add a version to a file's bytes: the hashes of the imported item and of the file."""
+    """Fill in a file's version line: the hashes of the imported item and of the file."""
     rest, version = _split_version(data)
     end = data.index(_VERSION_LINE) + len(_VERSION_LINE)
     return data[:end] + f"{source_hash}-{etag(rest)}".encode() + data[end + len(version) :]
 
 
 def _split_version(data: bytes) -> tuple[bytes, str]:
-    """Return a file's bytes without the version line, and the version, empty if there is none."""
+    """Return a file's bytes without the version line, and the version, or "" if there is none."""
     start = data.find(_VERSION_LINE, 0, _MAX_HEADER)
     if start < 0:
         return data, ""

@@ -22,7 +22,7 @@ _NOTES = (".md", ".markdown")
 _ONENOTE = (".one", ".onepkg", ".onetoc2", ".mht", ".mhtml")
 _HINT = "unsupported format: export the page or section from OneNote as a Word document"
 _NO_YEAR = "1980"
-"""The placeholder year of all files in a document written by Word."""
+"""The placeholder year that Word sets on every file in a document."""
 _USED = frozenset(
     "title creator created modified keywords lastModifiedBy revision lastPrinted language "
     "version".split()
@@ -78,7 +78,7 @@ def _packed(source: Source, name: str) -> Iterator[Item]:
 
 
 def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Item]:
-    """Yield the pictures of a document, then its note; ``dated`` is the file that has its time."""
+    """Yield a document's pictures, then its note; ``dated`` is the file whose time it gets."""
     text = document.markdown(source.counts)
     properties = document.properties()
     keywords = properties.get("keywords", "").translate(_TAG_SIGNS).split(",")

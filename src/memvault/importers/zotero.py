@@ -166,7 +166,7 @@ class _ZoteroLibrary:
             self._pictures[key] = name
 
     def _is_in_use(self, item: Any, type_name: str) -> bool:
-        """Count an item; return whether neither it nor a parent is in the trash."""
+        """Count an item; return False if it or a parent is in the trash."""
         above, steps = item, 0
         while above is not None and steps < len(_TYPES):
             if above in self._deleted:

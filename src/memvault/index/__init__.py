@@ -14,13 +14,13 @@ memory keeps its uid, terms and vectors.
 Commit: first the keyword index is written next to the previous one, then the manifest, which
 includes the states of the keyword index's files, then the vectors, whose card (``card.json``) lists
 their files. An index whose files differ from the manifest is rebuilt. If vectors have wrong
-checksums, only vectors of that kind are rebuilt. Memories never change.
+checksums, only vectors of that kind are rebuilt. The memory files are never modified.
 
 If another process holds the index lock, or the index is not writable, the changed files are read
 into an overlay, which is searched together with the last valid index. If many files have changed
 and another process is indexing them, a refresh waits for the lock as long as the caller's
-``WaitPolicy`` allows. After that, the snapshot omits the memories that changed earliest, and counts
-them.
+``WaitPolicy`` allows. After that, the snapshot omits the oldest of these changes and reports
+their number.
 """
 
 from __future__ import annotations

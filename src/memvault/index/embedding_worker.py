@@ -27,8 +27,8 @@ from memvault.store.memory_store import MemoryStore
 
 _LIFETIME = 600.0
 _SESSION_NICE = 10
-"""The niceness of the session; at 10 it gets a tenth of a busy processor's time. At 19 it gets
-almost nothing, so on a constantly busy machine no vectors would ever be computed.
+"""The niceness of the session. At 10 it gets a tenth of a busy processor; at 19 it gets almost
+nothing, so a constantly busy machine would never compute any vectors.
 """
 _TURN = "embedding.lock"
 """The lock that lets only one worker at a time compute vectors, across all of a user's indexes."""
@@ -48,7 +48,7 @@ def main(root: Path, folder: Path) -> None:
     try:
         if not lock.acquire(1.0):
             return
-        while not turn.acquire(0.0):  # a worker of another vault is computing
+        while not turn.acquire(0.0):  # a worker of another vault is running
             is_over = time.monotonic() - started > _LIFETIME or not lock.is_valid
             if is_over or background_embedding.is_running(
                 folder, background_embedding.FOREGROUND_LOCK

@@ -40,7 +40,7 @@ _ANY_LANGUAGE = "none"
 
 
 class VaultView(NamedTuple):
-    """A searched vault: its name, its index, and a view of it with the vault's own uids."""
+    """A searched vault: its name, its index, and a view that uses the vault's own uids."""
 
     name: str
     source: SearchIndex[Any]
@@ -110,7 +110,7 @@ class FederatedView:
     def languages(self) -> tuple[str, ...]:
         """Return the languages in which a query is analyzed.
 
-        They are ordered by the best rank that they have in any vault.
+        They are ordered by their best rank in any vault.
         """
         ranks: dict[str, int] = {}
         for vault in self.vaults:
@@ -285,7 +285,7 @@ class FederatedView:
     def _records(
         self, vault: str, ask: Callable[[View], Iterable[MemoryRecord]]
     ) -> Iterator[MemoryRecord]:
-        """Yield the records that ``ask`` returns for one vault, or for all if the name is empty."""
+        """Yield the records that ``ask`` returns for one vault, or all if ``vault`` is empty."""
         for number, (name, _, view) in enumerate(self.vaults):
             if vault in ("", name):
                 for record in ask(view):

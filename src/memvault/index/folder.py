@@ -51,7 +51,7 @@ class IndexFolder(NamedTuple):
 
 
 def prepare_folder(root: Path) -> IndexFolder:
-    """Return the folder of a vault's index, creating it private and writable."""
+    """Return the folder of a vault's index, created if missing, private and writable."""
     note = ""
     for base in _bases():
         try:
@@ -60,7 +60,7 @@ def prepare_folder(root: Path) -> IndexFolder:
             note = note or f"the index is not stored in {error.filename}: {error.strerror}"
         except (OSError, StorageError) as error:
             reason = error.message if isinstance(error, StorageError) else error.strerror
-            if os.environ.get("MEMVAULT_CACHE"):  # probably a sandbox, which needs no note
+            if os.environ.get("MEMVAULT_CACHE"):  # probably a sandbox, not worth a note
                 note = note or f"the index is not stored in MEMVAULT_CACHE: {reason}"
     in_memory = (
         "no folder for the index is writable, so each call builds one in memory; "
@@ -98,7 +98,7 @@ def delete_abandoned(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
 
 
 def mark_used(folder: Path) -> bool:
-    """Mark a part of an index as used; return whether this is its first use today.
+    """Mark a folder of an index as used; return whether this is its first use today.
 
     Raises:
         OSError: if it is missing or cannot be changed.
@@ -131,9 +131,9 @@ def _bases() -> Iterator[Path]:
         user = os.environ.get("USERNAME", "user")
     else:
         user = str(os.geteuid())
-    with contextlib.suppress(OSError):  # there is no temporary folder
+    with contextlib.suppress(OSError):  # no temporary folder is available
         temporary = Path(tempfile.gettempdir())
-        if temporary != Path.cwd():  # Python falls back to the working directory
+        if temporary != Path.cwd():  # ``gettempdir`` falls back to the working directory
             yield temporary / f"memvault-{user}"
 
 

@@ -69,11 +69,11 @@ COMPLETE = WaitPolicy(60.0, 60.0, False, git_seconds=10.0)
 BEST_EFFORT = WaitPolicy(2.0, 60.0, True)
 """For answers, which report the number of missing memories."""
 EARLY = BEST_EFFORT._replace(index_seconds=2.0)
-"""For answers to a person, who can read them while the rest is being indexed."""
+"""For answers to a person, who can start reading while the rest is being indexed."""
 FINISHING = BEST_EFFORT._replace(git_seconds=60.0)
-"""For work that follows an answer, when no one is waiting."""
+"""For work after an answer, when nobody is waiting."""
 NO_WAIT = WaitPolicy(0.0, 1.0, False)
-"""For tasks that are better skipped than delayed."""
+"""For tasks that should be skipped rather than delayed."""
 
 
 class MemoryRecord(NamedTuple):
@@ -82,7 +82,7 @@ class MemoryRecord(NamedTuple):
     ``size`` is the size of its file in bytes; ``language`` is the language in which it is indexed.
     The view sets the other fields: ``vault`` is the name of its vault if several are searched,
     ``published_at`` is when another machine published it, empty if its file is on this machine, and
-    ``is_past`` is true if the view shows an earlier text that has changed since.
+    ``is_past`` is true if the view shows an earlier version of its text.
     """
 
     uid: int
@@ -106,7 +106,7 @@ class MemoryRecord(NamedTuple):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Return other names given in its header."""
+        """Return the other names in its header."""
         return aliases_of(self.metadata)
 
     @classmethod
@@ -166,7 +166,7 @@ class LinkEntry(NamedTuple):
 
 
 class KeywordQuery(NamedTuple):
-    """A keyword search: the words of a query and the limits of the answer.
+    """A keyword search: the words of a query, and how to limit the results.
 
     ``term_groups`` has one group of alternative stems per word; ``exact_terms`` are unstemmed
     words. ``allowed_uids`` restricts the results, None for all; ``limit`` is the maximum number of
@@ -252,7 +252,7 @@ class SentenceFeatures(NamedTuple):
 
 
 class VectorQuery(NamedTuple):
-    """A vector search: the text of a query, its language and the limits of the answer.
+    """A vector search: the text of a query, its language, and how to limit the results.
 
     The answer contains the ``limit`` memories nearest by static vectors, the same number by
     transformer vectors if they are used, and the memories in ``include_uids`` at any distance.
@@ -300,7 +300,7 @@ class MatchLocation(NamedTuple):
 class VectorAnswer(NamedTuple):
     """The hits of a vector search, nearest first, and the number of memories without vectors.
 
-    ``has_vectors`` is whether any memory has vectors. ``transformer_weight`` is how well the
+    ``has_vectors`` is true if any memory has vectors. ``transformer_weight`` is how well the
     transformer model discriminates: 1 is the built-in transformer, and 0 means that its vectors are
     not used. ``is_multilingual`` is whether any of the vectors come from the bundled multilingual
     model.
@@ -444,8 +444,8 @@ class SearchIndex(Protocol[AnyView]):
     def with_vectors(self, view: AnyView, wait_policy: WaitPolicy) -> AnyView:
         """Return a view with vectors for a view that was refreshed without them.
 
-        Only if vectors have to be computed, the folder is scanned again, which may raise
-        ``TimedOut`` or ``VaultUnreadable``.
+        If vectors have to be computed, the folder is scanned again, which may raise ``TimedOut`` or
+        ``VaultUnreadable``.
         """
 
     def at(self, view: AnyView, moment: datetime) -> AnyView:

@@ -35,7 +35,7 @@ def sketch(text: str) -> tuple[int, ...]:
 
 
 def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int, float]]:
-    """Yield each text's index, that of the most similar earlier text, and their similarity.
+    """Yield each text's index, the index of the most similar earlier text, and their similarity.
 
     Texts that share less than ``MIN_SHARE`` with every earlier one are left out.
     """
@@ -49,7 +49,7 @@ def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int,
         if len(phrases) < _MIN_PHRASES:
             continue
         shared = Counter(other for phrase in phrases for other in earlier.get(phrase, ()))
-        likely = (  # The share cannot exceed the common part of the longer text.
+        likely = (  # The share is at most the common part of the longer text.
             other
             for other, common in shared.items()
             if common >= MIN_SHARE * max(len(phrases), len(phrase_sets[other]))

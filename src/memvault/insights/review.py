@@ -96,7 +96,7 @@ def finding_at(call: Call, code: str, path: str) -> Finding:
     """Return the current finding with a code for a file.
 
     Raises:
-        NotFound: there is no such finding now.
+        NotFound: there is no such finding anymore.
     """
     for _, finding in run_checks(inspect_vault(call), [code]):
         if finding.path == path:
@@ -128,7 +128,7 @@ def _findings(
 
 
 def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
-    """Yield the items, but only the first of the two items for each conflict."""
+    """Yield the items, with only the first of the two items for each conflict."""
     seen: set[str] = set()
     for item in items:
         if item.kind != "conflict" or item.path not in seen:

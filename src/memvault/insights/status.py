@@ -81,7 +81,7 @@ def _waiting_events(call: Call) -> WaitingEvents:
             result["since"] = min(event.timestamp for event in events)
         if due := call.plans.next_due():
             result |= {"nextPlan": clock.iso(due), "planIsDue": due <= clock.now()}
-    except MemvaultError as error:  # for example, a link in place of a folder
+    except MemvaultError as error:  # for example, a link instead of a folder
         call.notes.append(f"events or plans cannot be read: {error.message}")
     return result
 
@@ -99,7 +99,7 @@ def _static_embedder(call: Call, static: EmbedderStatus) -> EmbedderSummary:
 
 
 def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> EmbedderSummary:
-    """Return the transformer's state: how many memories it has yet to embed, whether it runs."""
+    """Return the transformer's state, such as how many memories it has yet to embed."""
     entry: EmbedderSummary = {"name": call.hide_paths(transformer.name), "mode": transformer.mode}
     if transformer.mode == "off":
         return entry

@@ -41,8 +41,8 @@ class SetupContext(NamedTuple):
 
     ``root`` is the project's folder, ``home`` the user's; ``program`` is the command that starts
     memvault; ``instructions`` and ``historian`` are texts for models; ``reading`` are the names of
-    the server's read-only tools, with the words of their commands. If ``captures`` is set, hooks
-    also import each session as an episode.
+    the server's read-only tools, with the corresponding command names. If ``captures`` is set,
+    hooks also import each session as an episode.
     """
 
     scope: Scope
@@ -213,7 +213,7 @@ def hook_entries(program: Integration, context: SetupContext) -> tuple[JsonEntry
                     program.hook_root,
                     " --capture" if event in capturing else "",
                 ),
-                10 if event == "session-start" else 5,  # The hook's own time limit is much lower.
+                10 if event == "session-start" else 5,  # The hook's own time limit is much shorter.
                 hook_event.matcher,
             ),
             is_hook(event, program.name),
@@ -249,7 +249,7 @@ def historian_file(program: Integration, context: SetupContext, header: str) -> 
 
 
 def is_hook(event: Event, program: str) -> Callable[[Any], bool]:
-    """Return a predicate for list items that setup wrote and that contain nothing else."""
+    """Return a predicate for list items written by setup that contain nothing else."""
     marker = f"hook {event} --for {program}"
 
     def is_own(item: Any) -> bool:

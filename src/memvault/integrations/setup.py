@@ -98,7 +98,8 @@ def _shared_files(files: Sequence[SettingsFile], context: SetupContext) -> set[P
     own_paths = {_resolve(file.path, context) for file in files}
     shared: set[Path] = set()
     for program in PROGRAMS.values():
-        with contextlib.suppress(Refused):  # A program with unreadable files was not set up.
+        # If a program's files are unreadable, it was not set up.
+        with contextlib.suppress(Refused):
             theirs = {_resolve(file.path, context) for file in program.files(context)}
             if any(SERVER in (_read(path) or "") for path in theirs - own_paths):
                 shared |= theirs & own_paths
@@ -189,7 +190,7 @@ def _remove_empty_folders(deleted: Path) -> None:
 
 
 def diff(change: FileEdit) -> str:
-    """Return a change as a unified diff, with secrets near it masked."""
+    """Return a change as a unified diff, with secrets masked."""
     old, new = (
         "/dev/null" if text is None else str(change.path) for text in (change.before, change.after)
     )

@@ -78,7 +78,7 @@ class ProgressTracker:
                     await report(*reported)
 
     def _add_heartbeat(self, seconds: int) -> None:
-        """Add a step for time without progress, since reported progress must increase."""
+        """Add a step after a period without progress, since reported progress must increase."""
         self._offset += 1
         latest = self._latest
         total = None if latest.total is None else latest.total + 1
@@ -158,7 +158,7 @@ class PendingCall:
             if not self._cancelled.is_set():
                 self._outcome = outcome
                 return outcome.result
-        with outcome:  # Requeue its events.
+        with outcome:  # Exiting requeues its events.
             return outcome.result
 
     def acknowledge(self) -> list[str]:
@@ -194,7 +194,7 @@ REPLIES = "memvault.replies"
 
 
 class ReplyTracker:
-    """The calls whose answers are not sent yet, by request id.
+    """The calls whose answers have not been sent yet, by request id.
 
     The events of a call are acknowledged once its complete answer was sent, and requeued otherwise.
     """
@@ -219,7 +219,7 @@ class ReplyTracker:
         call.cancel()
 
     def finish(self, request_id: types.RequestId | None, is_sent: bool) -> None:
-        """Remove the call of a request whose answer was completely sent or lost."""
+        """Remove the call of a request whose answer was either fully sent or lost."""
         call = None if request_id is None else self._calls.pop(request_id, None)
         if call is None:
             return
@@ -230,7 +230,7 @@ class ReplyTracker:
             print(sanitize.escape_line(f"note: {note}"), file=sys.stderr)
 
     def finish_all(self, is_sent: bool) -> None:
-        """Remove all calls like ``finish``."""
+        """Remove all calls, each as in ``finish``."""
         for request_id in list(self._calls):
             self.finish(request_id, is_sent)
 

@@ -62,7 +62,7 @@ class FairShares:
         self._left[key] = now
         for other in [name for name, left_at in self._left.items() if now - left_at > _ALONE_AFTER]:
             del self._left[other]
-            if self._used[other] <= self._floor:  # Treat it as a new key.
+            if self._used[other] <= self._floor:  # If the key returns, treat it as new.
                 del self._used[other]
 
     def charge(self, key: Hashable, seconds: float) -> None:

@@ -87,7 +87,7 @@ class ChangeDetector:
         return self._tools is not None or self._memories is not None
 
     def known(self, call: Call) -> list[ServerEvent]:
-        """Read again everything that was read before; return the changes since then."""
+        """Reread everything that was read before; return what has changed since."""
         out = [] if self._tools is None else self.tools(call)
         return out if self._memories is None else [*out, *self.memories(call)]
 
@@ -237,7 +237,7 @@ class ChangeNotifier:
             if self._open_streams or any(client.subscribed for client in self._clients.values()):
                 try:
                     await self._check_once()
-                except Exception as error:  # The next check may succeed, so keep the task alive.
+                except Exception as error:  # The next check may succeed, so the task continues.
                     print(f"note: checking for changes failed: {error!r}", file=sys.stderr)
             await asyncio.sleep(max(_CHECK_INTERVAL, _REST_FACTOR * (time.monotonic() - started)))
 

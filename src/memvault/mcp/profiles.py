@@ -174,7 +174,7 @@ def tool_definition(tool: Tool, hidden_arguments: Collection[str] = ()) -> dict[
     """Return a tool's definition for a client: a shortened entry of the reference."""
     entry = reference.described(tool)
     hints = dict(entry["annotations"])
-    del hints["title"]  # It equals the tool's own title.
+    del hints["title"]  # It duplicates the tool's title.
     if tool.read_only:
         del hints["destructiveHint"], hints["idempotentHint"]  # Meaningful only if a tool writes.
     description = "\n\n".join(entry["description"].split("\n\n")[:_MAX_PARAGRAPHS])

@@ -82,7 +82,7 @@ class ReadRunner(Protocol):
 
 
 class HeavyReadRunner(ReadRunner, Protocol):
-    """Runs heavy reads; it can fail temporarily."""
+    """Runs heavy reads; it may be temporarily unavailable."""
 
     @property
     def is_failing(self) -> bool:
@@ -90,7 +90,7 @@ class HeavyReadRunner(ReadRunner, Protocol):
 
 
 class Lane(NamedTuple):
-    """A queue for slots, with the costs of calls.
+    """A queue for slots, and the costs of past calls.
 
     Unless the lane ``is_for_all``, it rejects calls that are found to be heavy.
     """

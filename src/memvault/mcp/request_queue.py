@@ -141,7 +141,7 @@ class RequestQueue:
             waiting = self._waiting.pop(next_key)
             turn = waiting.popleft()
             if waiting:
-                self._waiting[next_key] = waiting  # behind the other keys
+                self._waiting[next_key] = waiting  # move it behind the other keys
             if turn.slot.cancelled():
                 self._shares.leave(next_key)
             else:
@@ -161,7 +161,7 @@ class RequestQueue:
 async def take_all(
     queue: RequestQueue, key: Hashable, request: QueueSlot | None, is_cheap: bool = False
 ) -> list[QueueSlot]:
-    """Wait for a slot; return it and the request's own, which is held until its work has ended."""
+    """Wait for a slot; return it and the request's slot, which is held until its work has ended."""
     slots = [request] if request is not None and request.hold() else []
     try:
         return [*slots, await queue.take(key, is_cheap)]

@@ -1,4 +1,4 @@
-"""Offer memories as MCP resources: list, read, address, and complete arguments."""
+"""Offer memories as MCP resources: list and read them, and complete arguments."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def serve(root: Path, caller: Caller, offer: ToolSelection) -> int:
     workspace = Workspace(root, calls.report_progress, long_lived=True)
     # Every call reports the same error.
     with contextlib.suppress(MemvaultError):
-        _ = workspace.settings  # Loaded now, so that deleting the vault later is detected.
+        _ = workspace.settings  # Load now, to detect if the vault is deleted later.
     try:
         with stdio.claimed_stdio() as (read, written):
             return asyncio.run(McpServer(workspace, caller, offer).run(read, written))
@@ -124,7 +124,7 @@ class McpServer:
         self.server.add_request_handler(
             "logging/setLevel", types.SetLevelRequestParams, self._set_level
         )
-        self.server.middleware.clear()  # No telemetry leaves the process, not even traces.
+        self.server.middleware.clear()  # Send no telemetry, not even traces.
 
     def end_streams(self) -> None:
         """End every open stream of notifications."""

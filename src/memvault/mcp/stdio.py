@@ -133,7 +133,7 @@ def _message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
             return SessionMessage(
                 types.jsonrpc_message_adapter.validate_python(value, by_name=False)
             )
-    if is_notification:  # It gets no answer.
+    if is_notification:  # A notification gets no answer.
         return None
     return _refusal(
         types.INVALID_REQUEST,
@@ -158,7 +158,7 @@ def _refusal(
 class StdioWriter:
     """A stream that writes messages completely and in order, in a separate thread.
 
-    The thread calls ``written`` for each message, with whether it was completely written.
+    The thread calls ``written`` with each message and whether it was completely written.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ def _line(message: types.JSONRPCMessage) -> bytes:
     try:
         text = message.model_dump_json(by_alias=True, exclude_unset=True)
         return f"{sanitize.escaped(text)}\n".encode()
-    except ValueError:  # The answer repeats a client's name with a lone surrogate.
+    except ValueError:  # The answer repeats a client-supplied name with a lone surrogate.
         return f"{json.dumps(message.model_dump(by_alias=True, exclude_unset=True))}\n".encode()
 
 

@@ -102,7 +102,7 @@ def _obsidian_place(root: Path, default: DailyPlace) -> DailyPlace | None:
 
 
 def _existing_place(root: Path, default: DailyPlace) -> DailyPlace:
-    """Return a configuration for this vault's folder of files named by day, else the default."""
+    """Return the location of this vault's existing daily notes, else the default."""
     for folder in sorted(entry for entry in root.iterdir() if entry.name.casefold() in _FOLDERS):
         if folder.is_dir() and not folder.is_symlink():
             for _, file in zip(range(_LISTED_NAMES), sorted(folder.iterdir()), strict=False):
@@ -217,7 +217,7 @@ def _item(text: str, moment: datetime) -> str:
 def _with_item(body: str, item: str, newline: str, heading: str = "") -> tuple[str, int]:
     """Add an item below a heading; return the body and the number of characters after the item.
 
-    A missing heading is added at the end of the body. If ``heading`` is empty, the item itself is
+    A missing heading is added at the end of the body. If ``heading`` is empty, only the item is
     added there. The item continues an existing list. If ``item`` is empty, the body is unchanged.
     """
     heading_text = heading.strip().lstrip("#").strip()

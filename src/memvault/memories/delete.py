@@ -35,7 +35,7 @@ _FRAMING_WORDS = frozenset(
 class DeletionCandidate(NamedTuple):
     """A memory to delete, and how well it matches the query, from 0 to 1.
 
-    ``strength`` describes the match in a word, and is empty if no search was needed.
+    ``strength`` describes the match in one word; it is empty if no search was needed.
     """
 
     memory: Memory
@@ -97,7 +97,7 @@ def candidates(
 def _topic(query: str) -> tuple[str, bool]:
     """Return a query without quotes and framing words, and whether it had framing words."""
     bare = query.strip(_AROUND)
-    if _QUOTE.search(bare):  # The query contains a quoted phrase but is not entirely quoted.
+    if _QUOTE.search(bare):  # Only a phrase in the query is quoted.
         bare = query.strip()
     framing = _FRAMING.match(bare)
     if framing is None or not framing[1] or not set(framing[1].lower().split()) <= _FRAMING_WORDS:

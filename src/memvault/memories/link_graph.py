@@ -38,7 +38,7 @@ class ResolvedLink(NamedTuple):
 
 
 class IndexedLink(NamedTuple):
-    """A link between two memories in the index, which are identified by their keys."""
+    """A link in the index between two memories, each identified by its key."""
 
     source: int
     target: int
@@ -102,7 +102,7 @@ class LinkGraph:
                     yield IndexedLink(source, target, link)
 
     def backlinks(self, path: str) -> list[IndexedLink]:
-        """Return all backlinks of the memory at a path, the most recently modified memory first."""
+        """Return the backlinks of the memory at a path, most recently modified memory first."""
         backlinks = [link for link in self.indexed() if self.entries[link.target].path == path]
         return sorted(backlinks, key=lambda link: by_time(self.record(link.source)), reverse=True)
 

@@ -40,7 +40,7 @@ _NOT_IN_LINKS = frozenset("[]|#^\n")
 
 
 class LinkRewrite(NamedTuple):
-    """A memory with links to change: the number of links, and its new header values and body."""
+    """A memory with links to update: the number of links, and its new header values and body."""
 
     memory: Memory
     links: int
@@ -89,7 +89,7 @@ def plan_rename(
 
 
 class Retyping(NamedTuple):
-    """The path to which a new type moves a memory, and the new bytes of other memories."""
+    """The path a memory moves to when its type changes, and the new bytes of other memories."""
 
     path: str
     edited: list[tuple[Memory, bytes]]
@@ -208,7 +208,7 @@ def _file_targets(
 
 
 def _graph_after(graph: LinkGraph, old_path: str, renamed: Memory) -> LinkGraph:
-    """Return the links after the rename, to determine where names will then lead."""
+    """Return the link graph as it will be after the rename, to see what names resolve to."""
     changed = {
         key: entry._replace(path=renamed.path, names=keys_of(renamed))
         for key, entry in graph.entries.items()

@@ -20,7 +20,7 @@ _NOT_IN_TAGS = frozenset(" #,[]{}\"'`|^")
 
 
 class TagCount(NamedTuple):
-    """A tag, the number of memories with it or a tag nested in it, and with the tag itself."""
+    """A tag, the number of memories with it or a nested tag, and the number with the tag itself."""
 
     tag: str
     memories: int

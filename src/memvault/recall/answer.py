@@ -201,5 +201,5 @@ def memory_reference(memory: Memory | MemoryRecord) -> MemoryReference:
 
 
 def memory_candidate(memory: Memory | MemoryRecord) -> MemoryCandidate:
-    """Return the keys that distinguish several memories that match a name."""
+    """Return the keys that tell apart memories that match the same name."""
     return {**memory_reference(memory), "memoryType": memory.memory_type}

@@ -1,4 +1,4 @@
-"""Parse dates in a question, such as "last week" or "on 7 July 2023", to spans of days.
+"""Parse dates in a question, such as "last week" or "on 7 July 2023", into spans of days.
 
 Supports English words, ISO dates and ISO weeks; days are in the user's time zone. Other languages
 are left to ``foreign_dates``, which uses a library that is slow to load.
@@ -49,7 +49,7 @@ def select_part(text: str, phrase: str, span: DateRange) -> DateRange:
     A span that is neither a month nor a year is returned unchanged.
     """
     before = text[: text.find(phrase)] if phrase in text else ""
-    inside = f"{phrase.rpartition(' ')[0]} "  # the pattern may include the word itself
+    inside = f"{phrase.rpartition(' ')[0]} "  # the phrase may already include that word
     if not _SPAN_HINT.search(before + inside):
         return span
     for part, first, last in _PARTS:
@@ -133,7 +133,7 @@ def is_note_of(entry: MemoryRecord | Memory, span: DateRange) -> bool:
 def note_first(
     scored: Sequence[ScoredMemory], records: Mapping[int, MemoryRecord], span: DateRange
 ) -> list[ScoredMemory]:
-    """Move the note of the requested span before all other results."""
+    """Move the note of the requested span to the top of the results."""
     best = max((entry.score for entry in scored), default=0.0)
     notes, others = [], []
     for entry in scored:
@@ -346,7 +346,7 @@ def _absolute_span(parts: dict[str, str | None], today: date) -> DateRange | Non
                 DateRange.containing(last_month, "month").last,
             )
         if month is None:
-            if year > today.year:  # a number in the future is more likely a quantity than a year
+            if year > today.year:  # a future number is more likely a quantity than a year
                 return None
             return DateRange.containing(date(year, 1, 1), "year")
         if day is None:

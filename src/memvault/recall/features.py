@@ -19,9 +19,7 @@ from memvault.recall.weights import constants
 _MAX_TERM_GAIN = 2.2
 """The maximum contribution of a term to a BM25F score, divided by its rarity: k1 + 1."""
 _FULL_SCALE = 8.0
-"""The number of standard deviations that is scaled to 1; no difference between candidates exceeds
-it.
-"""
+"""The number of standard deviations scaled to 1; candidates never differ by more."""
 _MIN_COSINE_DEVIATION = 0.05
 """The minimum standard deviation of cosines, since small differences mean little in a small vault.
 """
@@ -131,7 +129,7 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
             values = part.estimate(rows, values)
         if any(
             value is not None for value in values
-        ):  # a part without values does not lower scores
+        ):  # a part without values must not lower scores
             scores = values if part.scale is None else part.scale(values)
             by_name[name] = list(map(_in_unit, scores))
     return by_name
@@ -164,7 +162,7 @@ def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> li
 
 
 def _at(line: tuple[float, float], cosine: float | None) -> float:
-    """Return the value of a line at a cosine; None stands for the mean of all memories."""
+    """Return the value of a line at a cosine; None means the mean of all memories."""
     slope, intercept = line
     return slope * (cosine or 0.0) + intercept
 
@@ -189,7 +187,7 @@ def _standardized(values: Sequence[float | None]) -> list[float]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the mean. The ``statistics`` module takes 10 ms to load and its exact mean is slow."""
+    """Return the mean; ``statistics`` takes 10 ms to load, and its exact mean is slow."""
     return sum(values) / len(values)
 
 

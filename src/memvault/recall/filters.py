@@ -38,9 +38,9 @@ _MAX_UNKNOWN_TAGS = 10
 tag of the vault.
 """
 _MAX_CHECKED, _MAX_ABSENT = 30, 3
-"""How many words of a query are looked up, and how many of them are returned as absent."""
+"""How many words of a query are looked up, and how many are reported as absent."""
 _MIN_LENGTH, _MAX_LENGTH = 6, 40
-"""The length of words to return: shorter ones are too common, longer ones are not words."""
+"""The length of words to report: shorter ones are too common, longer ones are not words."""
 _PUNCTUATION = "\"'`“”„«»‘’.,;:!?()[]{}<>*"
 
 
@@ -72,7 +72,7 @@ def unknown_value_notes(
 
 
 def _unknown_type_note(records: Sequence[MemoryRecord], kind: str, type_names: list[str]) -> str:
-    """Return a note if no memory has a type and the type is not declared, else an empty text."""
+    """Return a note if a type is neither used by a memory nor declared, else an empty text."""
     word = kind.lower()
     if word in _MODES and word not in type_names:
         return f"there is no memory type {kind!r}; `--mode {word}` searches so"

@@ -79,7 +79,7 @@ _RANGE = lazy_pattern(r"\b(?:zwischen|entre|tra|fra|tussen)\b", re.IGNORECASE)
 _WORD = lazy_pattern(r"aujourd['’]hui|avant-hier|[^\W_]+", re.IGNORECASE)
 _SEPARATOR = lazy_pattern(r"[ .,]{1,2}|['’]")
 _MAX_DISTANCE = 4
-"""The maximum number of words before, and after, a date word that may belong to the date."""
+"""The maximum number of words that may belong to a date, before and after its date word."""
 _SHORT_YEAR = lazy_pattern(r"\b\d\d\b", re.ASCII)
 _LETTERS = lazy_pattern(r"[a-z]{3}|[^\W\d_a-z]", re.IGNORECASE)
 """The parts of a date in words; dates in numbers alone are parsed only in ISO format."""
@@ -137,7 +137,7 @@ def _windows(index: int, count: int, alone: bool) -> Iterator[tuple[int, int]]:
 
 
 def _is_whole(text: str, words: list[re.Match[str]]) -> bool:
-    """Return whether only spaces, periods, commas and apostrophes separate words."""
+    """Return whether words are separated only by spaces, periods, commas and apostrophes."""
     return all(
         _SEPARATOR.fullmatch(text[before.end() : after.start()])
         for before, after in pairwise(words)
@@ -180,7 +180,7 @@ def _parse_date(phrase: str, languages: tuple[str, ...], today: date) -> DateRan
     """Return the day, week, month or year that dateparser reads from a phrase."""
     try:
         data = _parser(languages, today).get_date_data(phrase)
-    except (ValueError, OverflowError, TypeError, AttributeError):  # thrown for unusual numbers
+    except (ValueError, OverflowError, TypeError, AttributeError):  # raised for unusual numbers
         return None
     if data.date_obj is None:
         return None
@@ -197,7 +197,7 @@ def parse_full_date(text: str) -> datetime | None:
     for order in ("DMY", "MDY"):
         try:
             moments.add(_full_date_parser(order).get_date_data(text).date_obj)
-        except (ValueError, OverflowError, TypeError, AttributeError):  # thrown for unusual numbers
+        except (ValueError, OverflowError, TypeError, AttributeError):  # raised for unusual numbers
             return None
     moment: datetime | None = moments.pop()
     return moment if moment is not None and not moments else None

@@ -13,7 +13,7 @@ from memvault.recall.query import Query
 from memvault.secrets.detector import SecretDetector, allows
 
 _LINE_TOKENS = 22
-"""Tokens per line by the built-in tokenizer, plus quotes and a comma."""
+"""Tokens per line as counted by the built-in tokenizer, plus quotes and a comma."""
 _CHARACTERS_PER_TOKEN = 3.5
 """Characters of a memId per token: the built-in tokenizer splits random ids and hyphens into more
 tokens than the tokenizers of language models do.

@@ -1,4 +1,4 @@
-"""Parse a query's text to the terms and phrases to search for.
+"""Parse a query's text into the terms and phrases to search for.
 
 Every text is a valid query: quotation marks request an exact phrase, and everything else is a list
 of words. Quotation marks around a short part of a long query are ignored.
@@ -64,7 +64,7 @@ class Query(NamedTuple):
         ]
 
     def term_names(self) -> dict[str, str]:
-        """Map each stem to the name of its word."""
+        """Map each stem to the first stem of its word, which is the word's name."""
         return {stem: word[0] for word in reversed(self.words) for stem in reversed(word)}
 
     def has_phrases(self, text: str) -> bool:

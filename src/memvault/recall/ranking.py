@@ -70,7 +70,7 @@ def rerank_count(limit: int) -> int:
 def rerank(
     scored: Sequence[ScoredMemory], rerank_scores: Mapping[int, float]
 ) -> list[ScoredMemory]:
-    """Reorder the memories that a cross-encoder scored; the others follow in their order.
+    """Reorder the memories that a cross-encoder scored; the others follow in their previous order.
 
     ``rerank_scores`` maps uids to the relevance to the query, in 0..1. The scores of other memories
     are capped at the lowest of these.
@@ -102,7 +102,7 @@ class Ranked(NamedTuple):
 
     @property
     def undemoted_score(self) -> float:
-        """Return the score without the deduction for repeating a better candidate."""
+        """Return the score without the penalty for repeating a better candidate."""
         return self.score - self.parts.get("repeats", 0.0)
 
 

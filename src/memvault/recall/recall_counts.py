@@ -95,8 +95,8 @@ def _replace_counts(folder: Path, stored: Counts) -> None:
 def _read_counts(folder: Path) -> Counts:
     """Return the intact entries of both files.
 
-    The recent recalls are read first, because another process may move them to the other file
-    between the reads.
+    The recent recalls are read first, because another process may move them to the other file in
+    between.
     """
     entries: Counts = {}
     lines: list[bytes] = []

@@ -58,12 +58,12 @@ def _no_reranker(query: str, texts: Sequence[str]) -> list[float]:  # noqa: ARG0
 
 
 class RecallEngine:
-    """Recall from one vault during one call; the folder is scanned once.
+    """Recalls memories from one vault during one call, usually with a single scan of its folder.
 
-    The folder is scanned again only if a file has changed since, in ``fresh_under``, if the task
-    requires a complete view, and once if a memId is not found. ``patience`` is how long to wait for
-    another process that is indexing. ``search`` also applies the filters in ``within``.
-    ``rerank_scores`` returns the relevance of texts to a query, in 0..1.
+    The folder is scanned again after a file has changed, in ``fresh_under``, for tasks that require
+    a complete view, and once if a memId is not found. ``patience`` is how long to wait for another
+    process that is indexing. ``search`` also applies the filters in ``within``. ``rerank_scores``
+    returns the relevance of texts to a query, in 0..1.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ def aliases_after_rename(
 
 
 def _needs_alias(title: str, stem: str) -> bool:
-    """Return whether a title needs an alias: it differs from the file name and has no secret."""
+    """Return whether a title needs an alias: it differs from the file name and has no secrets."""
     from memvault.secrets.detector import masked
 
     return not _is_same_title(title, stem) and masked(title) == title

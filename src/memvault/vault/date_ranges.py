@@ -96,7 +96,7 @@ def note_days(path: str) -> DateRange | None:
     Such names are ``2026-11-05.md``, ``2026/11-05.md``, ``2026/11/05.md``, ``2026-W45.md``,
     ``2026-11.md`` and ``2026/11.md``.
     """
-    if not path.rpartition("/")[2][:1].isdigit():  # a fast test that rejects most names
+    if not path.rpartition("/")[2][:1].isdigit():  # Quickly reject most names.
         return None
     pure = PurePosixPath(path)
     folders = pure.parts[-3:-1]

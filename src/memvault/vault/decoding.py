@@ -12,7 +12,7 @@ from memvault.errors import Refused
 from memvault.lazy_pattern import lazy_pattern
 
 AUTO = "auto"
-"""The value of the setting ``encoding`` that detects the encoding of files that are not UTF-8."""
+"""The value of the setting ``encoding`` that means to detect the encoding of non-UTF-8 files."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -44,7 +44,7 @@ class DecodedText(NamedTuple):
             Refused: the encoding has no such character.
         """
         parts = text.split(_REPLACEMENT) if self.damaged else []
-        # Otherwise it is unknown which replacement character stands for which bytes.
+        # With any other count, replacement characters cannot be matched to their original bytes.
         if len(parts) == len(self.damaged) + 1:
             others = (part.encode("utf-8", "replace") for part in parts[1:])
             pairs = zip(self.damaged, others, strict=True)

@@ -92,15 +92,15 @@ class Document(NamedTuple):
 _ID_LINE = lazy_pattern(
     r"^[\"']?id[\"']?[ \t]*:(?:[ \t]+([a-z][a-z0-9]*+-[a-z0-9-]*+)[ \t]*$)?", re.MULTILINE
 )
-"""Matches the line with the id in a header, and the id itself if it is in the plain form."""
+"""Matches the header line with the id, and the id itself if it is in plain form."""
 
 
 def given_id(text: str) -> str:
     """Return the id in the header of a text; empty if there is none or it is invalid."""
     end = text.find("\n---", 3) if text.startswith("---") else -1
-    if end < 0 or (line := _ID_LINE.search(text, 3, end)) is None:  # Most texts have none.
+    if end < 0 or (line := _ID_LINE.search(text, 3, end)) is None:  # Most texts have no id.
         return ""
-    if (mem_id := line[1]) is None:  # The id is not in the plain form.
+    if (mem_id := line[1]) is None:  # The id is not in plain form.
         try:
             mem_id = read_header(split_front_matter(text).header).values.get("id")
         except ValueError:
@@ -122,7 +122,7 @@ def encode_new(header: Mapping[str, Any], body: str) -> bytes:
 
 
 def _decode_argument(text: str) -> str:
-    """Return a command-line argument with bytes that are not UTF-8 decoded as Windows-1252."""
+    """Return a command-line argument with its non-UTF-8 bytes decoded as Windows-1252."""
     if text.isascii():
         return text
     try:
@@ -162,7 +162,7 @@ def edit(data: bytes, changes: Mapping[str, Any], body: str | None, encoding: st
 
 
 def with_closing_line(data: bytes) -> bytes:
-    """Return a file's bytes, adding the missing closing line of its header below the last key."""
+    """Return a file's bytes, with a missing closing line of its header added below the last key."""
     text = decode(data)
     parts = close_front_matter(text.text) if _UNCLOSED.match(text.text) else None
     if parts is None or split_front_matter(text.text).before:

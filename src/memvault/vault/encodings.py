@@ -1,8 +1,8 @@
 """Detect the encoding of a text that is neither UTF-8 nor begins with a byte order mark.
 
 chardet compares bytes with models of languages. Notes are often too short for that, so the
-candidates are narrowed first: accented letters within ASCII words indicate a Latin encoding, whole
-words of non-ASCII bytes do not.
+candidates are narrowed first: accented letters within ASCII words indicate a Latin encoding; whole
+words of non-ASCII bytes indicate another one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OTHERS = (
     *("cp1251", "koi8-r", "koi8-u", "cp866", "cp1253", "cp1255", "cp1256", "cp874"),
 )
 _SUPERSETS = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
-"""Encodings and their supersets, which programs write under the smaller one's name."""
+"""Encodings and their supersets, which programs write under the subset's name."""
 _ACCENTED = lazy_pattern(
     "(?<![\x80-\xff])[\xc0-\xff](?![\x80-\xff])|(?<=[A-Za-z])[\xc0-\xff]{2}(?=[A-Za-z])"
 )
@@ -35,7 +35,7 @@ _KANA = {
 _TURKISH = lazy_pattern("[\xd0\xdd\xde\xf0\xfd\xfe]")
 """Matches bytes that are Turkish letters in cp1254 but Icelandic letters in cp1252.
 
-Like the next pattern, it is for bytes decoded as Latin-1.
+This pattern and the next one apply to bytes decoded as Latin-1.
 """
 _WESTERN = lazy_pattern("(?:a\xef[vs]|co\xefn|o\xefd|o\xfb|\xe3[eo]|\xf5e)", re.IGNORECASE)
 """Matches bytes that occur only in words of Western European languages, such as naïve or goût.
@@ -128,7 +128,7 @@ def _ranked(sample: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, float]
 
 
 def _is_text(data: bytes, name: str) -> bool:
-    """Return whether bytes decode to characters that are not for private use."""
+    """Return whether bytes decode without private-use characters."""
     try:
         return not _NO_TEXT.search(data.decode(name))
     except (UnicodeDecodeError, LookupError):

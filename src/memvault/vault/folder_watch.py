@@ -43,7 +43,7 @@ class FolderWatch:
         self._open()
 
     def _open(self) -> None:
-        """Start without watches; also called after a fork, to not share events with the parent.
+        """Start without watches; also called after a fork to avoid sharing events with the parent.
 
         Raises:
             OSError: changes cannot be watched here.
@@ -121,7 +121,7 @@ class FolderWatch:
         self._is_complete = False
 
     def _drain(self) -> None:
-        # Incomplete until the end: an interrupt may lose events that were read but not noted.
+        # Marked incomplete until the end, since an interrupt may lose events already read.
         was_complete, self._is_complete = self._is_complete, False
         try:
             for event in self._inotify.read():

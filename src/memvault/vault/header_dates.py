@@ -35,7 +35,7 @@ _MAX_LENGTH = 100
 
 
 class HeaderTime(NamedTuple):
-    """A header key for a time, its value, and the parsed time, which is None if invalid."""
+    """A time in a header: its key, its value, and the parsed time, which is None if invalid."""
 
     key: str
     value: Any
@@ -81,7 +81,7 @@ def time_in(metadata: Mapping[str, Any], role: Role) -> str:
 
 
 def unread(metadata: Mapping[str, Any]) -> Iterator[HeaderTime]:
-    """Yield the times in a header that cannot be parsed, except template placeholders."""
+    """Yield the unparseable times in a header, except template placeholders."""
     for role in _KEYS:
         for time in times(metadata, role):
             is_given = isinstance(time.value, str | int | list) and not isinstance(time.value, bool)
@@ -256,7 +256,7 @@ def _moment(parts: Mapping[str, str | None]) -> datetime | None:
 
 
 def _month_and_day(parts: Mapping[str, str | None]) -> tuple[int, int]:
-    """Return the month, or 0 if it is ambiguous, and the day.
+    """Return the month and day; the month is 0 if ambiguous.
 
     Two numbers separated by a slash may be in either order, so they are ambiguous unless one is
     above 12 or both are equal.

@@ -45,7 +45,7 @@ def read_by_entry(header: str) -> ReadHeader | None:
         try:
             parse_header(entry)
         except ValueError as error:
-            is_alias = "undefined alias" in str(error)  # Its anchor may be in another entry.
+            is_alias = "undefined alias" in str(error)  # The anchor may be in another entry.
             part = _unread_part(header, start, start + len(entry), str(error))
             (with_alias if is_alias else unread).append(part)
     for parts in (unread, sorted([*unread, *with_alias])):
@@ -104,7 +104,7 @@ def _unread_part(header: str, start: int, end: int, reason: str) -> UnreadLines:
 
 
 def _with_spaces(entry: str, key: str) -> Any:
-    """Return the value of an entry that is YAML once tabs are replaced by spaces, else None."""
+    """Return the value of an entry that is valid YAML with tabs replaced by spaces, else None."""
     spaced = _LEADING_TABS.sub(lambda tabs: tabs[0].replace("\t", "  "), entry)
     with contextlib.suppress(ValueError):
         return parse_header(spaced).get(canonical_key(key)) if spaced != entry else None

@@ -1,4 +1,4 @@
-"""Read names of and links to other memories from a header."""
+"""Read links to and names of other memories from a header."""
 
 from __future__ import annotations
 

@@ -225,6 +225,6 @@ def _value_end(node: Any, header: str) -> int:
     name, value = last
     if value.start_mark.index < value.end_mark.index:
         return _value_end(value, header)
-    end = _value_end(name, header)  # The end mark of an empty value may be after comments.
+    end = _value_end(name, header)  # YAML may report the end of an empty value after comments.
     colon = _COLON.match(header, end)
     return colon.end() if colon else end

@@ -37,7 +37,7 @@ def canonical_key(key: str) -> str:
 
 
 class _ImplicitTag(str):
-    """The tag of an untagged scalar, chosen by its format; no file can contain this tag."""
+    """The tag of an untagged scalar, chosen by its format; distinct from any tag in a file."""
 
     __slots__ = ()
 
@@ -125,7 +125,7 @@ def parse_header(header: str) -> dict[str, Any]:
     """Parse a header as JSON values; use ``read_header`` if some lines may not be YAML.
 
     Raises:
-        ValueError: it is not YAML, not a mapping, or built to exhaust the parser.
+        ValueError: it is not YAML, not a mapping, or crafted to exhaust the parser.
     """
     import yaml
     from frontmatter.default_handlers import YAMLHandler
@@ -174,7 +174,7 @@ def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
     Raises:
         ValueError: there are too many values, or they are too long or too deeply nested.
     """
-    # Aliases repeat a value that is written once.
+    # Limit the expanded size, since aliases repeat a value that is written only once.
     values_left, characters_left = _MAX_VALUES, MAX_HEADER
 
     def converted(value: Any, depth: int) -> Any:
@@ -243,7 +243,7 @@ def dump_value(value: Any) -> str:
         return str(value)  # YAML does not parse JSON's Infinity and NaN as numbers.
     text = json.dumps(value)
     if isinstance(value, float) and "e" in text and "." not in text:
-        return text.replace("e", ".0e")  # Without a decimal point YAML would parse a string.
+        return text.replace("e", ".0e")  # Without a decimal point, YAML would parse it as a string.
     return text
 
 

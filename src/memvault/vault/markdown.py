@@ -63,7 +63,7 @@ _TITLE = lazy_pattern(r"(?:[ \t]*+(?:\r\n|\n|\r))*+( {0,3}#[ \t]++[^\s#][^\r\n]*
 
 
 _MAYBE_CODE = lazy_pattern(r"```|~~~|\t| {4}")
-"""Matches in any text that may have a code block: a fence or an indented line."""
+"""Matches a fence or an indentation; a text without a match has no code blocks."""
 
 
 def lines(text: str) -> Iterator[re.Match[str]]:
@@ -102,7 +102,7 @@ def parse_heading(line: str) -> tuple[int, str]:
 def first_heading(body: str) -> str:
     """Return the text of the first heading of level 1, or an empty string."""
     first = _TITLE.match(body)
-    if first:  # Most texts begin with it, so they need not be parsed.
+    if first:  # Most texts begin with their title, so they need not be parsed.
         return " ".join(parse_heading(first[1])[1].split())
     titles = (text for _, _, level, text in headings(body) if level == 1 and text)
     return " ".join(next(titles, "").split())
@@ -153,7 +153,7 @@ def mask_comments(text: str) -> str:
 
 def lines_with_code(text: str) -> Iterator[tuple[re.Match[str], bool]]:
     """Yield a text's lines, each with whether it is in a fenced or indented code block."""
-    if _MAYBE_CODE.search(text) is None:  # True of most texts, which need not be parsed.
+    if _MAYBE_CODE.search(text) is None:  # Most texts have no code and need not be parsed.
         return ((line, False) for line in lines(text))
     code = _parsed(text).blocks.code_lines
     return ((line, bool(is_code)) for line, is_code in zip(lines(text), code, strict=True))
@@ -192,7 +192,7 @@ def has_conflict_markers(text: str) -> bool:
     remaining = iter((_BEGIN, _MIDDLE, _END))
     marker = next(remaining)
     for match, is_code in lines_with_code(text):
-        line = match[0].rstrip("\r\n") + " "  # so a marker without a label matches too
+        line = match[0].rstrip("\r\n") + " "  # Also match a marker without a label.
         if line.startswith(marker) and not (is_code and marker == _BEGIN):
             following = next(remaining, None)
             if following is None:
@@ -220,7 +220,7 @@ def keep_ours(text: str) -> str:
 
 
 def unwrapped(text: str) -> str:
-    """Return a text without the marker at its start, if the whole file is in conflict."""
+    """Return a text without the conflict marker at its start, if the whole file is in conflict."""
     return (
         text.partition("\n")[2] if text.startswith(_BEGIN) and has_conflict_markers(text) else text
     )

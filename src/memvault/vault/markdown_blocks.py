@@ -36,11 +36,11 @@ class Blocks:
     """The blocks of a text.
 
     ``flat`` is the text with spaces in place of code blocks, HTML blocks, definitions and quote
-    markers; positions are the same as in the text. ``segments`` are the parts of it with inline
-    content, ``definitions`` maps labels to definitions, and ``tasks`` are the positions of task
-    marks. ``line_starts`` are the starts of the lines, and ``code_lines`` has a 1 for each line in
-    a code block. ``headings`` are the numbers of lines that are ``#`` headings outside of quotes
-    and lists. ``html`` are the HTML blocks that have tags, ``comments`` those that are comments.
+    markers; positions are the same as in the text. ``segments`` are the parts with inline content,
+    ``definitions`` maps labels to definitions, and ``tasks`` are the positions of task marks.
+    ``line_starts`` are the starts of the lines, and ``code_lines`` has a 1 for each line in a code
+    block. ``headings`` are the numbers of lines that are ``#`` headings outside of quotes and
+    lists. ``html`` are the HTML blocks with tags, ``comments`` the HTML comments.
     """
 
     def __init__(self, text: str, scanned: _Scanner) -> None:
@@ -149,7 +149,7 @@ class _Scanner:
         self.html_kind = ""
         self.html_start = 0
         self.waiting: list[int] = []
-        """The numbers of blank lines that are code if more indented code follows."""
+        """The line numbers of blank lines that are code if more indented code follows."""
         self.columns = 0
         self.blanks: list[Span] = []
         self.segments: list[Span] = []
@@ -171,7 +171,7 @@ class _Scanner:
             if self.containers:
                 self._line(number, start, stop)
             elif self.leaf <= _PARAGRAPH and text[start : start + 1].isalpha():
-                self.paragraph.append((start, stop))  # This is true of most lines.
+                self.paragraph.append((start, stop))  # Fast path: most lines are plain text.
                 self.leaf = _PARAGRAPH
             elif self.leaf == _FENCED and text.find(self.fence, start, stop) < 0:
                 self._code(number, start, stop)
@@ -536,7 +536,7 @@ def _cells(row: str, start: int) -> list[Span]:
 
 
 def masked(text: str, spans: list[Span], sign: str = " ") -> str:
-    """Return a text with each character in some spans replaced by ``sign``, except line endings.
+    """Return a text with the characters in spans replaced by ``sign``, except line endings.
 
     ``spans`` may overlap and have any order.
     """

@@ -231,7 +231,7 @@ class InlineContent:
         return max(start, end)
 
     def _comment_end(self, number: int, position: int) -> int:
-        """Return the end of the Obsidian comment opened before a position in a segment, or 0.
+        """Return the end of an Obsidian comment opened before a position in a segment, or 0.
 
         Delimiters in code do not end it, and it may end in another segment.
         """
@@ -442,9 +442,9 @@ def _unescaped(written: str, form: LinkForm) -> str:
 
 
 def _parse_wikilink(match: re.Match[str], is_embed: bool) -> Link | None:
-    """Return a wikilink, without a target if it leads within the text; None if it is not a link."""
+    """Parse a wikilink, without a target if it is within the text; return None if invalid."""
     written, bar, shown = match[1].partition("|")
-    written = written.removesuffix("\\") if bar else written  # Escaped, as required within a table.
+    written = written.removesuffix("\\") if bar else written  # Tables require an escaped bar.
     target, _, heading = written.partition("#")
     target, caret, block = target.partition("^")
     name = target.strip()

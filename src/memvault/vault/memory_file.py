@@ -21,7 +21,7 @@ from memvault.vault.names import normalize, tag_key
 CommitTimesOf = Callable[[str, bytes], CommitTimes]
 """A function that returns git's times for a path in the vault with these bytes."""
 UNREAD = "part of the front matter could not be read: "
-"""The prefix of the problem of a memory whose header has lines that are not YAML."""
+"""The problem's prefix for a memory whose header has lines that are not YAML."""
 _MAX_NAMED = 5
 
 

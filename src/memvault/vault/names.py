@@ -49,14 +49,14 @@ def folded(path: str) -> str:
 def names_folded(path: str) -> list[str]:
     """Return the parts of a path as any of Linux, macOS and Windows may interpret them.
 
-    They are folded, and lack what Windows ignores: dots and blanks at the end of a name, and a
-    stream after a colon.
+    They are folded, without the parts that Windows ignores: trailing dots and blanks, and a stream
+    after a colon.
     """
     return [name.partition(":")[0].rstrip(" .") for name in folded(path).split("/")]
 
 
 def tag_key(tag: str) -> str:
-    """Return the key for comparing tags, which ignores case and composition of characters."""
+    """Return the key for comparing tags, which ignores case and Unicode composition."""
     return tag.lower() if tag.isascii() else normalize_title(tag)
 
 
@@ -76,9 +76,9 @@ _MIN_RANDOM, _MIN_ALTERNATIONS, _MIN_HASH_ALTERNATIONS = 8, 3, 2
 def is_identifier(name: str) -> bool:
     """Return whether a name has no words: a timestamp, a hash, a UUID or random characters.
 
-    A timestamp has a day and a time. Random characters are recognized by alternating letters and
-    digits, and by mixed case, "V1StGXR8Z5jdHi6", or short runs, "x7k2p9q4". The day of a daily
-    note, a number and a product such as "rtx4090ti16gb" are not identifiers.
+    A timestamp has a day and a time. Random characters alternate between letters and digits, in
+    mixed case as in "V1StGXR8Z5jdHi6" or in short runs as in "x7k2p9q4". The day of a daily note, a
+    number and a product such as "rtx4090ti16gb" are not identifiers.
     """
     parts = [part for part in _SEPARATORS.split(name) if part]
     made = [part for part in parts if _TIMESTAMP.fullmatch(part) or _is_random(part)]

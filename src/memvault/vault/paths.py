@@ -90,7 +90,7 @@ def require_plain_folders(root: Path, folder: str) -> None:
         try:
             mode = path.lstat().st_mode
         except (FileNotFoundError, NotADirectoryError, ValueError):
-            return  # Nothing exists there yet, or no file can have this name.
+            return  # Nothing exists there, or the name is invalid.
         if stat.S_ISLNK(mode):
             raise Refused(
                 f"{path} is a link, which memvault does not follow here",

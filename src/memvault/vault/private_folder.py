@@ -11,7 +11,7 @@ from memvault.files import atomic, plain_files
 from memvault.vault.paths import require_plain_folders
 
 MOVE_INTENT = ".memvault/moving.json"
-"""The file that records a memory's move until the move is complete."""
+"""The file that records a move of a memory until it is complete."""
 
 
 def private_folder(root: Path, name: str = "") -> Path:

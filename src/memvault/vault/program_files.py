@@ -17,7 +17,7 @@ from typing import Literal
 from memvault.vault.names import names_folded
 
 Reader = Literal["", "instructions", "settings"]
-"""How programs use a file; empty if no program reads it automatically."""
+"""How programs use a file; empty if none reads it automatically."""
 
 _INSTRUCTIONS = frozenset(
     (
@@ -95,7 +95,7 @@ _PATHS = (
     (".config", "opencode"),
     ("logseq", "custom.js"),
 )
-"""Pairs of a folder and an entry in it that a program reads."""
+"""Pairs of a folder and an entry in it that programs read."""
 
 
 def read_as(path: str) -> Reader:

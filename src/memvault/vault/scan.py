@@ -20,9 +20,9 @@ from memvault.vault import naming, paths
 
 _MAX_INT64 = (1 << 63) - 1
 _STEP = 256
-"""The number of files to compare in one step."""
+"""The number of files compared per step."""
 TIMESTAMP_GRANULARITY = 1_000_000_000
-"""Maximum nanoseconds between two edits that may leave a file with the same times."""
+"""Coarsest file timestamp resolution, in nanoseconds; closer edits may leave the same times."""
 
 
 class Scan:
@@ -87,7 +87,7 @@ class Scan:
     def paths_that_differ(self, other: Scan) -> set[str]:
         """Return the paths of files that are in only one of two scans, or in different states.
 
-        Equal runs of files in the same order are skipped many at a time.
+        Equal runs of files in the same order are skipped in large steps.
         """
         shorter = min(len(self), len(other))
         start = end = 0
@@ -123,7 +123,7 @@ class Scan:
 
 
 def _no_watch(folder: str) -> None:
-    """Do nothing; the default if changes are not watched."""
+    """Do nothing; the default callback if changes are not watched."""
 
 
 def scan(root: Path, exclusions: Exclusions, enter: Callable[[str], object] = _no_watch) -> Scan:

@@ -33,7 +33,7 @@ for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
 
 
 class CoveredFiles:
-    """The files that trust covers in one vault, each listed and read once for all tools."""
+    """The files that trust covers in one vault; each is listed and read only once for all tools."""
 
     def __init__(self, root: Path) -> None:
         self.base = os.path.realpath(root)
@@ -88,14 +88,14 @@ def fingerprint_of(
     vault_files = vault_files or CoveredFiles(root)
     base = vault_files.base
     program, *arguments = tool.definition.command
-    with contextlib.suppress(UsageError):  # It is reported when the tool runs.
+    with contextlib.suppress(UsageError):  # A missing program is reported when the tool runs.
         folder = Path(base, FOLDER)
         program = process.find_program(program, folder, process.environment(root))
     covered = set(vault_files.tool_folder)
     uncovered = []
     for word in dict.fromkeys((program, *arguments)):
         path = _resolve(base, word)
-        if path is None or (word == program and os.sep not in program):  # Never a file in tools/.
+        if path is None or (word == program and os.sep not in program):  # Not in tools/.
             continue
         if process.is_below(path, base):
             if word == program:

@@ -32,8 +32,8 @@ class ToolFile(NamedTuple):
 class ToolFiles(NamedTuple):
     """The tools of a vault by normalized name, and messages about broken files.
 
-    ``broken`` contains the messages. Its keys are the names that the files would give their tools,
-    a file's path if another file has that name, or an empty string if the folder cannot be read.
+    ``broken`` contains the messages. Its keys are the tool names in those files, a file's path if
+    another file has the same name, or an empty string if the folder cannot be read.
     """
 
     tools: dict[str, ToolFile]

@@ -1,6 +1,6 @@
 """Control access to the pages with random secrets for each run of the server.
 
-Browsers keep one set of cookies for all ports of a host, and other users may listen on them. So the
+Browsers share a host's cookies among all of its ports, and other users may listen on those. So the
 cookie is limited to a random path prefix, and a request needs both the prefix and the cookie.
 """
 

@@ -55,7 +55,7 @@ def application(
     address: tuple[str, int],
     opened: Callable[[], None] = lambda: None,
 ) -> Starlette:
-    """Return the application, which answers only at this address and port of this machine.
+    """Return the application, which answers only requests for this address and port.
 
     ``opened`` is called when a browser has opened the address with the token.
     """

@@ -26,7 +26,7 @@ _MAX_PICTURE, _MAX_PICTURES = 5_000_000, 50_000_000
 class _FileAddresses(ServedAddresses):
     """The addresses in the file, which refer to memories and pictures in the script's data.
 
-    ``pictures`` are the pictures as data URLs, each once, in the order of their numbers.
+    ``pictures`` are the pictures as data URLs, without duplicates, ordered by number.
     """
 
     def __init__(self, session: WebSession) -> None:

@@ -41,7 +41,7 @@ def by_meaning(vectors: Any) -> list[tuple[float, float]]:
 
 
 def _nearest(data: Points) -> NDArray[np.int64]:
-    """Return pairs of each node with its most similar nodes, of shape (m, 2)."""
+    """Return pairs of nodes and their most similar nodes, with shape (m, 2)."""
     pairs = []
     most = min(_NEIGHBOURS, len(data) - 1)
     for start in range(0, len(data), _BLOCK):
@@ -67,7 +67,7 @@ def _relaxed(points: Points, edges: NDArray[np.int64]) -> Points:
         if len(edges):
             apart = points[edges[:, 1]] - points[edges[:, 0]]
             lengths = np.linalg.norm(apart, axis=1, keepdims=True).clip(1e-6)
-            apart *= (1 - 0.6 * scale / lengths).clip(-1, 1)  # Linked nodes keep a distance.
+            apart *= (1 - 0.6 * scale / lengths).clip(-1, 1)  # Keep linked nodes at a distance.
             np.add.at(moves, edges[:, 0], apart)
             np.add.at(moves, edges[:, 1], -apart)
             moves /= degrees
@@ -75,7 +75,7 @@ def _relaxed(points: Points, edges: NDArray[np.int64]) -> Points:
         away = points[:, None, :] - points[others]
         square = (away**2).sum(axis=2, keepdims=True) + (scale * 0.3) ** 2
         moves += (away / square).sum(axis=1) * (scale**2) * 0.8
-        moves -= points * 0.02  # Keeps unlinked parts together.
+        moves -= points * 0.02  # Pull unlinked parts toward the center.
         cooling = _MAX_STEP * (1 - number / _ROUNDS) + 0.002
         steps = np.linalg.norm(moves, axis=1, keepdims=True).clip(1e-9)
         points = (points + moves * np.minimum(1, cooling / steps)).astype(np.float32)

@@ -1,8 +1,8 @@
 """Render markdown of a vault as HTML that runs and loads nothing.
 
 HTML in a text is shown, not interpreted. Only links to pages of the vault, to the web and to mail
-addresses remain links; images of the vault are shown, others become links. A link to a page is
-parsed with a number as its address, so no address in a text can lead to a page.
+addresses remain links; images of the vault are shown, others become links. Links to pages are
+parsed with a number in place of the address, so no address in a text can lead to a page.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     class SafeMarkdown(MarkdownIt):
-        """A parser that leaves unsafe addresses as text."""
+        """A parser that renders links to unsafe addresses as plain text."""
 
         def validateLink(self, url: str) -> bool:  # noqa: N802  # the parser calls it
             return _SAFE.fullmatch(url) is not None
@@ -95,7 +95,7 @@ def _mask_inline(
         for name, value in token.attrs.items():
             if isinstance(value, str) and value not in vault_addresses:
                 token.attrs[name] = detector.masked(value)
-        # the alternative text of a picture
+        # The children are a picture's alternative text.
         _mask_inline(token.children or (), detector, vault_addresses)
         if token.type in ("text", "code_inline"):
             pieces.append((length, token))

@@ -16,11 +16,11 @@ _HOST = "127.0.0.1"
 
 
 def listening(port: int | None) -> socket.socket:
-    """Return a socket on loopback: at a port of 127.0.0.1, 0 for a free one.
+    """Return a loopback socket on a port of 127.0.0.1; 0 selects a free port.
 
-    Without a port it is at a random loopback address, if the system has several. Browsers keep
-    cookies for each address, and service workers for each address and port, so no page of another
-    server has left anything there.
+    Without a port, it uses a random loopback address if the system has several. Browsers store
+    cookies per address, and service workers per address and port, so no other server's pages have
+    left anything there.
 
     Raises:
         Refused: the port is taken, or this user may not use it.

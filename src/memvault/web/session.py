@@ -165,7 +165,7 @@ class WebSession:
     def on_view(self, work: Callable[[Call, View], Result], slow: bool = False) -> Result:
         """Call a function with a reader's call and a view of the index.
 
-        It is called again if the view becomes stale.
+        The function is called again if the view becomes stale.
         """
         with self._reading(slow) as call:
             return call.engine.on_view(lambda view: work(call, view))

@@ -98,7 +98,7 @@ def calibrate(embedder: Embedder) -> Calibration:
 
 
 def separation(values: Numbers, same: Flags) -> float:
-    """Return the difference between the means of the two kinds of pairs, in standard deviations."""
+    """Return how many standard deviations apart the means of the two kinds of pairs are."""
     same_values, other_values = values[same], values[~same]
     spread = math.sqrt(float(same_values.var() + other_values.var()) / 2)
     return float(same_values.mean() - other_values.mean()) / max(spread, 1e-6)

@@ -50,8 +50,8 @@ class ModelCard(NamedTuple):
     """Properties of a built-in model that are available without loading it.
 
     ``name`` is displayed. ``version`` changes whenever a text's vector would change. ``languages``
-    are the supported ones, ``tokens`` is the maximum text length, if limited. The prefixes are
-    prepended to queries and passages.
+    lists the supported languages; ``tokens`` is the maximum text length, if limited. The prefixes
+    are prepended to queries and passages.
     """
 
     name: str
@@ -66,7 +66,7 @@ class ModelCard(NamedTuple):
 
 def reinstall_hint(error: Exception) -> str:
     """Return the hint for a package file that cannot be loaded."""
-    if os.strerror(errno.EMFILE) in str(error):  # also wrapped in an ImportError
+    if os.strerror(errno.EMFILE) in str(error):  # may be wrapped in an ImportError
         return "allow more open files: ulimit -n 1024"
     return REINSTALL
 

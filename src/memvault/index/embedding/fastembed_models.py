@@ -45,7 +45,7 @@ _LOCAL_PREFIX = "local/"
 
 
 class ModelKind(NamedTuple):
-    """A kind of model: its name, its option of ``model use``, and a hint for doing without."""
+    """A kind of model: its name, its ``model use`` option, and how to do without it."""
 
     noun: str
     option: str
@@ -214,11 +214,11 @@ def _create(kind: ModelKind, name: str, **options: Any) -> Any:
 
 
 _BATCH = 16
-"""Texts per embedding batch."""
+"""Number of texts per embedding batch."""
 
 
 class FastembedEmbedder:
-    """An embedder selected by the user."""
+    """An embedder from fastembed's list or a folder, chosen by the user."""
 
     calibration = None  # computed by ``calibrate``
     codec = None  # fastembed returns no token vectors
@@ -255,14 +255,14 @@ class FastembedEmbedder:
 
 
 def _unit(rows: Matrix) -> Matrix:
-    """Scale vectors to length 1; rows with nan or infinity become 0."""
+    """Scale vectors to length 1; rows with nan or infinity become zeros."""
     is_finite = np.isfinite(rows).all(axis=-1, keepdims=True)
     return normalize(np.where(is_finite, rows, np.float32(0.0)))
 
 
 _RERANK_BATCH = 1
-"""Texts per reranking batch. Batches are padded to the longest text; with eight texts, reranking
-took longer and twice the memory.
+"""Texts per reranking batch. Batches are padded to the longest text; batches of eight texts took
+longer and used twice the memory.
 """
 
 

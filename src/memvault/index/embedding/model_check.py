@@ -132,7 +132,7 @@ def _save_model(store: MemoryStore, section: str, name: str | None) -> None:
 
 
 def _resolve_name(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | None]:
-    """Return a model's name, portable if possible, and the vault if the name may be a folder path.
+    """Return a model's name, in portable form if possible, and the vault if it may be a path.
 
     A name in fastembed's list takes precedence over a folder of that name.
     """

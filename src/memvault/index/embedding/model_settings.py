@@ -1,7 +1,7 @@
-"""Choose the models to load: a vault may name one, but the user decides which folders are read.
+"""Choose the models to load: vaults may configure one, but folders need the user's consent.
 
 Loading a model can run untrusted code: a file of a thousand bytes can run forever or use all
-memory. A folder named by a vault's settings is therefore opened only if the user allowed exactly
+memory. A folder named in a vault's settings is therefore opened only if the user allowed exactly
 its current bytes with ``memvault model use``.
 """
 
@@ -98,12 +98,12 @@ def automatic_model(languages: Mapping[str, int], has_multilingual: bool) -> str
 
 
 def is_named(settings: Settings) -> bool:
-    """Return whether the vault's or the user's settings name an embedder."""
+    """Return whether an embedder is configured in the vault's or the user's settings."""
     return "embedder.model" in settings.explicit or bool(user_settings.load().embedder.model)
 
 
 def is_switched_off(settings: Settings) -> bool:
-    """Return whether the user's or the vault's settings turn the transformer embedder off."""
+    """Return whether the user's or the vault's settings turn off the transformer."""
     return (os.environ.get(TRANSFORMER_VARIABLE) or settings.embedder.deep) == "off"
 
 
@@ -140,7 +140,7 @@ def fingerprint(name: str, root: Path | None) -> ModelFingerprint | None:
 
 
 def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
-    """Allow the vault's settings to name a folder as long as its content is as checked.
+    """Allow the vault to use a model folder, as long as its content matches the one checked.
 
     Raises ``StorageError``.
     """
@@ -152,7 +152,7 @@ def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
 
 
 def cache_key(settings: Settings, root: Path) -> object:
-    """Return a value that changes whenever the choice of an embedder may change.
+    """Return a value that changes whenever a different embedder may be chosen.
 
     Reads no large files.
     """
@@ -170,13 +170,13 @@ def cache_key(settings: Settings, root: Path) -> object:
 
 
 def is_allowed(name: str, root: Path) -> bool:
-    """Return whether a model may be loaded: by name always, from a folder only with permission."""
+    """Return whether a model may be loaded; named models always may, folders need a grant."""
     folder = folder_of(name, root)
     if folder is None:
         return True
     try:
         allowed = _granted(folder, root)
-        if not allowed:  # never read a folder named by an untrusted vault
+        if not allowed:  # never read a folder that an untrusted vault chose
             return False
         sizes = _sizes(folder)
         return bool(allowed["sizes"] == sizes and allowed["digest"] == _digest(folder, sizes))

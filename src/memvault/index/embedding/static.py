@@ -33,7 +33,7 @@ _MIN_CACHED_BATCH = 16
 _MAX_CACHED_WORDS, _MAX_CACHED_LENGTH = 80_000, 40
 """The maximum number of words whose tokens are cached, and the maximum length of a cached word."""
 _MAX_SHORT = 2_000
-"""The maximum number of characters to encode in Python, which takes 4 ms."""
+"""The maximum number of characters to encode in Python, which takes 4 ms for this many."""
 
 
 def open_table() -> StaticEmbedder:
@@ -65,7 +65,7 @@ class StaticEmbedder:
         self.calibration = card.calibration
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return unit vectors of shape (len(texts), dimension), zero without subwords."""
+        """Return unit vectors, shape (len(texts), dimension); zero for texts without subwords."""
         sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = list(texts[start : start + _BATCH])
@@ -87,7 +87,7 @@ class StaticEmbedder:
         return total
 
     def tokens(self, texts: Sequence[str]) -> list[Subwords]:
-        """Return each text's subwords; a text without any gets a placeholder.
+        """Return each text's subwords; a text without any known ones gets a placeholder.
 
         The placeholder is not similar to any subword.
         """
@@ -137,7 +137,7 @@ class StaticEmbedder:
             return [np.array(ids, np.uint16) for ids in encoded]
         split = [words_of(text) for text in texts]
         if len(self._cache) > _MAX_CACHED_WORDS:
-            self._cache = {}  # not cleared, because another thread may be reading the old one
+            self._cache = {}  # never clear the old dict, since another thread may be reading it
         cached = self._cache
         new_words = list(set().union(*split).difference(cached))
         new_ids = {

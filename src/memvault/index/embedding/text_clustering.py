@@ -44,7 +44,7 @@ class Similar(NamedTuple):
 
 
 class EmbeddedTexts(NamedTuple):
-    """Texts as unit vectors of shape (n, dimension), and the calibration of their cosines."""
+    """The unit vectors of texts, shape (n, dimension), and the calibration of their cosines."""
 
     vectors: Matrix
     calibration: Calibration
@@ -61,7 +61,7 @@ class EmbeddedTexts(NamedTuple):
 
 
 class Meaning:
-    """The embedders for comparing texts: static, and a transformer unless it is turned off."""
+    """The embedders used to compare texts: static, and a transformer unless turned off."""
 
     def __init__(self, static: Embedder, transformer: Embedder | None = None) -> None:
         self._static = static
@@ -99,7 +99,7 @@ class Meaning:
 
 
 def open_meaning(settings: Settings, root: Path) -> tuple[Meaning, str]:
-    """Return a vault's embedders, and the reason if its transformer cannot be used."""
+    """Return a vault's embedders, and the reason if its transformer is unavailable."""
     from memvault.index.embedding.static import open_table
 
     if model_settings.is_switched_off(settings):

@@ -21,7 +21,7 @@ from memvault.index.embedding.arrays import Codes, Integers, Matrix, normalize
 from memvault.index.embedding.embedder import Embedder, reinstall_hint
 
 TOKENS_PER_VECTOR = 2.0
-"""The average number of tokens of a text that share a vector."""
+"""The average number of tokens that share one vector."""
 _STATISTICS, _IGNORED = "token_statistics.npy", "ignored_tokens.npy"
 _CODES_AT_ONCE = 512
 """The number of codes to decode in one step, so that their components fit the processor's cache."""
@@ -53,7 +53,7 @@ class TokenCodec(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the statistics in a model's folder.
+        """Read the token statistics from a model's folder.
 
         Raises:
             EmbedderError: if they are missing or invalid.
@@ -130,7 +130,7 @@ class TokenEmbedder(Embedder, Protocol):
 
     @property
     def codec(self) -> TokenCodec | None:
-        """Return the codec that quantizes its token vectors, or None if it does not produce any."""
+        """Return the codec for the embedder's token vectors; None if it does not produce any."""
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
         """Return the vector of each passage with its token vectors."""

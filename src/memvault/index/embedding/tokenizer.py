@@ -1,4 +1,4 @@
-"""Tokenize passages with ``tokenizers``, and count the tokens in text that agents receive."""
+"""Tokenize passages with ``tokenizers``, and count the tokens of text returned to agents."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _counts_of(words: Sequence[str]) -> list[int]:
 def prefix_within(text: str, most: int) -> int:
     """Return the length of a text's longest prefix with at most ``most`` tokens.
 
-    It ends at a token boundary, unless the first token alone is too long; then it ends within it.
+    The prefix ends at a token boundary, or inside the first token if that alone is too long.
     """
     total = 0
     for size, start, end in _sized_tokens(text):
@@ -61,7 +61,7 @@ def prefix_within(text: str, most: int) -> int:
 
 
 def _part_within(text: str, most: int) -> int:
-    """Return the length of a prefix of one token that counts as at most ``most`` tokens."""
+    """Return the length of an oversized token's longest prefix with at most ``most`` tokens."""
     fits, too_long = 0, len(text)
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
@@ -73,7 +73,7 @@ def _part_within(text: str, most: int) -> int:
 
 
 def _sized_tokens(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield each token's count, start and end."""
+    """Yield each token's count (an unknown token may count as several), start and end."""
     tokenizer, unknown = open_tokenizer()
     encoding = tokenizer.encode(text, add_special_tokens=False)
     for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
@@ -90,7 +90,7 @@ def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
     return _load_tokenizer(folder)
 
 
-@cache  # spelled out, because omitting the default argument would be a different cache key
+@cache  # no default argument: omitting it would be a separate cache key
 def _load_tokenizer(folder: Path) -> tuple[Tokenizer, int]:
     from tokenizers import Tokenizer
 

@@ -63,7 +63,7 @@ def builtin_models() -> list[AvailableModel]:
 
 
 def card_of(name: str) -> ModelCard | None:
-    """Return an embedder's card; None for a user's model, which has no card before it is loaded."""
+    """Return a built-in embedder's card; None for other models, which must be loaded first."""
     return read_card(FOLDERS[name]) if name in FOLDERS else None
 
 
@@ -121,9 +121,9 @@ class BuiltinTransformer:
         """Return the unit vectors of texts, each with its token vectors.
 
         A text longer than the model's input is read in windows of equal length, and its vector is
-        the mean over all tokens. Each thread processes one text: two threads sharing one text spend
-        half of their time waiting for each other. The longest texts come first, so that all threads
-        finish at about the same time.
+        the mean over all tokens. Each thread processes one text: two threads on one text would
+        spend half their time waiting for each other. The longest texts come first, so that all
+        threads finish at about the same time.
         """
         workers = min(_MAX_WORKERS, os.cpu_count() or 1, len(texts))
         if workers < 2:

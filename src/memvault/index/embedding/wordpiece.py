@@ -68,7 +68,7 @@ class WordPiece:
         self._replacements = _CharacterTable(folder)
 
     def known(self, query: str) -> Iterator[int]:
-        """Yield the ids of a query's tokens that have a meaning for English models."""
+        """Yield the ids of the query tokens that English models know."""
         if not query.isascii():
             query = _FOREIGN_LETTER.sub(" ", query)
         return (token for token in self.tokens(query) if token != self.unknown)
@@ -125,7 +125,7 @@ class WordPiece:
         return 0, 0
 
     def _place(self, token: bytes) -> int:
-        """Return the start of the first line sorted at or after a token."""
+        """Return the start of the first line that sorts at or after a token."""
         lines, key = self._lines, token + b"\t"
         low, high = 0, len(lines)
         while low < high:

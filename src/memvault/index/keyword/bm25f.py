@@ -116,8 +116,9 @@ class Scored(NamedTuple):
     """The scored documents; documents are numbered across all segments.
 
     ``best`` yields document numbers and scores, best first; ties keep the order of the documents.
-    Its argument is the number that the caller probably needs. ``rarity`` is the idf of each word,
-    identified by its first stem. ``terms`` returns each term's score in the given documents.
+    Its argument is the number of results that the caller will probably read. ``rarity`` is the idf
+    of each word, identified by its first stem. ``terms`` returns each term's score in the given
+    documents.
     """
 
     best: Callable[[int], Iterator[tuple[int, float]]]
@@ -138,7 +139,7 @@ class Statistics(NamedTuple):
         return cls(total, {name: lengths.get(name, 0.0) / total or 1.0 for name in B if total})
 
     def rarity(self, segments: Sequence[Segment], row: int, matching: int) -> float:
-        """Return the idf of the search term at a position, given how many documents match it."""
+        """Return a search term's idf, given its position and the number of matching documents."""
         holding = max(matching, sum(entry.holding[row] for entry in segments if entry.holding))
         return math.log(1.0 + (max(self.total - holding, 0) + 0.5) / (holding + 0.5))
 

@@ -39,7 +39,7 @@ from memvault.index.protocol import IndexCorrupted, KeywordAnswer, KeywordHit, K
 _MAX_SEGMENTS = 12
 _MAX_DELETED_SHARE = 0.5
 _MAX_BLOCKS = 3
-"""The maximum number of best blocks per memory in a hit."""
+"""The maximum number of best-matching blocks per memory in a hit."""
 _FEW_POSTINGS = 2_000
 """The number of postings above which numpy is faster, if it is already imported."""
 _MANY_POSTINGS = 200_000
@@ -127,7 +127,7 @@ class KeywordIndex:
                     opened.enter_context(closing(PackedSegment(folder, entry)))
                     for entry in self._entries()
                 ]
-                opened.pop_all()  # they stay open until ``close``
+                opened.pop_all()  # keep them open until ``close``
             self._segments = segments
         return self._segments
 

@@ -80,7 +80,7 @@ class SegmentEntry(NamedTuple):
 
     @property
     def file(self) -> str:
-        """Return the name of its file."""
+        """Return the file's name."""
         return f"{self.name}.seg"
 
 
@@ -326,7 +326,7 @@ class PackedSegment:
                 yield key, numbers[start:end], counts[start:end]
 
     def as_segment(self) -> Segment:
-        """Return its documents as a ``bm25f.Segment``."""
+        """Return the documents as a ``bm25f.Segment``."""
         uids, blocks, lengths = self.documents
         deleted = frozenset(self.entry.deleted)
 

@@ -262,7 +262,7 @@ class _CommittedIndex(Index):  # type: ignore[misc]
 
 
 class Writer(SegmentWriter):  # type: ignore[misc]
-    """Writes the commit that follows some segments; ``table`` is the path of its table."""
+    """Writes the commit that follows the given segments; ``table`` is the path of its table."""
 
     def __init__(self, table: Path, segments: Sequence[PackedSegment]) -> None:
         super().__init__(_CommittedIndex(table.parent, segments), codec=Codec())

@@ -106,7 +106,7 @@ class AnalysisPool:
                 self._idle.append(process)
                 send()
             yield task, analysis or self._analyze(task)
-        for task in tasks:  # all processes have ended, so do the rest here
+        for task in tasks:  # every process has ended, so analyze the rest here
             yield task, self._analyze(task)
 
     def _analyze(self, task: FileTask, language: str = "") -> Analysis:
@@ -139,7 +139,7 @@ def open_pool(store: MemoryStore, static: StaticVectors | None) -> Iterator[Anal
         yield None
         return
     table = None
-    with suppress(EmbedderError):  # embedding reports the reason later
+    with suppress(EmbedderError):  # the error is reported when embedding starts
         table = static.table if static is not None else None
     processes: list[_Process] = []
     try:

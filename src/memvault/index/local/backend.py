@@ -1,4 +1,4 @@
-"""Storage backends for the keyword index of an index.
+"""Storage backends for keyword indexes.
 
 The manifest, the vectors and the subwords of sentences are always on this machine. The keyword
 index is either in the same folder or in an engine that several machines share. In the latter case,
@@ -42,8 +42,8 @@ class Backend(Protocol):
     ) -> AbstractContextManager[None]:
         """Prepare a refresh of an index, and complete it if the block ends without an error.
 
-        With ``is_patient``, steps may take long, because the user waits for the work to be
-        complete.
+        With ``is_patient``, steps may take a long time, since the user is waiting for all of the
+        work.
 
         Raises:
             BackendUnavailable: if the storage does not respond.

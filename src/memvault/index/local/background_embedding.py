@@ -68,7 +68,7 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
 
 
 def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
-    """Return whether a process holds the lock."""
+    """Return whether any process holds the lock."""
     if folder is None or not (folder / name).exists():
         return False
     lock = FileLock(folder / name, makes_folder=False)

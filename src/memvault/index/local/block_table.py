@@ -62,7 +62,7 @@ class BlockTable:
             query = f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({placeholders(batch)})"
             try:
                 blocks |= {key: _block(*columns) for key, *columns in self._db.rows(query, batch)}
-            except (ValueError, TypeError) as error:  # not written by ``replace``
+            except (ValueError, TypeError) as error:  # ``replace`` never writes such a row
                 raise IndexCorrupted(str(error)) from error
         return {
             uid: [
@@ -137,7 +137,8 @@ class BlockTable:
         for packed, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):
             try:
                 return zlib.decompress(packed), memories
-            except (zlib.error, TypeError) as error:  # not written by ``store_document_frequency``
+            # ``store_document_frequency`` never writes such a row.
+            except (zlib.error, TypeError) as error:
                 raise IndexCorrupted(str(error)) from error
         return None
 
@@ -145,7 +146,7 @@ class BlockTable:
         """Store how many of the given number of memories contain each subword."""
         with self._db.transaction():
             self._db.execute("DELETE FROM token_frequency")
-            packed = zlib.compress(holding, 1)  # most of the counts are 0
+            packed = zlib.compress(holding, 1)  # compresses well, since most counts are 0
             self._db.execute("INSERT INTO token_frequency VALUES (?, ?)", (packed, memories))
 
 
@@ -163,7 +164,7 @@ def _block(
     spans = [Passage(*entry) for entry in json.loads(passages)]
     block = EncodedBlock(first, spans, array("H", counts), array("I", codes), subwords)
     compared = sum(block.stretch_lengths)
-    if compared > len(block.term_ids):  # codes of a link list may follow
+    if compared > len(block.term_ids):  # the codes of a link list may follow
         raise ValueError("a block has fewer terms than its stretches")
     if subwords and (sum(subwords[0]), len(subwords[0])) != (
         len(subwords[1]),

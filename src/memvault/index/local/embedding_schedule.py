@@ -16,8 +16,8 @@ from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.local.transformer_writer import TransformerWriter
 
 _LEADING_PASSAGES = 40
-"""The number of leading passages of a memory that are embedded, and keep their token vectors,
-before the rest.
+"""The number of passages at the start of each memory that are embedded first. Their token vectors
+also take precedence when space is limited.
 """
 _BEGINNING, _REST = slice(_LEADING_PASSAGES), slice(_LEADING_PASSAGES, None)
 
@@ -35,7 +35,7 @@ class _Part(NamedTuple):
 
 
 _TriedPart = tuple[int, int, bool]
-"""The index identity (a rebuild changes it together with all uids), a uid, and ``is_rest``."""
+"""The index's identity (changed by a rebuild, like all uids), a uid, and ``is_rest``."""
 
 
 class EmbeddingSchedule(NamedTuple):
@@ -104,7 +104,7 @@ class EmbeddingSchedule(NamedTuple):
         return len(hashes), int(TransformerWriter(self.model).is_missing(hashes).sum())
 
     def _texts_to_embed(self, tried: set[_TriedPart]) -> Iterator[list[str]]:
-        """Yield the passages of each part to embed, and add the part to ``tried``.
+        """Yield the passage texts of each part to embed, and add the part to ``tried``.
 
         The order is recomputed if the index changes.
         """
@@ -140,7 +140,7 @@ class EmbeddingSchedule(NamedTuple):
         return sorted(parts)
 
     def _missing_parts(self, passages: Passages) -> tuple[set[int], set[int]]:
-        """Return the memories whose first passages lack vectors, and whose later ones do."""
+        """Return the memories that lack vectors for leading passages, and for later ones."""
         uids, hashes = passages
         is_missing = TransformerWriter(self.model).is_missing(hashes)
         is_rest = passages.numbers >= _LEADING_PASSAGES

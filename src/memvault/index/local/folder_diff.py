@@ -20,7 +20,7 @@ class FolderDiff(NamedTuple):
     """The files to index, the uids to remove, and the files that may have changed unnoticed.
 
     ``changed`` pairs each indexed file with its current state. ``doubtful`` files were edited so
-    shortly before the last check that a second edit could have left the same times, so their bytes
+    shortly before the last check that a later edit may not have changed their times, so their bytes
     must be compared.
     """
 
@@ -31,7 +31,7 @@ class FolderDiff(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of memories that are known to differ before reading any file."""
+        """The number of memories known to differ before any file is read."""
         return len(self.added) + len(self.changed) + len(self.removed)
 
 

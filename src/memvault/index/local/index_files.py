@@ -83,14 +83,14 @@ class IndexFiles:
 
     @property
     def fingerprint(self) -> str:
-        """Return the versions and settings for which an index must have been built to be usable."""
+        """Return the versions and settings with which a usable index must have been built."""
         types = sorted({memory_type.name for memory_type in self._settings.types})
         encoding = "" if self._settings.encoding == AUTO else f" {self._settings.encoding}"
         language, most = self._settings.language, self._settings.index.characters
         return f"{INDEX_VERSION} {language} {most} {types}{encoding}"
 
     def open(self, writing: bool = False) -> OpenIndex | None:
-        """Return the open index, or the current commit's if it has changed; None if incomplete."""
+        """Return the open index, or that of a newer commit if there is one; None if incomplete."""
         for attempt in range(4):
             commit = self._committed(writing)
             if commit is None or commit.fingerprint != self.fingerprint:
@@ -129,7 +129,7 @@ class IndexFiles:
         return self.opened
 
     def _mark_used(self) -> None:
-        """Mark this index as used; once a day, delete indexes that no version uses anymore."""
+        """Mark this index as used; once a day, delete indexes that are no longer used."""
         with atomic.best_effort(), contextlib.suppress(TimedOut):
             if mark_used(self.folder) and self.folder.name == INDEX:
                 with FileLock(self._lock.path, 0.0):
@@ -157,7 +157,8 @@ class IndexFiles:
         try:
             if self.index_folder.folder is None:
                 raise OSError(errno.EROFS, "it is in memory")
-            make_private(self.index_folder.folder.parent)  # these folders may have been deleted
+            # These folders may have been deleted since.
+            make_private(self.index_folder.folder.parent)
             make_private(self.index_folder.folder)
             taken = self._lock.acquire(patience)
             if taken:
@@ -307,7 +308,7 @@ class IndexFiles:
         The vectors are kept, but cannot be used without the manifest.
         """
         self.close()
-        if not self._manifest_file.is_dir():  # a folder is not a manifest either
+        if not self._manifest_file.is_dir():  # a folder cannot be unlinked
             self._manifest_file.unlink(missing_ok=True)
 
     # Handling of read errors

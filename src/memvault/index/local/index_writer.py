@@ -170,7 +170,7 @@ class IndexWriter(NamedTuple):
     def _update_dates(
         self, opened: OpenIndex, diff: FolderDiff, seconds: float
     ) -> tuple[int, set[str]]:
-        """Read new commits if any memory may need their times.
+        """Read new commits if any memory may need times from them.
 
         Returns the source of git times, and the paths whose times may differ from the index.
         """
@@ -198,7 +198,7 @@ class IndexWriter(NamedTuple):
     def _with_doubtful(
         self, opened: OpenIndex, diff: FolderDiff, paths: Collection[str]
     ) -> FolderDiff:
-        """Return a diff in which unchanged files at these paths that need times are doubtful."""
+        """Return a diff with unchanged files at ``paths`` marked doubtful if they need times."""
         if not paths:
             return diff
         differing = {indexed.uid for indexed, _ in (*diff.changed, *diff.doubtful)}
@@ -225,8 +225,8 @@ class IndexWriter(NamedTuple):
     ) -> Generator[Analysis]:
         """Yield the analysis of each part, using several processes for many files.
 
-        ``report`` is called with the number of bytes read. If the answer must come ``early``, no
-        processes are started.
+        ``report`` is called with the number of bytes read. With ``early``, no processes are
+        started, because the caller wants an answer soon.
         """
         first, total = manifest.next_uid(), sum(map(len, parts))
         if parts:
@@ -281,7 +281,7 @@ class IndexWriter(NamedTuple):
         keyword = opened.keyword.apply(
             removed, analysis.documents
         )  # from here on, only a disk error can fail
-        with opened.manifest.transaction():  # a commit's terms and rows must be stored together
+        with opened.manifest.transaction():  # so that a commit's terms and rows stay consistent
             opened.manifest.apply(
                 removed, analysis.rows, analysis.blocks, analysis.links, analysis.hashes
             )

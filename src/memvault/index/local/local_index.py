@@ -89,7 +89,7 @@ class LocalIndex:
         if none.
         """
         self._changed: frozenset[str] = frozenset()
-        """The changes that the last comparison read from the watch."""
+        """The watched changes that the last comparison used."""
         self.freshness = ""
         """The state of the index before the last refresh: ``current``, ``behind`` or ``missing``.
         """
@@ -114,7 +114,7 @@ class LocalIndex:
 
     def _refresh(self, vectors: bool, wait_policy: WaitPolicy) -> Snapshot:
         """Return a snapshot of the index after its backend has prepared and completed a refresh."""
-        if self._backend.is_shared:  # other machines read the index, so it is never left incomplete
+        if self._backend.is_shared:  # never leave it incomplete, since other machines read it
             wait_policy = wait_policy._replace(index_seconds=None)
         with self._backend.refreshing(self.files):
             self._store.complete_interrupted_move()
@@ -304,7 +304,7 @@ class LocalIndex:
             self._fallback.close()
 
     def _texts(self, path: str) -> list[str]:
-        """Return a memory's passage texts as they are indexed; its path if the file is missing.
+        """Return the texts of a memory's passages as indexed; only the path if the file is missing.
 
         Static and transformer vectors are matched by the hashes of these texts, so both must use
         the same texts even if the file cannot be read.
@@ -392,7 +392,8 @@ class LocalIndex:
     def _update_dates(self, seconds: float) -> None:
         """Index the times of new git commits if any memory of a current index needs them.
 
-        Git may take ``seconds``. Nothing happens while another process writes the index.
+        Git has at most ``seconds`` to respond. Nothing happens while another process writes the
+        index.
         """
         opened = self.files.opened
         if opened is None or not opened.manifest.has_undated():

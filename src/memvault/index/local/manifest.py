@@ -95,7 +95,7 @@ _FILE_COLUMNS = (
 )
 _COLUMN_COUNT = len(f"{_COLUMNS}, {_FILE_COLUMNS}".split(", "))
 _LENGTHS = slice(-8, -3)
-"""The columns of a row that contain the number of terms of each field."""
+"""The columns with the number of terms in each field."""
 _READ_ALL_FROM = 500
 """The number of uids above which reading all paths is faster than selecting them one by one."""
 _FIELDS = ("title", "headings", "body", "tags", "identifier")
@@ -163,7 +163,7 @@ class Manifest:
             return None
         try:
             files = {name: tuple(json.loads(state)) for name, state in rows}
-        except (ValueError, TypeError) as error:  # not written by ``commit``
+        except (ValueError, TypeError) as error:  # ``commit`` never writes such a row
             raise IndexCorrupted(str(error)) from error
         return IndexCommit(number, made_for[0], files)
 
@@ -287,7 +287,7 @@ class Manifest:
                 )
                 for row, memory_names, stored in zip(rows, names, links, strict=True)
             }
-        except (TypeError, ValueError) as error:  # not written by ``apply``
+        except (TypeError, ValueError) as error:  # ``apply`` never writes such a row
             raise IndexCorrupted(str(error)) from error
 
     def has_undated(self) -> bool:
@@ -414,7 +414,7 @@ def _parse_each(texts: Iterable[str]) -> list[Any]:
     texts = list(texts)
     try:
         values = json.loads(f"[{','.join(texts)}]")
-    except ValueError as error:  # not written by this module
+    except ValueError as error:  # this module never writes such a value
         raise IndexCorrupted(str(error)) from error
     if len(values) != len(texts):
         raise IndexCorrupted("a value is none or several")
@@ -479,13 +479,13 @@ def _indexed_files(rows: Iterable[tuple[Any, ...]]) -> dict[str, IndexedFile]:
 
 
 def _encoded(path: str) -> str | bytes:
-    """Return a path in a form that SQLite can store: as bytes if the name is not UTF-8."""
+    """Return a path in a form that SQLite can store: bytes if it is not valid UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:
         try:
             return os.fsencode(path)
-        except UnicodeEncodeError:  # a lone surrogate, which no file name contains
+        except UnicodeEncodeError:  # a lone surrogate, which cannot be in a file name
             return path.encode("utf-8", "replace").decode()
     return path
 

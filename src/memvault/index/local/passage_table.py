@@ -83,7 +83,7 @@ class PassageTable:
             passages = Passages(
                 np.repeat(uids, np.frombuffer(counts, np.uint32)), np.frombuffer(hashes, np.uint64)
             )
-        except (ValueError, TypeError) as error:  # not written by ``replace``
+        except (ValueError, TypeError) as error:  # ``replace`` never writes such a row
             raise IndexCorrupted(str(error)) from error
         if len(passages.uids) != len(passages.hashes):
             raise IndexCorrupted("the counts of passages do not add up")

@@ -46,7 +46,7 @@ def complete(
     table: StaticEmbedder,
     at_hand: Mapping[int, Sequence[TextBlock]],
 ) -> None:
-    """Compute all missing subwords; ``at_hand`` has memories already split into blocks."""
+    """Compute all missing subwords; ``at_hand`` contains memories already split into blocks."""
     pending = manifest.blocks.missing_subwords()
     paths = iter(manifest.paths(pending))
     while batch := list(islice(paths, _MEMORY_BATCH)):
@@ -54,7 +54,7 @@ def complete(
         for uid, path in batch:
             blocks = at_hand.get(uid) or _split(store, path)
             texts = [block.texts for block in blocks][: pending[uid]]
-            texts += [[""]] * (pending[uid] - len(texts))  # its file has changed in the meantime
+            texts += [[""]] * (pending[uid] - len(texts))  # the file has changed in the meantime
             for number, block_texts in enumerate(texts):
                 texts_by_block[uid, number] = block_texts
         manifest.blocks.store_subwords(

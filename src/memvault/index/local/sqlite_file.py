@@ -75,7 +75,7 @@ class Database:
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
-                self._cached.clear()  # it contains values computed within the transaction
+                self._cached.clear()  # cached values may come from within the transaction
                 if self._db.in_transaction:  # False if SQLite has rolled back by itself
                     self._db.execute("ROLLBACK")
                 raise

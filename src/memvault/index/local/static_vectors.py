@@ -28,7 +28,7 @@ Texts = Callable[[str], list[str]]
 """A function that returns the passage texts of the memory at a path, as they are indexed."""
 
 _BATCH = 256
-"""The number of memories after which progress is reported."""
+"""The number of memories between progress reports."""
 _MAX_BATCH_PASSAGES = 4_000
 """The number of passages after which a batch is complete."""
 _MAX_IN_MEMORY = 500
@@ -94,7 +94,7 @@ class StaticVectors:
         """Open the vectors; None if there are none for this version of the table."""
         store = open_store(self._folder)
         if store is None or self._store is None or self._store.card != store.card:
-            self._store = store  # otherwise keep the cached row numbers
+            self._store = store  # otherwise the cached row numbers stay valid
         return self._store
 
     def stored(self, manifest: Manifest) -> StoredPassages | None:

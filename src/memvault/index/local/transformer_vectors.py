@@ -146,7 +146,7 @@ class TransformerVectors(NamedTuple):
                 vectors.store_calibration(calibration, 0.0)  # do not wait for the lock
         # Ranking weights and calibration are fitted to the cosines of the built-in model.
         reference, static = read_card(DATA).calibration, read_card(STATIC).calibration
-        share = 1.0  # the anchors are English, so they cannot measure a multilingual model
+        share = 1.0  # the anchors are English, so they say nothing about a multilingual model
         if card is None:
             gain = reference.separation - static.separation
             share = min(max((calibration.separation - static.separation) / gain, 0.0), 1.0)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MAX_EXCESS = 1.1
 """The factor by which the number of tokens may exceed the limit before ``compact`` drops some."""
 _BATCH = 32
-"""Passages per batch. Larger batches use processors better, but the process can stop only between
+"""Passages per batch. Larger batches are more efficient, but the process can stop only between
 batches.
 """
 
@@ -38,7 +38,7 @@ class TransformerWriter(NamedTuple):
     model: TransformerModel
 
     def is_missing(self, hashes: Hashes) -> Flags:
-        """Return whether each text has no vector yet."""
+        """Return, for each text, whether it lacks a vector."""
         return are_missing(self.model.opened(), hashes)
 
     def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
@@ -123,7 +123,7 @@ class TransformerWriter(NamedTuple):
         return int(megabytes * 1_000_000) // max(vectors.card.token_width, 1)
 
     def finish(self) -> None:
-        """Clear failures and delete unused models, because no vector is missing."""
+        """Clear recorded failures and delete unused models, since no vectors are missing."""
         background_embedding.clear_failure(self.model.folder)
         self.delete_unused_models()
 

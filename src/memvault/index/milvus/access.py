@@ -28,7 +28,7 @@ _TOKEN_GRANT = Path("/"), "token", ""
 
 
 def open_publisher(store: MemoryStore, index_folder: IndexFolder, progress: Progress) -> Publisher:
-    """Return the publisher of a local vault; its engine must be allowed."""
+    """Return the publisher of a local vault, whose engine must already be allowed."""
     shared = store.settings.index
     publisher_id = str(granted(store.root, shared)["publisher_id"])
     backend = PublishingBackend(store, engine_of(shared), shared.vault, publisher_id, progress)
@@ -100,7 +100,7 @@ def begin_grant(root: Path, shared: EngineSettings) -> str:
 def grant(root: Path, shared: EngineSettings, publisher_id: str, pending: bool = False) -> None:
     """Allow a vault's engine; raises ``StorageError``.
 
-    A ``pending`` grant only stores the publisher's id after a failed upload, and allows nothing.
+    A ``pending`` grant allows nothing; it only stores the publisher's id after a failed upload.
     """
     data = {"publisher_id": publisher_id, **({"pending": True} if pending else {})}
     grants.add(root, KIND, _grant_name(shared), data)

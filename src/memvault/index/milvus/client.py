@@ -77,7 +77,7 @@ class EngineClient:
     def close(self) -> None:
         """Close the connection."""
         if self._client is not None:
-            with contextlib.suppress(Exception):  # it counts as closed in any case
+            with contextlib.suppress(Exception):  # treat it as closed even on failure
                 self._client.close()
         self._client = None
         self._ready.clear()
@@ -160,7 +160,7 @@ class EngineClient:
         for first in range(0, len(uids), size):
             among = list(uids[first : first + size])
             where = f"{_generation_filter(vault, generation)} and uid in {among}"
-            if has_texts:  # texts may be of any size
+            if has_texts:  # texts can be of any size
                 yield from self._pages(name, where, fields, size)
                 continue
             rows = self._query(name, where, fields, MAX_ROWS)
@@ -186,7 +186,7 @@ class EngineClient:
         return int(rows[0]["count(*)"])
 
     def upsert(self, kind: str, rows: Sequence[Row], progress: Callable[[int], None]) -> None:
-        """Insert or replace rows by id; ``progress`` is called with the number of rows written."""
+        """Insert or replace rows by id; ``progress`` gets the number of rows written."""
         name = self._collection(kind)
         done = 0
         for batch in _batches([{**row, FORMAT: 0} for row in rows]):

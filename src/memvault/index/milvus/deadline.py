@@ -1,4 +1,4 @@
-"""Time limits for the calls of an engine client, for each call and for each view."""
+"""Time limits for an engine client: per call, and per view."""
 
 from __future__ import annotations
 

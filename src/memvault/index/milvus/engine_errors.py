@@ -60,7 +60,7 @@ def _status_code(error: BaseException) -> str:
 def _without_names(text: str, where: EngineAddress) -> str:
     """Return a message in lower case without the names of the engine and its collections.
 
-    Users choose these names, so they must not be mistaken for error texts.
+    Users choose these names, which could otherwise be mistaken for part of an error message.
     """
     address = display_address(where)
     host = address.partition("/")[0].rpartition(":")[0] or address

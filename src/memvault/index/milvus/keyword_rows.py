@@ -51,7 +51,7 @@ def encode_term(field: str, term: str) -> str:
 
 
 def encode_document(fields: Mapping[str, Counter[str]]) -> Iterator[str]:
-    """Yield a document's tokens, each as often as its term occurs."""
+    """Yield a document's tokens, repeating each for every occurrence of its term."""
     for name, terms in fields.items():
         for term, count in terms.items():
             yield from [encode_term(name, term)] * count
@@ -64,7 +64,7 @@ def encode_group(group: Iterable[str], is_whole: bool) -> list[str]:
 
 
 def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
-    """Return a query text that repeats each token twice its field's weight."""
+    """Return a query text in which each token's count is twice its field's weight."""
     tokens: list[str] = []
     for terms, names in (
         (groups, tuple(FIELDS)),
@@ -161,7 +161,7 @@ class MilvusKeywordStore:
         self._progress = progress
         self._name = next((name for name in files if name.startswith(_STATE_PREFIX)), "")
         self._state: GenerationState | None = None
-        with suppress(IndexCorrupted):  # the generation has not been started yet
+        with suppress(IndexCorrupted):  # this generation has not been started yet
             self._state = self._read()
 
     @property
@@ -191,7 +191,7 @@ class MilvusKeywordStore:
         self.set_generation(GenerationState(secrets.token_hex(8), 0))
 
     def set_generation(self, state: GenerationState) -> None:
-        """Use another generation or document count from the next commit on.
+        """Set the generation and document count that apply from the next commit on.
 
         The state of the last commit is kept until the next one is complete, so that nothing is lost
         if the process is killed in between.
@@ -316,7 +316,7 @@ def are_lengths(value: object) -> bool:
 
 
 def _pieces(tokens: Iterable[str]) -> Iterator[str]:
-    """Split a document's tokens into texts that fit into one field; yield at least one text."""
+    """Split a document's tokens into texts that each fit in one field; yield at least one text."""
     piece: list[str] = []
     size = 0
     for token in tokens:

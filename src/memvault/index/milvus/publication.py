@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Self
 
 _GENERATION = re.compile(r"[0-9a-f]{1,40}")
 _MAX_NUMBER = 1 << 40
-"""An upper limit for numbers of memories and for uids."""
+"""An upper limit for memory counts and for uids."""
 NOTHING = "0"
-"""The generation of an unpublished vault."""
+"""The generation of rows of an unpublished vault."""
 
 
 class Publication(NamedTuple):

@@ -106,7 +106,7 @@ class PublishingBackend(MilvusBackend):
     def _upload(self, files: IndexFiles) -> bool:
         """Upload the texts and vectors that the engine lacks, unless another process is uploading.
 
-        Returns whether all texts are uploaded; until then no new publication is stored.
+        Returns whether all texts are uploaded; no new publication is stored before that.
         """
         opened, keyword_store = files.opened, self.keyword_store(files)
         if opened is None or keyword_store is None:
@@ -158,7 +158,7 @@ class PublishingBackend(MilvusBackend):
 
 
 class Publisher:
-    """Publishes a vault's index, and can compare it with the engine.
+    """Publishes a vault's index, and compares it with the engine on request.
 
     With ``fallback``, a local index answers while the engine is unavailable.
     """

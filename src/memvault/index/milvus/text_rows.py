@@ -34,7 +34,7 @@ from memvault.vault.header_links import SUPERSEDES, referenced_names
 _MAX_PIECE_BYTES = 60_000
 """Bytes of a record or a file per row."""
 _MAX_PIECES = 3_000
-"""The maximum number of pieces read per memory; no file needs this many."""
+"""The maximum number of pieces read per memory, more than any file needs."""
 _MAX_UID = 1 << 40
 _BATCH = 100
 _FREQUENCY_UID = -1
@@ -166,7 +166,7 @@ class StoredTexts:
             return
         try:
             data, state = store.read_bytes(path)
-        except MemvaultError:  # the record's problem already says that it cannot be read
+        except MemvaultError:  # the record's problem already reports this
             data, state = b"", FileState.of(path, b"")
         if record.etag and etag_of(data) != record.etag:
             return
@@ -269,7 +269,7 @@ def bytes_of(text: str, is_text: bool) -> bytes:
     """Return a file's bytes from a field's text; empty if it is invalid base64."""
     try:
         return text.encode() if is_text else base64.b64decode(text)
-    except ValueError:  # invalid base64; the etag will not match either
+    except ValueError:  # invalid base64, which the etag check will catch
         return b""
 
 

@@ -1,7 +1,7 @@
 """The static vectors of one vault's memories, stored in Milvus.
 
 The machine that publishes a vault searches its local vectors, and uploads them for other machines.
-Those machines ask the engine for the memories with the nearest passages. Then they fetch and
+Those machines ask the engine for the memories with the nearest passages. They then fetch and
 compare all passages of these memories, so that a memory's cosine is the cosine of its nearest
 passage, as in the local index.
 """
@@ -71,7 +71,7 @@ class MilvusVectors(NamedTuple):
 
 
 def has_pending(manifest: Manifest, folder: Path) -> bool:
-    """Return whether there are memories whose vectors were not uploaded yet."""
+    """Return whether any memory's vectors still have to be uploaded."""
     uids, _ = manifest.passages.all()
     return bool(len(uids)) and int(uids[-1]) > upload_state(manifest, folder).last
 
@@ -88,7 +88,7 @@ def upload(
     """Upload the vectors that were not uploaded yet, lowest uid first.
 
     ``folder`` stores the state of the upload. Nothing is uploaded while any passage lacks a vector;
-    the refresh that computes it uploads them.
+    the refresh that computes the last one uploads them all.
     """
     passages, uploaded = manifest.passages.all(), upload_state(manifest, folder)
     uids, hashes = passages

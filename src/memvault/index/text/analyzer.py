@@ -23,7 +23,7 @@ from memvault.model import Memory
 from memvault.vault.names import normalize
 
 VERSION = 5
-"""Incremented when the terms of a text change, so that existing indexes are rebuilt."""
+"""Incremented when the terms of a text change, to rebuild existing indexes."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -89,7 +89,7 @@ Value = TypeVar("Value")
 
 
 class AnalyzedToken(NamedTuple):
-    """The words of a chunk as groups of stems, all of these stems, and its whole terms."""
+    """A chunk's words as groups of stems, all stems in the groups, and its whole terms."""
 
     words: tuple[tuple[str, ...], ...]
     stems: tuple[str, ...]
@@ -136,7 +136,7 @@ def tokenize(text: str) -> list[str]:
 
 
 class ChunkCache(dict[str, Value]):
-    """A cache of a function's result for each chunk, computed on first lookup.
+    """A cache of a function's results by chunk, computed on first lookup.
 
     The chunks of a text can be looked up with ``map``, without a Python-level loop.
     """

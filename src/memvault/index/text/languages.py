@@ -72,7 +72,7 @@ _LETTERS = {
     "tamil": "\u0b85\u0b95\u0bbe\u0bbf\u0bc1\u0bc8\u0bcd",
     "turkish": "çğıöşü",
 }
-"""Letters that English does not have; for scripts shared by several languages, letters specific to
+"""Letters that English lacks; if several languages share a script, only the letters specific to
 one. The letters of ``none`` are Polish and Ukrainian.
 """
 _NOT_STEMMED = lazy_pattern(
@@ -90,8 +90,7 @@ _SAMPLE_LENGTH = 2_000
 """The number of characters of a memory that are examined."""
 _MIN_VOTES = 2
 _MIN_SHARE = 0.1
-"""The minimum share of distinct words that must indicate a language; code contains a few by chance.
-"""
+"""The minimum share of distinct words typical of a language; code contains a few by chance."""
 
 
 @cache
@@ -109,11 +108,11 @@ def common_words(language: str) -> frozenset[str]:
 
 @cache
 def _languages_by_clue() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Map each common word, and each letter, to the languages that it indicates."""
+    """Map each common word, and each letter, to the languages it indicates."""
     languages_by_word: dict[str, set[str]] = defaultdict(set)
     for language in (*_CODES, "romanian"):
         for word in common_words(language):
-            if len(word) > 1:  # in code, single letters are names
+            if len(word) > 1:  # single letters are names in code
                 languages_by_word[word].add(language)
     letters: dict[str, set[str]] = defaultdict(set)
     for language, special in _LETTERS.items():

@@ -67,7 +67,7 @@ def prefix_of_tokens(text: str, most: int) -> str:
     return text[: end or behind.start()].rstrip(", \n")
 
 
-@lru_cache(maxsize=1)  # the terms, vectors and sentences of a memory are computed one after another
+@lru_cache(maxsize=1)  # a memory's terms, vectors and sentences are computed in succession
 def split_passages(body: str) -> list[Passage]:
     """Split a body into passages of up to about 130 words, preferably at headings and blank lines.
 
@@ -78,7 +78,7 @@ def split_passages(body: str) -> list[Passage]:
     so that a memory with only a title is also indexed.
     """
     passages: list[Passage] = []
-    filled = 0  # the token estimate of the last passage
+    filled = 0  # the estimated tokens in the last passage
     for paragraph, heading in _paragraphs(body):
         start, end, size = _span(paragraph)
         last = passages[-1] if passages else None
@@ -108,7 +108,7 @@ def split_blocks(passages: list[Passage]) -> list[tuple[int, int]]:
 
 
 _Part = tuple[int, int, int]
-"""The start and end of a part of a body, and its token estimate."""
+"""The start and end of a part of a body, and the part's estimated number of tokens."""
 _Line = tuple[int, int, int, bool]
 """The start, end and token estimate of a line without trailing white space, and whether it is code.
 """
@@ -131,7 +131,7 @@ def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
     above: list[tuple[int, str]] = []
     lines: list[_Line] = []
     heading = ""
-    has_text = False  # not counting headings
+    has_text = False  # ignoring headings
     find_tokens = _TOKEN.findall
     marked = {start: (level, title) for start, _, level, title in headings(body)}
     for line, is_code in lines_with_code(body):

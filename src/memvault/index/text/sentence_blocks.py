@@ -170,7 +170,7 @@ def _is_distinctive(stem: str) -> bool:
 
 
 def _is_link_list(lines: Sequence[str]) -> bool:
-    """Return whether lines are a link list: at least five links that are nearly all of the text."""
+    """Return whether lines are a link list: five or more links, with hardly any other text."""
     linked = [len(line) for line in lines if is_link_line(line)]
     return len(linked) >= _MIN_LINK_LINES and sum(linked) >= _MIN_LINK_SHARE * sum(map(len, lines))
 
@@ -338,7 +338,7 @@ def passage_texts(memory: Memory) -> list[str]:
         text = memory.body[start:end]
         above = (title, aliases, "" if heading == title else heading, tags)
         size = estimate_tokens("\n".join(above))
-        if size > MAX_EMBEDDED_TOKENS - MAX_TOKENS:  # otherwise there is room above any passage
+        if size > MAX_EMBEDDED_TOKENS - MAX_TOKENS:  # otherwise they fit above any passage
             available = min(_MAX_CONTEXT, MAX_EMBEDDED_TOKENS - estimate_tokens(text))
             above = _shortened(above, available) if size > available else above
         context = "\n".join(line for line in above if line)
@@ -347,7 +347,7 @@ def passage_texts(memory: Memory) -> list[str]:
 
 
 def _shortened(above: tuple[str, str, str, str], available: int) -> tuple[str, str, str, str]:
-    """Cut title, aliases, headings and tags, keeping title and headings longest."""
+    """Cut title, aliases, headings and tags to fit; title and headings have priority."""
     title, aliases, heading, tags = above
     title = prefix_of_tokens(title, available)
     available -= estimate_tokens(title)
@@ -360,7 +360,7 @@ def _shortened(above: tuple[str, str, str, str], available: int) -> tuple[str, s
 
 
 def _values(metadata: dict[str, Any]) -> Iterator[str]:
-    """Yield the short texts in header keys without a special meaning."""
+    """Yield the short texts in header keys that have no special meaning."""
     for key, value in metadata.items():
         if key not in _RESERVED_KEYS:
             for entry in value if isinstance(value, list) else [value]:

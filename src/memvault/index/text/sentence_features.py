@@ -36,7 +36,7 @@ def compute(
     memories: Sequence[Sequence[EncodedBlock]],
     soft_matches: Sequence[SoftMatch] | None = None,
 ) -> list[SentenceFeatures]:
-    """Compute the features of memories, each given by some of its blocks, in the same order.
+    """Compute the features of memories, each represented by some of its blocks, in the same order.
 
     ``soft_matches`` come from ``local.soft_match``; None if unknown.
     """

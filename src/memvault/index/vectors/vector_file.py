@@ -1,9 +1,9 @@
-"""Unit vectors in a flat file, the hashes of their texts, and a card that counts them.
+"""Unit vectors in a flat file, the hashes of their texts, and a card with their number.
 
 ``rows-N.i8`` contains the vectors (``UnitRows``), and ``hashes-N.u64`` the hash of each one's text.
 If the embedder has vectors of tokens, ``tokens-N.bin`` contains the codes of each text's tokens
 (``embedding.token_vectors``), and ``ends-N.u64`` the cumulative number of codes after each text.
-All files only grow; bytes past the counts in ``card.json`` are ignored. ``replace`` writes files
+Files are append-only; bytes past the counts in ``card.json`` are ignored. ``replace`` writes files
 with the next ``N``, and then a card that refers to them. The card contains checksums of the counted
 bytes, so a process killed while appending loses only the new rows. It also contains the states of
 the files as written, so unchanged files need not be read again to verify them.
@@ -212,7 +212,7 @@ def _map(file: Path, kind: Any, shape: tuple[int, int]) -> Any:
 
 
 class VectorFile:
-    """Vectors and the hashes of their texts, with the card that counts them."""
+    """Vectors and the hashes of their texts, with their card."""
 
     def __init__(self, folder: Path, card: VectorCard) -> None:
         self.folder = folder

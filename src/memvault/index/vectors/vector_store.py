@@ -22,7 +22,7 @@ _MIN_USED_SHARE = 0.5
 _MIN_ROWS_TO_COMPACT = 1_000
 _ROWS = "rows.i32"
 """The file with the row numbers of the last requested hashes; usually the next request is for the
-same ones. Each row is compared with its hash before use, so an outdated file does no harm.
+same ones. Each row is compared with its hash before use, so an outdated file is harmless.
 """
 _MIN_REMEMBERED = 1_000
 """The minimum number of hashes for which row numbers are saved."""
@@ -152,7 +152,7 @@ class VectorStore:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether no file was touched since it was written, so that no verification is needed."""
+        """Whether the files are untouched since they were written, and need no verification."""
         return self._file.is_unchanged
 
     def record_states(self) -> None:

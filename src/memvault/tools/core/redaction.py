@@ -1,7 +1,7 @@
 """Mask secrets in results; only ``invoke`` uses this.
 
-In a part of a result that comes from a memory, the secrets of that memory are masked even if its
-text is truncated; they are not masked if the memory's header allows them.
+In a part of a result that comes from a memory, that memory's secrets are masked, even truncated
+ones, unless its header allows them.
 """
 
 from __future__ import annotations
