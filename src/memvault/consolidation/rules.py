@@ -373,9 +373,10 @@ def _reworded_procedures(episodes: Sequence[Episode], meaning: Meaning) -> list[
     for shared in shared_sequences(episodes, meaning):
         rate = sum(episode.success for episode in shared.episodes) / len(shared.episodes)
         if rate > MIN_SUCCESS_RATE:
-            about = {name: getattr(shared, name) for name in ("quotes", "varies", "reordered")}
             new = _procedure(shared.texts, shared.texts, shared.episodes, rate)
-            procedures.append(new._replace(**about))
+            procedures.append(
+                new._replace(quotes=shared.quotes, varies=shared.varies, reordered=shared.reordered)
+            )
     return sorted(procedures, key=lambda new: (-len(new.episodes), new.prompt))
 
 

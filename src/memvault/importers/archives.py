@@ -167,8 +167,15 @@ class _ZipSource(_ArchiveSource):
 
     form = "zip"
 
-    def __init__(self, path: Path, zips: Sequence[Path | BinaryIO], packed_size: int = 0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        zips: Sequence[Path | BinaryIO],
+        packed_size: int = 0,
+        strips_top: bool = True,
+    ) -> None:
         super().__init__(path, packed_size)
+        self.strips_top = strips_top
         with self._stack as stack:
             self._zips = [stack.enter_context(zipfile.ZipFile(file)) for file in zips]
             self._stack = stack.pop_all()
@@ -303,10 +310,9 @@ def open_packed(source: Source, name: str, strips_top: bool) -> Source:
     """
     data = source.read(name)
     try:
-        packed = _ZipSource(Path(name), [io.BytesIO(data)])
+        packed = _ZipSource(Path(name), [io.BytesIO(data)], strips_top=strips_top)
     except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
         raise ValueError(f"damaged: {error}") from error
-    packed.strips_top = strips_top
     _ = packed.names  # Listing the files finds those that are skipped.
     source.skipped += [SkippedItem(f"{name}/{one.what}", one.reason) for one in packed.skipped]
     return packed

@@ -248,9 +248,9 @@ class FederatedView:
         """See ``View.records_of``."""
         records = {}
         for number, vault in enumerate(self.vaults):
-            own_keys = self._own_uids(number, uids)
-            for own_uid, record in vault.view.records_of(own_keys).items():
-                uid = own_keys[own_uid]
+            own_uids = self._own_uids(number, uids)
+            for own_uid, record in vault.view.records_of(own_uids).items():
+                uid = own_uids[own_uid]
                 records[uid] = record._replace(uid=uid, vault=vault.name)
         return records
 

@@ -612,7 +612,7 @@ class AsyncVault(AsyncOpenVault):
         until: str | None = None,
         expression: str | None = None,
     ) -> SavedSearchResult:
-        """Save a search under a name; use @NAME wherever a query is accepted."""
+        """Save a search under a name; use @NAME in place of a query."""
         return cast("SavedSearchResult", await self._run("save_search", locals()))
 
     async def searches_list(self) -> SavedSearches:

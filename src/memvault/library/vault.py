@@ -604,7 +604,7 @@ class Vault(OpenVault):
         until: str | None = None,
         expression: str | None = None,
     ) -> SavedSearchResult:
-        """Save a search under a name; use @NAME wherever a query is accepted."""
+        """Save a search under a name; use @NAME in place of a query."""
         return cast("SavedSearchResult", self._run("save_search", locals()))
 
     def searches_list(self) -> SavedSearches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from datetime import datetime
@@ -18,6 +19,7 @@ from memvault.vault.naming import normal_type
 
 if TYPE_CHECKING:
     from memvault.index.protocol import View
+    from memvault.recall.query import Query
 
 _TYPE_SYNONYMS = {
     "architectural-decision": "adr architecture",
@@ -188,9 +190,8 @@ class Filters(NamedTuple):
         """Return the same filters, with their words looked up in a view."""
         if not (self.containing or self.also or self.unless):
             return self
-        uid_sets = [
-            uids for text in self.containing if (uids := _uids_with(view, text)) is not None
-        ]
+        find = _word_finder(view)
+        uid_sets = [uids for text in self.containing if (uids := find(text)) is not None]
         own_passes = self.passes
 
         def passes(record: MemoryRecord) -> bool:
@@ -262,17 +263,25 @@ class Filters(NamedTuple):
         return filter(test, records)
 
 
-def _uids_with(view: View, text: str) -> Set[int] | None:
-    """Return the uids of the memories that contain all words of a text, in any form.
-
-    Quoted text must occur literally. None if the text has no words.
-    """
+def _word_finder(view: View, limit: int = sys.maxsize) -> Callable[[str], Set[int] | None]:
+    """Return a function that finds the memories with all words of a text; see ``_uids_with``."""
     from memvault.index.text.analyzer import query_analyzer
     from memvault.recall.query import parse
 
-    query = parse(text, query_analyzer(view.languages()))
+    analyzers = query_analyzer(view.languages())
+    return lambda text: _uids_with(view, parse(text, analyzers), limit)
+
+
+def _uids_with(view: View, query: Query, limit: int) -> Set[int] | None:
+    """Return the uids of the memories that contain all words of a query, in any form.
+
+    Quoted text must occur literally. None if the query has no words. Of a query without quoted text
+    at most ``limit`` memories are returned.
+    """
     asked = [KeywordQuery([group]) for group in query.search_groups]
     asked = asked or [KeywordQuery((), [whole]) for whole in query.wholes]
+    if asked and not query.phrases:
+        asked[-1] = asked[-1]._replace(limit=limit)
     uids: Set[int] | None = None
     for word in asked:
         matches = view.keyword(word._replace(allowed_uids=uids))
@@ -298,6 +307,7 @@ def absent_words(view: View, text: str) -> list[str]:
     from memvault.index.text.analyzer import ideographs, query_analyzer
 
     analyzers = query_analyzer(view.languages())
+    find = _word_finder(view, limit=1)
     stripped = (word.strip(_PUNCTUATION).removesuffix("'s") for word in text.split()[:_MAX_CHECKED])
     absent = [
         word
@@ -305,7 +315,7 @@ def absent_words(view: View, text: str) -> list[str]:
         if len(word) <= _MAX_LENGTH
         and not ideographs(word)
         and analyzers.has_content(word)
-        and _uids_with(view, word) == set()
+        and find(word) == set()
     ]
     names = [word for word in absent if not word.islower()]
     return (names or [word for word in absent if len(word) >= _MIN_LENGTH])[:_MAX_ABSENT]

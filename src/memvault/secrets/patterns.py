@@ -1,4 +1,4 @@
-"""Define the formats of secrets that can be told apart from other text.
+"""Define the formats of secrets that can be distinguished from other text.
 
 Most keys and tokens start with a prefix specific to their issuer; private keys, credentials in a
 header and passwords in a URL are recognized by the surrounding text. Merely random values, such as

@@ -264,7 +264,7 @@ def save_search(
     until: Until = None,
     expression: Expression = None,
 ) -> SavedSearchResult:
-    """Save a search under a name; use @NAME wherever a query is accepted.
+    """Save a search under a name; use @NAME in place of a query.
 
     An existing search with that name is replaced. Searches are stored in memvault.toml under
     [searches].

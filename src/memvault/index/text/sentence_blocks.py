@@ -298,13 +298,17 @@ def display_title(memory: Memory) -> str:
 def subject_labels(memory: Memory) -> list[str]:
     """Return a memory's tags and the names of its folders, which are often its subject.
 
-    Folders that are named after a memory type or a number are left out.
+    Folders that are named after a built-in memory type, the memory's own type or a number are
+    omitted.
     """
-    folders = PurePosixPath(replace_surrogates(memory.path)).parts[:-1]
-    types = {memory.memory_type, *_BUILTIN_TYPES}
+    folders = replace_surrogates(memory.path).split("/")[:-1]
     return [
         *header_tags(memory.metadata),
-        *(name for name in folders if name not in types and not name.isdigit()),
+        *(
+            name
+            for name in folders
+            if name not in _BUILTIN_TYPES and name != memory.memory_type and not name.isdigit()
+        ),
     ]
 
 
