@@ -1,4 +1,4 @@
-"""A tool accepts values of its schema and the documented leniencies, and refuses all others."""
+"""A tool accepts values of its schema and the documented coercions, and refuses all others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conftest import Run, sampled, some_of
 from copies import Copy
 from memvault import Vault
 from memvault.arguments import parameters
-from memvault.arguments.binding import LENIENCIES, Leniency
+from memvault.arguments.binding import COERCIONS, Coercion
 from memvault.arguments.parameters import Parameter
 from memvault.cli.registry import find_command
 from memvault.errors import UsageError
@@ -324,15 +324,15 @@ def test_arguments_option_accepts_argument_aliases(vault: Vault, run: Run) -> No
     assert run("recall", "x", "--top-k", "1", "--json").json["count"] == 1
 
 
-def test_arguments_reference_lists_every_leniency() -> None:
-    """The reference prints the whole leniency table, and every entry has an example."""
+def test_arguments_reference_lists_every_coercion() -> None:
+    """The reference prints the whole coercion table, and every entry has an example."""
     page = reference.markdown()
-    used: set[Leniency] = set()
+    used: set[Coercion] = set()
     for name, sent, _ in SENT:
         plain_arguments(registry.find(name).parameters, sent, used)
-    for entry in LENIENCIES:
+    for entry in COERCIONS:
         assert f"| {entry.accepts} | {entry.becomes} |" in page
-    assert used == set(LENIENCIES)
+    assert used == set(COERCIONS)
 
 
 BYTE, HALF = "\udcff", "\ud800"

@@ -23,7 +23,7 @@ from children import in_child
 from conftest import Run, index_of, sampled, titles, write
 from episodes import WEEK, put_all
 from memvault import Vault, open_vault
-from memvault.arguments.binding import Leniency
+from memvault.arguments.binding import Coercion
 from memvault.arguments.parameters import Arg, Parameter, bounds, input_schema, kebab
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError, VaultNotFound
@@ -141,9 +141,9 @@ def near(parameter: Parameter) -> SearchStrategy[Any]:
 
 
 def check_binding(tool: Tool, sent: dict[str, Any]) -> None:
-    """Check that a tool accepts exactly arguments that fit its schema, with the leniencies."""
+    """Check that a tool accepts exactly arguments that fit its schema, with the coercions."""
     allows = Draft202012Validator(input_schema(tool.parameters)).is_valid
-    used: set[Leniency] = set()
+    used: set[Coercion] = set()
     plain = plain_arguments(tool.parameters, sent, used)
     if allows(sent):
         assert (plain, used) == (sent, set())
@@ -155,7 +155,7 @@ def check_binding(tool: Tool, sent: dict[str, Any]) -> None:
 
 
 def test_schema_accepts_exactly_valid_arguments(subtests: pytest.Subtests) -> None:
-    """A tool accepts exactly what its schema and the leniency table allow."""
+    """A tool accepts exactly what its schema and the coercion table allow."""
 
     def exact(tool: Tool, data: st.DataObject) -> None:
         check_binding(tool, data.draw(attempted(tool.parameters)))

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from conftest import examples
-from memvault.arguments.binding import LENIENCIES, NO_MATCH, Leniency
+from memvault.arguments.binding import COERCIONS, NO_MATCH, Coercion
 from memvault.arguments.parameters import Parameter, normal_key, property_schema
 from memvault.errors import UsageError
 from memvault.tools.core.registry import Tool
 
 
 def plain_arguments(
-    expected: Iterable[Parameter], sent: Mapping[str, Any], used: set[Leniency], more: bool = False
+    expected: Iterable[Parameter], sent: Mapping[str, Any], used: set[Coercion], more: bool = False
 ) -> dict[str, Any]:
     """Return arguments in schema form, using the table of lenient forms.
 
@@ -41,13 +41,13 @@ def plain_arguments(
     return found
 
 
-def _meant(parameter: Parameter, value: Any, used: set[Leniency]) -> Any:
+def _meant(parameter: Parameter, value: Any, used: set[Coercion]) -> Any:
     """Return one argument in schema form, or unchanged if the table has no entry."""
     shallow = property_schema(parameter)
     if parameter.items:
         shallow = {**shallow, "items": {"type": "object"}}
     while not Draft202012Validator(shallow).is_valid(value):
-        read = ((entry, entry.convert(parameter, value)) for entry in LENIENCIES)
+        read = ((entry, entry.convert(parameter, value)) for entry in COERCIONS)
         try:
             entry, value_read = next(pair for pair in read if pair[1] is not NO_MATCH)
         except (StopIteration, UsageError):  # No form applies, or the text is invalid.

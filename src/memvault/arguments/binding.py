@@ -36,10 +36,10 @@ FLAGS = {
 MOST_BYTES = 64 * 1024 * 1024
 """Maximum size in bytes of a file or input for an argument, the same as for a memory."""
 NO_MATCH = object()
-"""Returned by a leniency that does not apply to a value."""
+"""Returned by a coercion that does not apply to a value."""
 
 
-class Leniency(NamedTuple):
+class Coercion(NamedTuple):
     """A lenient conversion of a value: descriptions of the input and the result, and the function.
 
     ``convert`` returns the intended value, None for a missing argument, or ``NO_MATCH``; it raises
@@ -57,7 +57,7 @@ def coerce(parameter: Parameter, value: Any) -> Any:
     Raises:
         UsageError: a string in command-line form is invalid.
     """
-    for entry in LENIENCIES:
+    for entry in COERCIONS:
         result = entry.convert(parameter, value)
         if result is not NO_MATCH:
             return result
@@ -157,48 +157,48 @@ def _one_object(parameter: Parameter, value: Any) -> Any:
     return [value] if parameter.items and isinstance(value, dict) else NO_MATCH
 
 
-LENIENCIES = (
-    Leniency("`null` for an optional argument", "absent", _absent),
-    Leniency(
+COERCIONS = (
+    Coercion("`null` for an optional argument", "absent", _absent),
+    Coercion(
         "a choice in another case, such as `Keyword`, or under another common name, such as `warn`",
         "the choice, `keyword` or `warning`",
         _choice,
     ),
-    Leniency('a number as a string, such as `"3"` or `"0.5"`', "the number", _number),
-    Leniency(
+    Coercion('a number as a string, such as `"3"` or `"0.5"`', "the number", _number),
+    Coercion(
         '`"true"`, `"t"`, `"yes"`, `"y"`, `"on"` or `1` in any case for true, '
         '`"false"`, `"f"`, `"no"`, `"n"`, `"off"` or `0` for false',
         "true or false",
         _flag,
     ),
-    Leniency("an integer for a string, such as `5432`", 'the string `"5432"`', _text),
-    Leniency(
+    Coercion("an integer for a string, such as `5432`", 'the string `"5432"`', _text),
+    Coercion(
         'a list or an object as a JSON string, such as `"[\\"a\\", \\"b\\"]"`, '
         "also in a fenced code block",
         "the list or the object",
         _as_json,
     ),
-    Leniency(
+    Coercion(
         "a string in command-line form for an object of a list, such as `agent:bob`, "
         "`failed:no disk` or `port=5432`",
         "the object",
         _as_command,
     ),
-    Leniency(
+    Coercion(
         "one string for a list of strings",
         'a list of it; `"a,b"` is two entries if none can contain a comma, as in tags; '
         'the tags `"#a #b"` are two as well, `"a b"` is one',
         _one_text,
     ),
-    Leniency(
+    Coercion(
         'an object of keys and values for a list of them, such as `{"port": "5432"}`',
         'the list, `[{"key": "port", "value": "5432"}]`',
         _pairs,
     ),
-    Leniency("a list of strings for a markdown text", "a markdown list of them", _lines),
-    Leniency("one object for a list of objects", "a list of it", _one_object),
+    Coercion("a list of strings for a markdown text", "a markdown list of them", _lines),
+    Coercion("one object for a list of objects", "a list of it", _one_object),
 )
-"""All leniencies, in the order in which they are tried on a value that the schema rejects."""
+"""All coercions, in the order in which they are tried on a value that the schema rejects."""
 
 
 _MAX_COMPARED_KEY = 100
@@ -394,7 +394,7 @@ def _check_value(parameter: Parameter, value: Any) -> Any:
 
 
 def _convert(parameter: Parameter, value: Any) -> Any:
-    """Return a value in its declared type, applying a leniency if needed."""
+    """Return a value in its declared type, applying a coercion if needed."""
     try:
         return check_type(parameter, value)
     except UsageError:

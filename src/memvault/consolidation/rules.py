@@ -72,9 +72,9 @@ def normalize_action(action: str, analyzer: Analyzer) -> Step:
 
 
 def frequent_sequences(
-    episodes: Sequence[Sequence[str]], analyzer: Analyzer, least: int
+    episodes: Sequence[Sequence[str]], analyzer: Analyzer, min_episodes: int
 ) -> list[ActionSequence]:
-    """Return the sequences of two or more actions that at least ``least`` episodes contain.
+    """Return the sequences of two or more actions that at least ``min_episodes`` episodes contain.
 
     Repetitions of a single action are omitted, and so are parts of longer sequences in the same
     episodes. Longer sequences are built from shorter ones, because a part of a repeated sequence is
@@ -95,7 +95,7 @@ def frequent_sequences(
         longer: dict[tuple[int, ...], tuple[int, ...]] = {}
         for part, occurrences in groups.items():
             containing = tuple(sorted({row for row, _ in occurrences}))
-            if len(containing) < least:
+            if len(containing) < min_episodes:
                 continue
             starts += occurrences
             if len(set(part)) > 1:

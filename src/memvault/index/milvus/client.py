@@ -83,7 +83,7 @@ class EngineClient:
         self._ready.clear()
 
     def _call(self, ask: Callable[[Any, float], Value]) -> Value:
-        """Make a call with its time limit in seconds; retry while the engine is unavailable."""
+        """Call ``ask`` with the client and a timeout in seconds; retry while it is unavailable."""
         ends, pause = self.deadlines.next_end(), _RETRY_PAUSE
         while True:
             timeout = max(_RETRY_PAUSE, ends - time.monotonic())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memvault.arguments.binding import LENIENCIES
+from memvault.arguments.binding import COERCIONS
 from memvault.arguments.parameters import Parameter, input_schema, property_schema
 from memvault.arguments.result_schema import result_schema
 from memvault.command_table import Command
@@ -122,7 +122,7 @@ def markdown(find_command: Callable[[str], ShellForm | None] = registry.lookup) 
         "`hint` next to it. [The schema](tools.schema.json) describes them.",
         "",
     ]
-    lines += _leniencies()
+    lines += _coercions()
     for tool in registry.all_tools():
         command = find_command(tool.command) or tool
         lines += [*_section(tool, command), *_result_table(tool)]
@@ -130,9 +130,9 @@ def markdown(find_command: Callable[[str], ShellForm | None] = registry.lookup) 
     return "\n".join(lines)
 
 
-def _leniencies() -> list[str]:
+def _coercions() -> list[str]:
     """Return the section on lenient argument parsing, from the table that the parser uses."""
-    rows = [f"| {entry.accepts} | {entry.becomes} |" for entry in LENIENCIES]
+    rows = [f"| {entry.accepts} | {entry.becomes} |" for entry in COERCIONS]
     return [
         "## Accepted beyond the schemas",
         "",
