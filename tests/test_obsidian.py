@@ -360,7 +360,7 @@ def graph_of(records: list[MemoryRecord]) -> LinkGraph:
 
 
 def leads(root: Path) -> dict[tuple[str, int], str]:
-    """Return the target of each link that resolves to one memory, by source id and position."""
+    """Return the target of each link that resolves to a memory, by source id and position."""
     workspace = Workspace(root)
     try:
         call = Call(workspace)
@@ -368,8 +368,7 @@ def leads(root: Path) -> dict[tuple[str, int], str]:
         found = {}
         for memory in (call.store.read(entry.path) for entry in graph.entries.values()):
             for place, link in enumerate(graph.outgoing(memory)):
-                is_beside = link.link is not None and graph.beside(link.link, memory.path)
-                if link.target is not None and (is_beside or len(graph.by_name(link.name)) == 1):
+                if link.target is not None:
                     found[memory.mem_id, place] = link.target.mem_id
         return found
     finally:

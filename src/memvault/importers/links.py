@@ -10,6 +10,7 @@ from typing import Any
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown, markdown_inline
 from memvault.vault.markdown_inline import Link
+from memvault.vault.names import is_near
 
 SCHEME = "import:"
 """Prefix of link targets that are ids in the source."""
@@ -45,16 +46,17 @@ class LinkTargets:
 
     def path_of_link(self, link: Link, path: str) -> str | None:
         """Return the path in the vault of a link's target; ``path`` is the note with the link."""
-        bare = _bare(link.target)
+        bare, source = _bare(link.target), _bare(path)
         beside = _bare(markdown_inline.path_beside(link.target, path))
         for name in (beside, bare) if not link.is_wikilink else (bare, beside):
             if name in self._by_path:
                 return self._by_path[name]
         if link.is_wikilink:
             ends = self._by_name.get(posixpath.basename(bare), set())
-            fitting = sorted(name for name in ends if f"/{name}".endswith(f"/{bare}"))
-            if fitting:
-                return self._by_path[fitting[0]]
+            fitting = [name for name in ends if f"/{name}".endswith(f"/{bare}")]
+            if fitting:  # As in Obsidian, closest to the note first.
+                closest = min(fitting, key=lambda e: (not is_near(e, source), e.count("/"), e))
+                return self._by_path[closest]
         return None
 
     def wikilink(self, target: str) -> str:

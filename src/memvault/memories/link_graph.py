@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cached_property
@@ -60,7 +61,8 @@ class LinkGraph:
     ) -> None:
         self.entries = entries
         self._record = record
-        self._targets: dict[str, int | None] = {}
+        self._matches_by_target: dict[str, dict[str, MemoryRecord]] = {}
+        self._closest_by_folder: dict[tuple[str, str], str] = {}
         self._named: dict[str, list[int]] = {}
         for key, entry in entries.items():
             for name in entry.names:
@@ -83,12 +85,12 @@ class LinkGraph:
         resolved = []
         for link in links(memory.body):
             beside = link.path_beside(memory.path)
-            key = self._resolve(link.target, beside)
+            key = self._resolve(link.target, beside, memory.path)
             target = self.record(key) if key is not None else None
             if link.is_wikilink or target is not None or link.target.lower().endswith(".md"):
                 resolved.append(ResolvedLink(memory, link.target, target, link))
         resolved += [
-            ResolvedLink(memory, name, next(iter(self.by_name(name)), None), None, key)
+            ResolvedLink(memory, name, self.by_name(name, memory.path), None, key)
             for key, name in header_links(memory.metadata)
         ]
         return resolved
@@ -97,7 +99,7 @@ class LinkGraph:
         """Yield all links from one memory to another."""
         for source, entry in self.entries.items():
             for link in entry.links:
-                target = self._resolve(link.target, link.beside)
+                target = self._resolve(link.target, link.beside, entry.path)
                 if target is not None and target != source:
                     yield IndexedLink(source, target, link)
 
@@ -122,16 +124,16 @@ class LinkGraph:
             if not keys.isdisjoint(map(name_key, targets)):
                 yield entry.path
 
-    def _resolve(self, target: str, beside: str) -> int | None:
-        """Return the key of the memory that a link leads to, or None."""
+    def _resolve(self, target: str, beside: str, source: str) -> int | None:
+        """Return the key of the memory that a link in the file ``source`` leads to, or None."""
         for key in self._named.get(name_key(beside), ()) if beside else ():
             if self.entries[key].path in (beside, f"{beside}.md"):
                 return key
-        if target not in self._targets:
-            keys = self._named.get(name_key(_bare(target)), ())
-            best = self.by_name(target)[0].uid if len(keys) > 1 else None
-            self._targets[target] = keys[0] if len(keys) == 1 else best
-        return self._targets[target]
+        keys = self._named.get(name_key(_bare(target)), ())
+        if len(keys) < 2:
+            return keys[0] if keys else None
+        matches = self._matches(target)
+        return matches[self._closest(target, source[: source.rfind("/") + 1])].uid
 
     def beside(self, link: Link, path: str) -> MemoryRecord | None:
         """Return the memory at a link's target, relative to the folder of a file, or None."""
@@ -139,11 +141,41 @@ class LinkGraph:
         matches = self.named(target) if target else []
         return next((entry for entry in matches if entry.path in (target, f"{target}.md")), None)
 
-    def by_name(self, target: str) -> list[MemoryRecord]:
-        """Return the memories that a link target or a header value matches equally well."""
-        name = _bare(target)
-        matches = self.named(name)
-        return match_link(name, matches) or matches
+    def by_name(self, target: str, source: str) -> MemoryRecord | None:
+        """Return where a link target or header value in the file ``source`` leads, or None."""
+        key = self._resolve(target, "", source)
+        return None if key is None else self.record(key)
+
+    def is_ambiguous(self, target: str) -> bool:
+        """Return whether several memories match a link target or a header value equally well."""
+        return len(self._matches(target)) > 1
+
+    def _matches(self, target: str) -> dict[str, MemoryRecord]:
+        """Return the memories that a target matches equally well by path, sorted by path."""
+        if target not in self._matches_by_target:
+            name = _bare(target)
+            matches = self.named(name)
+            by_path = {record.path: record for record in match_link(name, matches) or matches}
+            self._matches_by_target[target] = dict(sorted(by_path.items()))
+        return self._matches_by_target[target]
+
+    def _closest(self, target: str, folder: str) -> str:
+        """Return the path of the match to which a link in a folder leads, as in Obsidian.
+
+        Those in the folder or below come first, then shorter paths. Times do not matter, so that an
+        edit never changes where another file's links lead.
+        """
+        if (target, folder) not in self._closest_by_folder:
+            paths = list(self._matches(target))
+            near = paths[bisect_left(paths, folder) :]
+            near = near[: bisect_left(near, f"{folder}\U0010ffff")]
+            closest = (
+                min(near, key=lambda path: (path.rfind("/"), path))
+                if near
+                else self._closest(target, "")
+            )
+            self._closest_by_folder[target, folder] = closest
+        return self._closest_by_folder[target, folder]
 
     def has_name(self, name: str) -> bool:
         """Return whether any memory has a name, or a path that ends with it."""

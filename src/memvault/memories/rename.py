@@ -267,12 +267,14 @@ def _new_name(
     is_to_renamed = link.target.path == renaming.memory.path
     target = renaming.path if is_to_renamed else link.target.path
     name = _renamed_reference(link.name, renaming, after) if is_to_renamed else link.name
-    matches = [memory.path for memory in after.by_name(name)]
-    was_ambiguous = name == link.name and len(graph.by_name(name)) != 1
-    if matches != [target] and not (was_ambiguous and matches[:1] == [target]):
+    is_from_renamed = link.source.path == renaming.memory.path
+    source = renaming.path if is_from_renamed else link.source.path
+    leads = after.by_name(name, source)
+    was_ambiguous = name == link.name and graph.is_ambiguous(name)
+    if leads is None or leads.path != target or (after.is_ambiguous(name) and not was_ambiguous):
         suffix = name[-3:] if name.lower().endswith(".md") else ""
         name = f"{target[: -len('.md')]}{suffix}"
-        if len(after.by_name(name)) > 1:  # The path of another file differs only in case.
+        if after.is_ambiguous(name):  # The path of another file differs only in case.
             name = link.target.mem_id
     if name == link.name:
         return None
@@ -294,11 +296,12 @@ def _new_path_target(
     source = renaming.path if link.source.path == old_path else link.source.path
     if is_by_name:
         relative = after.beside(written, source)
-        resolved = [relative] if relative is not None else after.by_name(written.target)
+        leads = relative or after.by_name(written.target, source)
+        is_unique = relative is not None or not after.is_ambiguous(written.target)
         is_old = (
             is_to_renamed and _renamed_reference(written.target, renaming, after) != written.target
         )
-        if [memory.path for memory in resolved] == [target] and not is_old:
+        if leads is not None and leads.path == target and is_unique and not is_old:
             return None
     if not written.target.lower().endswith(".md"):
         target = target[: -len(".md")]

@@ -76,15 +76,15 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
 def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that a header or a wikilink refers to: one, none, or several.
 
-    The target is compared with paths, with or without ``.md``, memIds, titles ignoring case, file
-    names and aliases, in this order. The first kind with a match determines the result.
+    The target is compared with paths, with or without ``.md``, memIds, file names, titles ignoring
+    case and aliases, in this order. The first kind with a match determines the result.
     """
     key = name_key(normalize(name))
     kinds: tuple[Callable[[Entry], Iterable[str]], ...] = (
         lambda entry: [entry.path],
         lambda entry: [entry.mem_id],
-        lambda entry: [entry.title],
         lambda entry: [PurePosixPath(entry.path).name],
+        lambda entry: [entry.title],
         lambda entry: entry.aliases,
     )
     all_entries = list(entries)

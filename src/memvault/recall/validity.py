@@ -20,7 +20,7 @@ from memvault.recall.resolve import match_link
 from memvault.recall.weights import constants
 from memvault.vault.date_ranges import parse_period
 from memvault.vault.header_links import SUPERSEDED_BY, SUPERSEDES, referenced_names
-from memvault.vault.names import name_key, name_keys
+from memvault.vault.names import is_near, name_key, name_keys
 
 _VALIDITY_KEYS = frozenset(("valid_from", "valid_to", SUPERSEDED_BY))
 """Header keys that affect whether a memory is current."""
@@ -112,19 +112,17 @@ class _Replacements:
         newest = nlargest(_MAX_CLAIMS, claimants.values(), key=_age)
         replacements = [record for record in newest if self._replaces(record, entry)]
         for name in referenced_names(entry.metadata, SUPERSEDED_BY):
-            replacements += match_link(name, self._find_named(name, _vault(entry)))[:1]
-        begun = [
-            record
-            for record in replacements
-            if record.path != entry.path and not _begins(record.metadata, self._moment)
-        ]
+            named = self._find_named(name, _vault(entry))
+            replacements += _referenced(name, named, entry.path)[:1]
+        begun = [record for record in replacements if not _begins(record.metadata, self._moment)]
         return max(begun, key=_age, default=None)
 
     def _replaces(self, record: MemoryRecord, entry: MemoryRecord | Memory) -> bool:
         """Return whether a memory's header says that it supersedes exactly the given one.
 
-        A name shared by several memories refers to memories older than the one that contains it. If
-        two memories supersede each other, the newer one wins.
+        A name shared by several memories refers to those in the folder of the one that contains it,
+        or below, if there are any; and only to older ones. If two memories supersede each other,
+        the newer one wins.
         """
         if record.path == entry.path:
             return False
@@ -133,9 +131,7 @@ class _Replacements:
             if name_key(name) not in entry_names:
                 continue
             named = self._find_named(name, record.vault)
-            referenced = match_link(
-                name, [target for target in named if target.path != record.path]
-            )
+            referenced = _referenced(name, named, record.path)
             paths = {target.path for target in referenced} or {entry.path}
             if entry.path not in paths or (len(paths) > 1 and _age(entry) > _age(record)):
                 continue
@@ -154,6 +150,15 @@ class _Replacements:
             by_path = {record.path: record for record in records}
             self._records_by_name[name, vault] = list(by_path.values())
         return self._records_by_name[name, vault]
+
+
+def _referenced(name: str, named: Iterable[MemoryRecord], source: str) -> list[MemoryRecord]:
+    """Return the other memories that a name in the header of the file ``source`` refers to.
+
+    If any are in its folder or below, only these, as for links.
+    """
+    matches = match_link(name, [record for record in named if record.path != source])
+    return [record for record in matches if is_near(record.path, source)] or matches
 
 
 def reorder(

@@ -116,6 +116,11 @@ def link_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> lis
     return list(dict.fromkeys([*names, *map(name_key, path_suffixes(path))]))
 
 
+def is_near(path: str, source: str) -> bool:
+    """Return whether a path is in the folder of the file ``source``, or below it."""
+    return path.startswith(source[: source.rfind("/") + 1])
+
+
 def path_suffixes(path: str) -> Iterable[str]:
     """Yield a path without its first folder, without its first two, and so on.
 

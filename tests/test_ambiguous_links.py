@@ -1,0 +1,88 @@
+"""A link by a name that several folders have leads where it does in Obsidian."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, succeeded, write
+from memvault import Vault
+
+
+@pytest.fixture
+def projects(folder: Path) -> Path:
+    """Two projects whose plans link to the budget, which both have."""
+    for project in ("alpha", "beta"):
+        write(folder, f"{project}/budget.md", f"# Money of {project}\n\nIt is spent.\n")
+        write(folder, f"{project}/plan.md", f"# Plan of {project}\n\nSee [[budget]].\n")
+    return folder
+
+
+def targets(vault: Vault, path: str) -> list[str]:
+    """The paths that a memory's links lead to, in the order of the links."""
+    return [link["filePath"] for link in vault.links(path)["links"]]
+
+
+def test_link_prefers_folder_of_its_note(vault: Vault, projects: Path) -> None:
+    """A link leads to the note of that name in its own folder, also seen from that note."""
+    write(projects, "budget/index.md", "See [[plan]], which is not here.\n")
+    for project in ("alpha", "beta"):
+        assert targets(vault, f"{project}/plan.md") == [f"{project}/budget.md"]
+        back = vault.backlinks(f"{project}/budget.md")["backlinks"]
+        assert [entry["filePath"] for entry in back] == [f"{project}/plan.md"]
+
+
+def test_link_prefers_subfolders_then_short_paths(vault: Vault, folder: Path) -> None:
+    """Without a note in its folder a link leads below it, then to the shortest path."""
+    for path in ("a/b/note.md", "long/way/note.md", "c/note.md"):
+        write(folder, path, "Text.\n")
+    for source, target in {
+        "a/from.md": "a/b/note.md",
+        "long/from.md": "long/way/note.md",
+        "other/from.md": "c/note.md",
+        "from.md": "c/note.md",
+    }.items():
+        write(folder, source, "[[note]]\n")
+        assert targets(vault, source) == [target]
+
+
+def test_link_prefers_file_name_to_title(vault: Vault, folder: Path) -> None:
+    """A note of that file name comes before one of that title, which Obsidian does not know."""
+    write(folder, "a/budget.md", "# Money\n")
+    write(folder, "a/money.md", "# Budget\n")
+    write(folder, "a/plan.md", "See [[budget]] and [[money]].\n")
+    assert targets(vault, "a/plan.md") == ["a/budget.md", "a/money.md"]
+
+
+def test_rename_rewrites_links_of_its_folder_only(vault: Vault, projects: Path) -> None:
+    """A link to the note of that name in another folder stays as it is."""
+    vault.rename("beta/budget.md", to="beta/costs.md", confirm=True)
+    assert "[[costs]]" in (projects / "beta/plan.md").read_text("utf-8")
+    assert "[[budget]]" in (projects / "alpha/plan.md").read_text("utf-8")
+    assert targets(vault, "beta/plan.md") == ["beta/costs.md"]
+
+
+def test_supersedes_prefers_folder_of_its_memory(vault: Vault, folder: Path) -> None:
+    """A memory supersedes the one of that name in its own folder, not in another project."""
+    for project in ("alpha", "beta"):
+        write(folder, f"{project}/rate.md", f"# Rate\n\nThe rate of {project} is 3.\n")
+    write(folder, "beta/new.md", "---\nsupersedes: '[[rate]]'\n---\n\n# New\n\nThe rate is 4.\n")
+    shown = {
+        path: vault.show(path).get("supersededBy") for path in ("alpha/rate.md", "beta/rate.md")
+    }
+    assert shown["alpha/rate.md"] is None
+    assert shown["beta/rate.md"] is not None
+
+
+def test_imported_link_prefers_folder_of_its_note(run: Run, vault: Vault, tmp_path: Path) -> None:
+    """A link of an imported note keeps leading to the note beside it."""
+    for project in ("alpha", "beta"):
+        write(tmp_path, f"old/{project}/budget.md", f"# Money of {project}\n")
+        write(tmp_path, f"old/{project}/plan.md", "See [[budget]].\n")
+    succeeded(run("import", str(tmp_path / "old"), "--yes"))
+    imported = succeeded(run("list", "--json", "--limit", "10")).json["memories"]
+    plans = [entry["filePath"] for entry in imported if entry["filePath"].endswith("plan.md")]
+    assert len(plans) == 2
+    for path in plans:
+        assert targets(vault, path) == [path.replace("plan.md", "budget.md")]
