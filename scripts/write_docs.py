@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import subprocess
@@ -50,6 +51,7 @@ def generated() -> dict[Path, str]:
         performance = with_part(performance, name, part)
     readme = (ROOT / "README.md").read_text("utf-8")
     return {
+        DOCS / "development/modules.md": module_page(),
         ROOT / "README.md": with_part(readme, "speed", performance_page.readme_lines(figures)),
         DOCS / "development/performance.md": performance,
         DOCS / "reference/doctor.md": with_part(doctor_page, "codes", doctor.markdown_table()),
@@ -72,6 +74,32 @@ def with_part(page: str, name: str, part: str) -> str:
     head, _, rest = page.partition(begin)
     _, end, tail = rest.partition("<!-- end -->\n")
     return f"{head}{begin}\n{part}\n\n{end}{tail}"
+
+
+def module_page() -> str:
+    """Return a page that lists every module by package, with the first line of its docstring."""
+    lines = [
+        "# Modules",
+        "",
+        "Every module with its summary. [ARCHITECTURE.md](../../ARCHITECTURE.md) has the layers.",
+        "Written by `make docs`.",
+    ]
+    source = ROOT / "src" / "memvault"
+    for init in sorted(source.rglob("__init__.py")):
+        package = init.parent.relative_to(source.parent)
+        lines += ["", f"## {'.'.join(package.parts)}", "", summary(init), ""]
+        lines += [
+            f"- [{path.stem}](../../src/{package.as_posix()}/{path.name}): {summary(path)}"
+            for path in sorted(init.parent.glob("*.py"))
+            if path != init
+        ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def summary(module: Path) -> str:
+    """Return the first line of a module's docstring, as markdown."""
+    docstring = ast.get_docstring(ast.parse(module.read_text("utf-8"))) or ""
+    return docstring.partition("\n")[0].replace("``", "`")
 
 
 def profile_table() -> str:

@@ -6,8 +6,8 @@ and ``header_lines`` parse them, ``header_patch`` changes them; ``header_dates``
 ``header_links`` their links to other memories. ``markdown`` finds headings, links, tags, tasks and
 code with ``markdown_blocks`` and ``markdown_inline``, ``sections`` finds the text below a heading.
 ``names`` compares names, ``aliases`` derives aliases, ``naming`` creates file names and ids,
-``date_ranges`` parses dates in names. ``paths`` checks paths, ``private_folder`` manages
-``.memvault``. ``scan`` lists memories, ``folder_watch`` detects their changes, ``header_files``
-reads folders of files. ``program_files`` lists the files that programs read as instructions or
-settings, and ``init`` creates a vault.
+``date_ranges`` parses the days in names and in a header's ``date``. ``paths`` checks paths,
+``private_folder`` manages ``.memvault``. ``scan`` lists memories, ``folder_watch`` detects their
+changes, ``header_files`` reads folders of files. ``program_files`` lists the files that programs
+read as instructions or settings, and ``init`` creates a vault.
 """

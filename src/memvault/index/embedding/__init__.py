@@ -1,4 +1,7 @@
-"""Embed texts: static vectors, transformer models, calibration and clustering by meaning."""
+"""Embed texts: static vectors, transformer models, calibration and clustering by meaning.
+
+Nothing here stores vectors: ``index.local.transformer_writer`` adds them to ``index.vectors``.
+"""
 
 from __future__ import annotations
 

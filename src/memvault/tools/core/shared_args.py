@@ -1,4 +1,4 @@
-"""Arguments that several tools share: their annotations, checks and conversion to filters."""
+"""Arguments that several tools share, such as filters and the tokens that confirm a preview."""
 
 from __future__ import annotations
 
