@@ -352,3 +352,83 @@ def test_rename_asks_about_partial_title_once(folder: Path) -> None:
     assert code == 0, shown
     assert shown.count("Do you mean 'Ferry at noon'") == 1
     assert "[[Boat at noon]]" in (folder / "other.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        ("travel/trian.md", ["travel/train.md"]),
+        ("travel/trian", ["travel/train.md"]),
+        ("trian.md", ["travel/train.md"]),
+        ("travle/train.md", ["travel/train.md"]),
+        ("trips/train.md", ["travel/train.md"]),
+        ("./travel/trian.md", ["travel/train.md"]),
+        ("travel/quite another one.md", []),
+        ("unrelated.md", []),
+    ],
+)
+def test_mistyped_path_is_reported(
+    ferries: Path, vault: Vault, run: Run, path: str, near: list[str]
+) -> None:
+    """A path without a file is an error with similar paths in every command, never a search."""
+    before = contents(ferries)
+    results = [
+        vault.call("memory_forget", query=path),
+        vault.call("memory_compound", query=path, modifications="So."),
+        vault.call("memory_show", memId=path),
+        vault.call("memory_rename", memId=path, title="Boat"),
+        vault.call("memory_log", memId=path),
+        vault.call("memory_load", memId=path),
+        vault.call("memory_evict", memId=path),
+        vault.call("memory_mutate", memId=path, value="So."),
+        vault.call("memory_links", memId=path),
+        vault.call("memory_remember", title="A", content="B", supersedes=path),
+        run("path", path, "--json").json,
+    ]
+    for failed in results:
+        assert failed["error"]["code"] == "not_found"
+        assert failed["error"]["message"] == f"There is no memory {path!r}"
+        assert [entry["filePath"] for entry in failed.get("candidates", [])] == near
+        assert not near or failed["error"]["hint"] == f"did you mean {near[0]!r}?"
+    after = contents(ferries)
+    assert {name: after[name] for name in before} == before
+
+
+def test_forget_reports_mistyped_path_in_a_list(ferries: Path, vault: Vault) -> None:
+    """Forget selects nothing if one of several paths has no file, and selects all if they do."""
+    for query in (
+        "travel/bus.md,travel/trian.md",
+        "travel/bus.md travel/trian.md",
+        "travel/trian.md, travel/bsu.md",
+        "everything about travel/trian.md",
+    ):
+        failed = vault.call("memory_forget", query=query)
+        assert failed["error"]["message"] == "There is no memory 'travel/trian.md'", query
+    failed = vault.call("memory_forget", query="Travel/Train.md")
+    assert failed["error"]["hint"] == "did you mean 'travel/train.md'?"
+    chosen = vault.call("memory_forget", query="bus.md, travel/train.md")["candidates"]
+    assert {entry["filePath"] for entry in chosen} == {"travel/bus.md", "travel/train.md"}
+
+
+@pytest.mark.parametrize(
+    "query", ["TCP/IP", "https://example.com/ip", "notes on CLAUDE.md", "everything about TCP/IP"]
+)
+def test_query_with_slash_is_not_a_path(folder: Path, vault: Vault, query: str) -> None:
+    """Words with a slash, a URL, and a sentence with a file name remain queries."""
+    write(folder, "net.md", "# TCP/IP\n\nSee https://example.com/ip and CLAUDE.md for notes.\n")
+    write(folder, "other.md", "# Bread\n\nFlour.\n")
+    found = vault.call("memory_forget", query=query)["candidates"]
+    assert [entry["filePath"] for entry in found] == ["net.md"]
+    assert "no memory" not in str(vault.call("memory_compound", query=query, modifications="So."))
+
+
+def test_restore_suggests_names_from_the_trash(ferries: Path, vault: Vault) -> None:
+    """A mistyped path or title of a deleted memory gets the closest one in the trash."""
+    vault.call("memory_delete", ids=["travel/bus.md"])
+    for name, meant in (
+        ("travel/bsu.md", "'travel/bus.md'"),
+        ("Bus to town", "'Bus to the town' (bus-7a8b9c)"),
+    ):
+        failed = vault.call("memory_restore", memId=name)
+        assert failed["error"]["hint"] == f"did you mean {meant}?"
+        assert [entry["memId"] for entry in failed["candidates"]] == ["bus-7a8b9c"]

@@ -249,7 +249,8 @@ class ActiveMemory:
         except NotFound:
             matches = by_name
             if not matches:
-                raise
+                mem_id = self._engine.resolve_similar(name, partial=False).mem_id
+                matches = [piece for piece in pieces if piece.mem_id == mem_id]
         if not matches:
             hint = f"load it with `memvault load {mem_id}`"
             raise NotFound(f"{mem_id} is not in active memory", hint)

@@ -11,6 +11,7 @@ from memvault.model import Memory
 from memvault.recall.answer import RecallRequest
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
+from memvault.recall.resolve import may_be_path
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.store.trash import TrashedFile
@@ -109,29 +110,36 @@ def _topic(query: str) -> tuple[str, bool]:
 def _named_by_query(
     engine: RecallEngine, query: str, passes: Callable[[MemoryRecord], bool] | None
 ) -> list[Memory]:
-    """Return the memories that a query lists by name; none if any part is not a name.
+    """Return the memories that a query lists by name or path; none if any part is neither.
 
     Raises:
         Ambiguous: every part is a name, and one that is not a title matches several memories.
+        NotFound: every part is a name or meant as a path, and no memory has one of the paths.
     """
     test = passes or (lambda _: True)
     exact = engine.named(query, test)
     if exact:
         return exact
     parts = [part for part in re.split(r"[,\s]+", query) if part]
-    if len(parts) < 2:
-        return []
     matches: dict[str, Memory] = {}
     ambiguity: Ambiguous | None = None
-    for part in parts:
+    other_parts: list[str] = []
+    for part in parts if len(parts) > 1 else ():
         try:
             memories = engine.named(part, test)
         except Ambiguous as error:
             ambiguity = ambiguity or error
             continue
         if not memories:
-            return []
+            other_parts.append(part)
         matches |= {memory.path: memory for memory in memories}
+    lists_paths = bool(matches) or "," in query  # Otherwise it is one path that contains spaces.
+    paths = other_parts if lists_paths and all(map(may_be_path, other_parts)) else [query]
+    for path in paths if other_parts or len(parts) < 2 else ():
+        memory = engine.resolve_path(path)
+        if memory is None:
+            return []
+        matches[memory.path] = memory
     if ambiguity is not None:
         raise ambiguity
     return list(matches.values())

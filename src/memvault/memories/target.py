@@ -17,11 +17,13 @@ _MIN_LEAD = 0.12
 def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
     """Return the only memory that a name or a search query clearly refers to.
 
+    A text that is meant as a path is not a query.
+
     Notes of the search are appended to ``notes``.
 
     Raises:
         Ambiguous: no result is clearly best; ``candidates`` are in the details of the error.
-        NotFound: no memory matches.
+        NotFound: no memory matches, or none has this path.
         UsageError: the query is empty.
     """
     exact = engine.try_resolve(query)
@@ -31,6 +33,9 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
         raise UsageError(
             "The query is empty", "pass a memory id, a path, a title or words from the memory"
         )
+    by_path = engine.resolve_path(query)
+    if by_path is not None:
+        return by_path
     from memvault.recall.answer import RecallRequest, memory_candidate
 
     answer = engine.search(RecallRequest(query, limit=5, diverse=False, exact=True))

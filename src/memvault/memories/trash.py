@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from memvault import clock
@@ -11,7 +12,7 @@ from memvault.files import plain_files
 from memvault.model import FileState, Memory
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
-from memvault.recall.resolve import match_name
+from memvault.recall.resolve import closest, match_name, suggestion
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.store.trash import TrashedFile
@@ -71,21 +72,18 @@ def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
         Conflict: the memory already exists in the vault, for example if a sync kept another version
         of it.
     """
-    matches = match_name(name, list_trash(store))
+    trashed = list_trash(store)
+    matches = match_name(name, trashed)
     if not matches:
-        raise NotFound(
-            f"{name!r} is not in the trash", "run `memvault trash list` to see its contents"
-        )
+        close = closest(name, trashed)
+        hint = suggestion(name, close, "run `memvault trash list` to see its contents")
+        details = {"candidates": _candidates(close)} if close else None
+        raise NotFound(f"{name!r} is not in the trash", hint, details)
     if len({entry.path for entry in matches}) > 1:
         raise Ambiguous(
             f"{name!r} matches {len(matches)} memories in the trash",
             "use one of their paths",
-            {
-                "candidates": [
-                    {"memId": entry.mem_id, "title": entry.title, "filePath": entry.path}
-                    for entry in matches
-                ]
-            },
+            {"candidates": _candidates(matches)},
         )
     same = (entry for entry in engine.list_records(Filters()) if entry.mem_id == matches[0].mem_id)
     existing = next((entry for entry in same if "id" in entry.metadata), None)
@@ -96,6 +94,12 @@ def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
         )
     subject = FileRef(matches[0].mem_id, matches[0].title)
     return store.read(store.put_back(matches[0].item, subject))
+
+
+def _candidates(entries: Iterable[TrashedMemory]) -> list[dict[str, str]]:
+    return [
+        {"memId": entry.mem_id, "title": entry.title, "filePath": entry.path} for entry in entries
+    ]
 
 
 def restore_revision(store: MemoryStore, memory: Memory, revision: str) -> Memory:

@@ -189,11 +189,7 @@ class RecallEngine:
                 raise _ambiguous(name, files) from error
             if suggests:
                 close = (close or resolve.closest(name, records))[: resolve.MAX_SUGGESTIONS]
-            if suggests and close:
-                error.details["candidates"] = [memory_candidate(record) for record in close]
-                meant = f"{close[0].title!r} ({close[0].mem_id})"
-                error.hint = f"did you mean {meant if len(close) == 1 else 'one of these'}?"
-            raise
+            raise _not_found(name, close if suggests else ()) from error
 
     def try_resolve(self, name: str) -> Memory | None:
         """Return the memory with a given name, or None if the text looks like a query."""
@@ -207,6 +203,28 @@ class RecallEngine:
         except NotFound:
             return None
         return memory if resolve.is_name_of(name, memory) else None
+
+    def resolve_path(self, text: str) -> Memory | None:
+        """Return the memory whose path ends with a text, or None if the text is not a path.
+
+        Raises:
+            NotFound: if the text is meant as a path, and no memory has exactly this path or end of
+            one; the error's details list the closest ones as ``candidates``.
+            Ambiguous: if several memories have it, as for ``resolve``.
+        """
+        if not resolve.may_be_path(text):
+            return None
+        records = self._retry_stale(lambda _: list(self._current_view(False).records()))
+        if not resolve.is_path(text, records):
+            return None
+        end = f"/{resolve.normalize(text)}"
+        files = [record for record in records if f"/{record.path}".endswith(end)]
+        if not files:
+            close = resolve.match_file(text, records) or resolve.closest(text, records)
+            raise _not_found(text, close[: resolve.MAX_SUGGESTIONS])
+        if len(files) > 1:
+            raise _ambiguous(text, files)
+        return self.resolve(files[0].path)
 
     def named(self, name: str, passes: Callable[[MemoryRecord], bool]) -> list[Memory]:
         """Return the memories with a given name: one, several that share it as a title, or none.
@@ -339,8 +357,13 @@ class RecallEngine:
         return memory
 
 
-def _not_found(name: str) -> NotFound:
-    return NotFound(f"There is no memory {name!r}", "`memvault list` shows all of them")
+def _not_found(name: str, close: Sequence[MemoryRecord] = ()) -> NotFound:
+    """Return the error for a name that no memory has, with the closest ones as candidates."""
+    return NotFound(
+        f"There is no memory {name!r}",
+        resolve.suggestion(name, close, "`memvault list` shows all of them"),
+        {"candidates": [memory_candidate(record) for record in close]} if close else None,
+    )
 
 
 def _ambiguous(name: str, records: Sequence[MemoryRecord]) -> Ambiguous:

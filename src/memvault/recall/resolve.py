@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
@@ -14,6 +14,8 @@ MAX_SUGGESTIONS = 5
 """Maximum number of suggestions for an unknown name."""
 _SIMILARITY = 0.7
 """Minimum ``difflib`` ratio between a name and a title or one of its words."""
+_PATH_SIMILARITY = 0.8
+"""Minimum ``difflib`` ratio between two paths, which often share the name of their folder."""
 _MIN_BEGINNING = 3
 """Minimum length of a name that is matched against the beginnings of words."""
 _WORD = lazy_pattern(r"\w+")
@@ -133,15 +135,67 @@ def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
     ]
 
 
-def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries with a title, an alias or a word similar to a name, best first.
+def may_be_path(name: str) -> bool:
+    """Return whether a name contains a slash or ends in ``.md``."""
+    return "/" in name or _has_suffix(name)
 
-    A word that begins with the name also counts. There are at most ``MAX_SUGGESTIONS``.
+
+def _has_suffix(name: str) -> bool:
+    return normalize(name).rstrip("/").lower().endswith(".md")
+
+
+def is_path(name: str, entries: Iterable[Nameable]) -> bool:
+    """Return whether a text is meant as a memory's path rather than as a query.
+
+    A single word that ends in ``.md`` is a path. Other texts that may be paths, such as "CI/CD",
+    are paths only if they begin with a folder of the vault or are similar to the path of an entry.
+    """
+    if not may_be_path(name):
+        return False
+    path = normalize(name)
+    if _has_suffix(path) and len(path.split()) == 1:
+        return True
+    all_entries = list(entries)
+    folder = name_key(path.rpartition("/")[0])
+    return bool(
+        folder and any(name_key(entry.path).startswith(f"{folder}/") for entry in all_entries)
+    ) or bool(_closest_paths(path, all_entries, by_file_name="/" not in path))
+
+
+def _closest_paths(name: str, entries: Iterable[Entry], by_file_name: bool) -> list[Entry]:
+    """Return the entries with a path, or else with a file name, similar to a path, best first."""
+    from difflib import get_close_matches
+
+    by_key: dict[str, list[Entry]] = {}
+    target = name_key(normalize(name))
+    all_entries = list(entries)
+    for entry in all_entries:
+        by_key.setdefault(name_key(entry.path), []).append(entry)
+    near = get_close_matches(target, by_key, MAX_SUGGESTIONS, _PATH_SIMILARITY)
+    if not near and by_file_name:
+        by_key = {}
+        for entry in all_entries:
+            by_key.setdefault(name_key(PurePosixPath(entry.path).name), []).append(entry)
+        file_name = PurePosixPath(target).name
+        near = get_close_matches(file_name, by_key, MAX_SUGGESTIONS, _PATH_SIMILARITY)
+    return [entry for key in near for entry in by_key[key]][:MAX_SUGGESTIONS]
+
+
+def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries with a similar title or alias, or a similar word in one, best first.
+
+    A word that begins with the name also counts. A name that may be a path is compared with paths
+    first. There are at most ``MAX_SUGGESTIONS``.
     """
     from difflib import get_close_matches
 
     from memvault.index.text.analyzer import fold
 
+    if may_be_path(name):
+        all_entries = list(entries)
+        if near_paths := _closest_paths(name, all_entries, by_file_name=True):
+            return near_paths
+        entries = all_entries
     by_part: dict[str, list[Entry]] = {}
     for entry in entries:
         for text in map(fold, (entry.title, *entry.aliases)):
@@ -153,6 +207,16 @@ def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
         near += [part for part in by_part if part.startswith(target)]
     by_path = {entry.path: entry for part in near for entry in by_part[part]}
     return list(by_path.values())[:MAX_SUGGESTIONS]
+
+
+def suggestion(name: str, close: Sequence[Nameable], otherwise: str) -> str:
+    """Return a hint with the entry closest to an unknown name, or another hint if none is close."""
+    if not close:
+        return otherwise
+    if len(close) > 1:
+        return "did you mean one of these?"
+    meant = f"{close[0].title!r} ({close[0].mem_id})"
+    return f"did you mean {repr(close[0].path) if may_be_path(name) else meant}?"
 
 
 def is_generated_id(name: str) -> bool:
