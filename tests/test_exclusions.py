@@ -202,3 +202,49 @@ def test_init_inside_a_vault_names_the_outer_vault(folder: Path, tmp_path: Path,
     """A note says that an outer vault also covers the new one."""
     assert f"inside the vault {folder.resolve()}" in succeeded(run("init", "inner")).err
     assert "inside" not in succeeded(run("init", str(tmp_path / "beside"))).err
+
+
+def test_nested_vault_adds_only_its_memories(folder: Path, vault: Vault, run: Run) -> None:
+    """An inner vault's memories are in both vaults; its templates, messages and state are not."""
+    write(folder, "ignored.md", "# Ignored only inside\n\nThe harbour.\n")
+    succeeded(run("init", "inner"))
+    inner = folder / "inner"
+    write(inner, "templates/letter.md", "# Letter\n\nThe harbour.\n")
+    write(
+        inner, "memvault.toml", 'version = 1\nignore = ["ignored.md", "README.md", "AGENTS.md"]\n'
+    )
+    note(inner, "kept.md", "ignored.md", "sub/templates/kept.md")
+    for command in (
+        ("goals", "set", "g1", "harbour"),
+        ("space", "enter", "dev"),
+        ("space", "send", "harbour"),
+    ):
+        succeeded(run("--vault", "inner", *command))
+    with open_vault(inner) as own:
+        paths = listed(own)
+    assert paths == {"kept.md", "sub/templates/kept.md"}
+    assert listed(vault) == {"ignored.md", *(f"inner/{path}" for path in paths)}
+    assert vault.call("memory_recall", query="harbour")["count"] == 3
+    for path in ("inner/templates/letter.md", "inner/ignored.md"):
+        assert vault.call("memory_show", memId=path)["error"]["code"] == "not_found"
+        assert not vault.call("memory_rename", memId="ignored.md", to=path)["success"]
+    kept = vault.call("memory_show", memId="inner/kept.md")
+    assert kept["filePath"] == "inner/kept.md"
+
+
+def test_nested_vault_settings_apply_after_each_change(folder: Path, vault: Vault) -> None:
+    """Files of a folder become or stop being memories when its settings file changes."""
+    note(folder, "inner/templates/t.md", "inner/draft.md")
+    both = {"inner/templates/t.md", "inner/draft.md"}
+    assert listed(vault) == both
+    settings = folder / "inner/memvault.toml"
+    for text, paths in (
+        ("version = 1\n", {"inner/draft.md"}),
+        ('ignore = ["draft.md"]\n', set()),
+        ('ignore = "draft.md"\n', {"inner/draft.md"}),
+        ("ignore = [", {"inner/draft.md"}),
+    ):
+        settings.write_text(text, encoding="utf-8")
+        assert listed(vault) == paths, text
+    settings.unlink()
+    assert listed(vault) == both

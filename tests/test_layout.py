@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from conftest import Run, sampled, write
 from memvault import Vault, open_vault
 from memvault.errors import MemvaultError, Refused, UsageError
+from memvault.model import RESERVED_FOLDERS
 from memvault.settings.exclusions import Exclusions
 from memvault.vault import naming, paths
 
@@ -151,7 +152,7 @@ def test_invalid_type_is_refused(name: str) -> None:
         assert str(error)  # noqa: PT017  # either outcome is right
         return
     assert naming.normal_type(kind) == kind
-    assert kind not in naming.RESERVED
+    assert kind not in RESERVED_FOLDERS
     assert not kind.startswith(".")
     assert Path(kind).name == kind
 

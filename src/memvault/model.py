@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple, Self
 MAX_RESULTS = 1_000
 """Maximum number of results of one search, because each one is read."""
 FALLBACK_TYPE = "context"
+RESERVED_FOLDERS = frozenset({"agents", "spaces", "tools", "templates"})
+"""The folders of a vault whose files are not memories."""
 EPISODE, FACT, PROCEDURE = "episode", "fact", "procedure"
 """The types of memories whose recalls are counted."""
 CATEGORY = "general"

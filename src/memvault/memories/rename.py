@@ -20,7 +20,7 @@ from memvault.index.protocol import MemoryRecord
 from memvault.memories.create import clean_title
 from memvault.memories.edit import modified_now
 from memvault.memories.link_graph import LinkGraph, ResolvedLink, keys_of
-from memvault.model import Memory
+from memvault.model import RESERVED_FOLDERS, Memory
 from memvault.store.change_set import missing_as_not_found
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, naming, paths
@@ -163,7 +163,7 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, destination: str) 
     if not paths.is_memory_path(path):
         raise UsageError(
             f"{path} cannot be a memory's path",
-            f"avoid hidden folders and {', '.join(sorted(naming.RESERVED))}",
+            f"avoid hidden folders and {', '.join(sorted(RESERVED_FOLDERS))}",
         )
     return path
 

@@ -2,7 +2,9 @@
 
 Excluded are files that match the setting ``ignore`` or a line of a ``.gitignore`` or ``.ignore`` in
 the vault; Obsidian's excluded files, template folders and attachment folder; and folders that tools
-fill, such as ``node_modules``. As in ripgrep, ``.ignore`` has precedence over ``.gitignore``, so a
+fill, such as ``node_modules``. A folder with a ``memvault.toml`` is a vault of its own: its
+memories are also in the outer vault, but not its templates and state, and not what its setting
+``ignore`` excludes. As in ripgrep, ``.ignore`` has precedence over ``.gitignore``, so a
 line ``!drafts/`` in it includes a folder that git ignores. Ignore files above the vault are not
 read, since the vault itself may be an ignored folder.
 
@@ -20,9 +22,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memvault.errors import VaultUnreadable
 from memvault.files import plain_files
 from memvault.files.plain_files import FileStamp, stamp_of
+from memvault.files.user_folders import SETTINGS_FILE
 from memvault.lazy_pattern import lazy_pattern
+from memvault.model import RESERVED_FOLDERS
 
 IGNORE_FILES = (".ignore", ".gitignore")
 """The names of ignore files, in order of precedence."""
@@ -35,7 +40,7 @@ _OBSIDIAN_FILES = (
 _TOOL_FOLDERS = frozenset(("node_modules", "bower_components", "site-packages", "__pycache__"))
 _TOOL_MARKERS = frozenset(("CACHEDIR.TAG", "pyvenv.cfg"))
 """Files that mark their folder as a cache or as a Python virtual environment."""
-FOLDER_MARKERS = _TOOL_MARKERS.union(IGNORE_FILES)
+FOLDER_MARKERS = _TOOL_MARKERS.union(IGNORE_FILES, (SETTINGS_FILE,))
 """The names of files that determine whether other entries of their folder are excluded."""
 _POSIX_CLASS = lazy_pattern(r"\[:([a-z]+):\]")
 _POSIX_CLASSES = {
@@ -51,6 +56,8 @@ _POSIX_CLASSES = {
 }
 _MAX_BYTES = 64 * 1024
 _MAX_PATTERNS = 5_000
+MAX_IGNORE_LENGTH = 10_000
+"""Maximum total length of ``ignore`` patterns, which are matched against every file."""
 
 
 class _Rule(NamedTuple):
@@ -207,11 +214,24 @@ def _class_member(text: str, position: int) -> tuple[str, int]:
     return text[position], position + 1
 
 
+class NestedVault:
+    """A vault inside another one, with the patterns of its setting ``ignore``."""
+
+    def __init__(self, patterns: tuple[str, ...] = ()) -> None:
+        self._pattern = _settings_pattern(patterns)
+
+    def decision(self, path: str, is_folder: bool) -> bool | None:
+        """Return True if the nested vault excludes a path in it, else None."""
+        is_reserved = is_folder and path in RESERVED_FOLDERS
+        is_ignored = self._pattern is not None and self._pattern.match(path) is not None
+        return True if is_reserved or is_ignored else None
+
+
 class _Level(NamedTuple):
-    """The ignore files of a folder, in order of precedence."""
+    """The files of a folder that exclude entries below it, in order of precedence."""
 
     folder: str
-    files: tuple[IgnoreFile, ...]
+    files: tuple[NestedVault | IgnoreFile, ...]
 
     def decision(self, path: str, is_folder: bool) -> bool | None:
         """Return whether a path in the vault is ignored; None if no pattern matches."""
@@ -238,7 +258,7 @@ class Exclusions:
         self.patterns = patterns
         self._root = root
         self._pattern = _settings_pattern(patterns)
-        self._read: dict[str, tuple[FileStamp | None, IgnoreFile]] = {}
+        self._read: dict[str, tuple[FileStamp | None, NestedVault | IgnoreFile]] = {}
 
     @cached_property
     def _prefixes(self) -> tuple[str, ...]:
@@ -295,16 +315,20 @@ class Exclusions:
         return False
 
     def _level(self, folder: str, names: Iterable[str]) -> Levels:
-        read = (self._file(folder, name) for name in IGNORE_FILES if name in names)
+        known = (SETTINGS_FILE, *IGNORE_FILES) if folder else IGNORE_FILES
+        read = (self._file(folder, name) for name in known if name in names)
         files = tuple(file for file in read if file)
         return (_Level(folder, files),) if files else ()
 
-    def _file(self, folder: str, name: str) -> IgnoreFile:
+    def _file(self, folder: str, name: str) -> NestedVault | IgnoreFile:
         path = f"{folder}/{name}" if folder else name
         stamp = stamp_of(self._root / path)
         cached = self._read.get(path)
         if cached is None or cached[0] != stamp:
-            cached = stamp, IgnoreFile(_text(self._root / path) if stamp is not None else "")
+            if name == SETTINGS_FILE:
+                cached = stamp, NestedVault(_ignore_setting(self._root / path))
+            else:
+                cached = stamp, IgnoreFile(_text(self._root / path) if stamp is not None else "")
             self._read[path] = cached
         return cached[1]
 
@@ -346,6 +370,19 @@ def _json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _ignore_setting(path: Path) -> tuple[str, ...]:
+    """Return the patterns of the setting ``ignore`` in a settings file; none if it is invalid."""
+    from memvault.settings.toml_file import read_table
+
+    try:
+        value = read_table(path, VaultUnreadable).get("ignore")
+    except VaultUnreadable:
+        return ()
+    patterns = value if isinstance(value, list) else []
+    is_valid = all(isinstance(entry, str) for entry in patterns)
+    return tuple(patterns) if is_valid and sum(map(len, patterns)) <= MAX_IGNORE_LENGTH else ()
 
 
 def _text(path: Path) -> str:

@@ -14,7 +14,7 @@ from memvault.files.user_folders import SETTINGS_FILE
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import MemoryType
 from memvault.settings import table
-from memvault.settings.exclusions import Exclusions
+from memvault.settings.exclusions import MAX_IGNORE_LENGTH, Exclusions
 from memvault.settings.table import (
     FLAG,
     MODEL,
@@ -59,8 +59,6 @@ LANGUAGES = (
 SEARCH_KEYS = frozenset(("query", "memoryType", "tags", "since", "until", "filter"))
 """The keys of a saved search, which are arguments of ``memory_recall``."""
 _MAX_WARNED = 10
-_MAX_IGNORE_LENGTH = 10_000
-"""Maximum total length of ``ignore`` patterns, which are matched against every file."""
 
 
 def _is_address(value: str) -> bool:
@@ -146,8 +144,8 @@ _LANGUAGE = ValueKind(
 )
 _ENCODING = text("auto, or an encoding such as gbk, shift_jis or cp1251", _is_encoding)
 _PATTERNS = texts(
-    f"a list of strings, at most {_MAX_IGNORE_LENGTH:,} characters in total",
-    lambda value: sum(map(len, value)) <= _MAX_IGNORE_LENGTH,
+    f"a list of strings, at most {MAX_IGNORE_LENGTH:,} characters in total",
+    lambda value: sum(map(len, value)) <= MAX_IGNORE_LENGTH,
 )
 _ADDRESS = text(
     "an address such as http://localhost:19530, without a username, password or query",

@@ -10,9 +10,9 @@ from memvault import clock
 from memvault.errors import UsageError
 from memvault.files.plain_files import digest_of
 from memvault.lazy_pattern import lazy_pattern
+from memvault.model import RESERVED_FOLDERS
 from memvault.vault.names import normalize
 
-RESERVED = frozenset({"agents", "spaces", "tools", "templates"})
 _WINDOWS = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]
 )
@@ -106,6 +106,6 @@ def normal_type(name: str) -> str:
             f"{name!r} cannot be a memory type",
             "use letters, digits and hyphens, such as design-decision",
         )
-    if kebab in RESERVED or is_reserved(kebab):
+    if kebab in RESERVED_FOLDERS or is_reserved(kebab):
         raise UsageError(f"The folder {kebab!r} is not for memories", "choose another type")
     return kebab

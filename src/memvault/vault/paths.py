@@ -9,8 +9,8 @@ from itertools import count
 from pathlib import Path, PurePosixPath
 
 from memvault.errors import Refused, UsageError
+from memvault.model import RESERVED_FOLDERS
 from memvault.settings.exclusions import Exclusions
-from memvault.vault.naming import RESERVED
 
 
 def belongs_to_other_agent(path: str, agent: str) -> bool:
@@ -44,7 +44,7 @@ def is_memory_path(path: str) -> bool:
     """Return whether a file at this path can be a memory, apart from exclusions."""
     parts = PurePosixPath(path).parts
     hidden = any(part.startswith(".") for part in parts)
-    reserved = len(parts) > 1 and parts[0] in RESERVED
+    reserved = len(parts) > 1 and parts[0] in RESERVED_FOLDERS
     return path.lower().endswith(".md") and not hidden and not reserved
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Self
 
 from memvault.errors import VaultUnreadable
-from memvault.model import FileState
+from memvault.model import RESERVED_FOLDERS, FileState
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
-from memvault.vault import naming, paths
+from memvault.vault import paths
 
 _MAX_INT64 = (1 << 63) - 1
 _STEP = 256
@@ -185,7 +185,7 @@ def _add_files(
                     new_scan.excluded.append(path)
                 else:
                     new_scan.add(path, entry.stat(follow_symlinks=False))
-            elif entry.is_dir(follow_symlinks=False) and path not in naming.RESERVED:
+            elif entry.is_dir(follow_symlinks=False) and path not in RESERVED_FOLDERS:
                 if exclusions.excludes(path, True, levels):
                     new_scan.excluded.append(path)
                 else:
