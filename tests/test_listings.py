@@ -233,3 +233,48 @@ def test_listing_pages_add_up_to_full_list(folder: Path, vault: Vault) -> None:
     assert {page["total"] for page in pages} == {12}
     (folder / "new.md").write_text("---\nmodified: 2026-02-01\n---\n# New\n", "utf-8")
     assert vault.call("memory_list", limit=1)["memories"][0]["filePath"] == "new.md"
+
+
+@pytest.fixture(scope="module")
+def harbors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
+    """A vault with more memories about harbors than a search returns."""
+    folder = tmp_path_factory.mktemp("harbors")
+    (folder / "memvault.toml").write_text('version = 1\n[embedder]\ndeep = "off"\n', "utf-8")
+    for number in range(1_020):
+        (folder / f"n{number}.md").write_text(f"# Note {number}\n\nA harbor.\n", "utf-8")
+    with open_vault(folder) as vault:
+        yield vault
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "key"),
+    [
+        ("memory_recall", {"limit": 5_000}, "memories"),
+        ("memory_recall", {"offset": 1_005}, "memories"),
+        ("memory_search", {"limit": 5_000}, "results"),
+        ("memory_load", {"limit": 5_000, "threshold": 0.001}, "memories"),
+        ("memory_load", {"offset": 1_005, "threshold": 0.001}, "memories"),
+    ],
+)
+def test_search_reports_its_maximum(
+    harbors: Vault, name: str, arguments: dict[str, int], key: str
+) -> None:
+    """A search says that it returns at most 1,000 results, not that there are only 1,000."""
+    found = harbors.call(name, query="harbor", **arguments)
+    assert found["warnings"] == ["a search returns at most 1,000 results; more may match"]
+    if "offset" in arguments:
+        assert found[key] == []
+        message = "The offset is after the last of the 1,000 results that a search returns"
+        assert found["message"] == message
+    else:
+        assert len(found[key]) == 1_000
+        assert "message" not in found
+
+
+def test_search_offset_past_end_reports_number_of_results(crowded: Vault) -> None:
+    """An offset past the results of a smaller search reports how many there are."""
+    for name in ("memory_recall", "memory_load"):
+        found = crowded.call(name, query="[[m1]]", offset=5_000, threshold=0.001)
+        assert found["message"].startswith("There are only "), name
+    found = crowded.call("memory_search", query="digging", limit=3, offset=5)
+    assert found["message"] == "The result has only 3 entries"

@@ -19,7 +19,7 @@ from memvault.index.protocol import (
     WaitPolicy,
     latest_first,
 )
-from memvault.model import Memory
+from memvault.model import MAX_RESULTS, Memory
 from memvault.recall import resolve, validity
 from memvault.recall.answer import (
     CURRENT,
@@ -314,6 +314,8 @@ class RecallEngine:
         if search.stale and attempts_left:
             raise StaleView
         notes = [*view.notes, *self.notes(), *search.notes, *phrase_notes]
+        if request.limit > MAX_RESULTS <= len(results):
+            notes.append(f"a search returns at most {MAX_RESULTS:,} results; more may match")
         if search.stale:
             counted = "1 memory" if len(search.stale) == 1 else f"{len(search.stale)} memories"
             notes.append(f"{counted} left out: deleted or moved during the search; try again")

@@ -15,6 +15,7 @@ from memvault.tools.core.result_parts import (
     collect_hits,
     list_result,
     paginate,
+    past_end,
     relevant,
     with_notice,
     without_none,
@@ -265,6 +266,8 @@ def _search_texts(
     passing = " that passes the filter" if expression else ""
     condition = "well enough" if threshold is None else f"with {threshold:g} or more"
     nothing = f"No memory{passing} matches {condition}; run `memvault recall` to see the closest"
+    if ranked:
+        nothing = past_end(len(ranked))
     return cast("LoadedMemory", list_result("memories", memories, nothing))
 
 

@@ -19,6 +19,7 @@ from memvault.tools.core.result_parts import (
     item,
     list_result,
     paginate,
+    past_end,
     relevant,
     with_notice,
     without_none,
@@ -266,7 +267,7 @@ def memory_recall(
     if page:
         return result
     if results:
-        return {**result, "message": f"There are only {len(results):,} results"}
+        return {**result, "message": past_end(len(results))}
     warn_unknown_filters(
         call, tags_in(query) if mode == "tag" else search_filters, selection.engine
     )

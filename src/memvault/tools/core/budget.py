@@ -137,7 +137,7 @@ def skip(
     for key in present:
         parts[key] = result[key][remaining:]
         remaining = max(0, remaining - len(result[key]))
-    past = {"message": f"There are only {total:,}"}
+    past = {"message": f"The result has only {total:,} {'entry' if total == 1 else 'entries'}"}
     return {**result, **parts, "total": total, **(past if offset >= total > 0 else {})}, offset
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memvault.arguments.parameters import to_camel
 from memvault.call import Call
-from memvault.model import Memory
+from memvault.model import MAX_RESULTS, Memory
 
 if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
@@ -71,6 +71,13 @@ def page_info(total: int, offset: int, shown: int, nothing: str = "") -> PageInf
     if nothing and not shown:
         info["message"] = nothing
     return info
+
+
+def past_end(count: int) -> str:
+    """Return the message for an offset after the last of a search's results."""
+    if count < MAX_RESULTS:
+        return f"There are only {count:,} results"
+    return f"The offset is after the last of the {MAX_RESULTS:,} results that a search returns"
 
 
 def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
