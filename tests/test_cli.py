@@ -116,6 +116,49 @@ def test_cli_call_reads_json_from_argument_stdin_or_file(notes: Path, run: Run) 
     assert (ran.code, ran.json["error"]["hint"]) == (2, "did you mean memory_recall?")
 
 
+def test_cli_call_without_json_reports_unread_input(notes: Path, run: Run) -> None:
+    """Without JSON, call does not read a pipe or a file, and says that - would read it."""
+    unread = "standard input was not read; pass `-` to read the JSON arguments from it"
+    asked = '{"query": "dig", "limit": 1}'
+    failed = run("call", "memory_recall", stdin=asked)
+    assert failed.code == 2
+    assert failed.json["error"]["hint"].startswith(f"{unread}; pass search words")
+    listed = succeeded(run("call", "memory_list", stdin=asked))
+    assert listed.err == f"note: {unread}\n"
+    assert listed.json["count"] > 1
+    assert succeeded(run("call", "memory_list", "--quiet", stdin=asked)).err == ""
+    for arguments, given in ((("{}",), asked), (("-",), '{"limit": 1}'), ((), "")):
+        assert succeeded(run("call", "memory_list", *arguments, stdin=given)).err == ""
+    write(notes, "asked.json", asked)
+    with (notes / "asked.json").open("rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "memvault", "call", "memory_list"],
+            cwd=notes,
+            stdin=file,
+            capture_output=True,
+            check=True,
+        )
+    assert unread.encode() in done.stderr
+
+
+def test_cli_call_without_json_never_waits_for_input(notes: Path) -> None:
+    """An inherited pipe that stays open and silent neither delays a call nor adds a note."""
+    reader, writer = os.pipe()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "memvault", "call", "memory_list"],
+            cwd=notes,
+            stdin=reader,
+            capture_output=True,
+            check=True,
+            timeout=30,
+        )
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert done.stderr == b""
+
+
 MISSING = {
     "edit": ("memvault edit needs MEMORY", 'memvault edit "Deploy notes"'),
     "edit ''": ("memvault edit needs MEMORY", 'memvault edit "Deploy notes"'),

@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import stat
+import struct
 import sys
 
 from memvault.arguments.binding import read_stream
@@ -29,12 +30,7 @@ def piped(name: str, optional: bool, quiet: bool, required: bool = True) -> str 
     Raises:
         UsageError: the input is empty or too large, or nothing arrives in time.
     """
-    try:
-        mode = os.fstat(0).st_mode
-        is_partly_read = stat.S_ISREG(mode) and os.lseek(0, 0, os.SEEK_CUR) > 0
-    except OSError:  # Standard input is closed.
-        return None
-    if is_partly_read or not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+    if not _is_redirected():
         return None
     hint = (
         f"pass {name} as an argument, `-` to wait for it, or `@file`"
@@ -53,6 +49,33 @@ def piped(name: str, optional: bool, quiet: bool, required: bool = True) -> str 
             return None
         raise UsageError(f"{name} is missing, and standard input is empty", hint)
     return text
+
+
+def has_waiting_data() -> bool:
+    """Return whether a pipe contains data, or standard input is a file at its start.
+
+    This never waits. Without a way to tell, such as on Windows, the result is False.
+    """
+    if not _is_redirected():
+        return False
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+        import termios
+
+        count = fcntl.ioctl(0, termios.FIONREAD, b"\0" * struct.calcsize("i"))
+        return bool(struct.unpack("i", count)[0] > 0)
+    return False
+
+
+def _is_redirected() -> bool:
+    """Return whether standard input is a pipe, or a file at its start."""
+    try:
+        mode = os.fstat(0).st_mode
+        if stat.S_ISREG(mode):
+            return os.lseek(0, 0, os.SEEK_CUR) == 0
+    except OSError:  # Standard input is closed.
+        return False
+    return stat.S_ISFIFO(mode)
 
 
 def _is_ready(seconds: float) -> bool:

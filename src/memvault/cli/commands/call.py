@@ -6,9 +6,14 @@ from typing import Annotated
 
 from memvault.arguments.binding import read_object
 from memvault.arguments.parameters import Arg
+from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.cli.run_command import long_text, run_tool
+from memvault.cli.stdin import has_waiting_data
+from memvault.errors import UsageError
+
+_UNREAD = "standard input was not read; pass `-` to read the JSON arguments from it"
 
 
 @command(
@@ -30,11 +35,19 @@ def call(
 ) -> None:
     """Run a tool by its exact name with JSON arguments, and print its result as JSON.
 
-    - reads the arguments from standard input, @file from a file.
+    - reads the arguments from standard input, @file from a file. Without JSON, the tool has no
+    arguments, and standard input is not read.
     """
     from memvault.tools.core import registry
 
     hint = """pass a JSON object such as '{"query": "words"}'"""
     tool_arguments = read_object(long_text(arguments), "The arguments are", hint)
     tool = registry.lookup(name)
-    run_tool(tool.name if tool else name, tool_arguments, options, tool, by_tool_name=True)
+    try:
+        run_tool(tool.name if tool else name, tool_arguments, options, tool, by_tool_name=True)
+    except UsageError as error:
+        if not arguments and has_waiting_data():
+            error.hint = f"{_UNREAD}; {error.hint}" if error.hint else _UNREAD
+        raise
+    if not arguments and not options.quiet and has_waiting_data():
+        output.notes([_UNREAD])
