@@ -267,7 +267,8 @@ def test_tag_rename_changes_only_the_tag(
         text = (root / "n.md").read_text("utf-8")
         with open_vault(root) as vault:
             before = vault.call("memory_show", memId="n.md")
-            done = called(vault, "tag_rename", old=old, new=new, confirm=True)
+            done = vault.call("tag_rename", old=old, new=new, confirm=True)
+            assert done["success"] == any(is_under(tag, old) for tag in before["tags"])
             now = vault.call("memory_show", memId="n.md")
             depth = old.count("/") + 1
             told = {
@@ -276,7 +277,7 @@ def test_tag_rename_changes_only_the_tag(
             }
             assert {tag.casefold() for tag in now["tags"]} == {tag.casefold() for tag in told}
             assert now["content"].count("#") == before["content"].count("#")
-            if done["changed"]:
+            if done["success"]:
                 called(vault, "memory_undo")
         assert (root / "n.md").read_text("utf-8") == text
 
@@ -333,7 +334,7 @@ def test_links_to_file_name_with_percent_sign_round_trip(planned: Path, vault: V
 def test_search_for_tag_with_comma_finds_nothing(vault: Vault) -> None:
     """Searching for a tag that no memory can have finds nothing and is not an error."""
     assert called(vault, "tag_list", under="a,b")["tags"] == []
-    assert called(vault, "tag_rename", old="a,b", new="c")["changed"] == 0
+    assert vault.call("tag_rename", old="a,b", new="c")["error"]["code"] == "not_found"
 
 
 def test_tag_with_space_can_be_renamed_and_removed(vault: Vault, folder: Path) -> None:
@@ -407,3 +408,20 @@ def test_write_protected_file_aborts_the_whole_change(
     assert {name: text for name, text in contents(folder).items() if name.suffix == ".md"} == {
         name: text for name, text in before.items() if name.suffix == ".md"
     }
+
+
+def test_unknown_tag_is_an_error_with_suggestion(folder: Path, vault: Vault, run: Run) -> None:
+    """Removing or renaming a tag that does not exist fails and suggests a similar one."""
+    write(folder, "a.md", "---\ntags: [database, team/core]\n---\n\n# A\n")
+    before = contents(folder)
+    for arguments, message in (
+        (("tag", "remove", "a.md", "databse"), "'A' does not have the tag 'databse'"),
+        (("tag", "rename", "databse", "db"), "No memory has the tag 'databse'"),
+    ):
+        ran = run(*arguments, "--json")
+        assert (ran.code, ran.json["error"]["code"]) == (1, "not_found")
+        assert ran.json["error"]["message"] == message
+        assert ran.json["error"]["hint"] == "did you mean database?"
+    hint = vault.call("tag_rename", old="zzz", new="db")["error"]["hint"]
+    assert hint == "`tag_list` lists the existing ones"
+    assert contents(folder) == before

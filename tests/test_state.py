@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from conftest import Run, examples, refused, write
+from conftest import Run, examples, refused, succeeded, write
 from memvault import Vault, clock, open_vault
 from memvault.agents.agent_files import normalize_name
 from memvault.agents.prompt_block import (
@@ -66,6 +66,24 @@ def test_state_values_are_sorted_by_key(vault: Vault) -> None:
     gone = vault.call("delete_memories", keys=["a", "zz", "a"])
     assert (gone["deleted"], gone["warnings"]) == (1, ["there is no memory 'zz'"])
     assert set(values(vault)) == {"b", "c"}
+
+
+@pytest.mark.parametrize("kind", ["memories", "goals", "plans"])
+def test_state_delete_of_unknown_names_fails(vault: Vault, run: Run, kind: str) -> None:
+    """If no name exists, a deletion is an error that suggests a similar name."""
+    keep(vault, deadline="May")
+    vault.call("set_goals", goals=[{"id": "deadline", "description": "Ship"}])
+    due = {"instruction": "Post", "scheduledAt": "2999-01-01"}
+    vault.call("set_plans", plans=[{"name": "deadline", **due}])
+    word = "memory" if kind == "memories" else kind[:-1]
+    ran = run(kind, "delete", "deadlin", "zz", "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (1, "not_found")
+    assert ran.json["error"]["message"] == f"There is no {word} 'deadlin' or 'zz'"
+    assert ran.json["error"]["hint"] == "did you mean deadline?"
+    hint = run(kind, "delete", "zz", "--json").json["error"]["hint"]
+    assert hint == f"`memvault {kind} get` lists the existing ones"
+    partly = succeeded(run(kind, "delete", "deadline", "zz"))
+    assert (partly.out, partly.err) == ("Deleted 1\n", f"note: there is no {word} 'zz'\n")
 
 
 def test_state_values_are_returned_in_requested_order(vault: Vault) -> None:
@@ -287,10 +305,10 @@ class Hands(RuleBasedStateMachine):
     @rule(name=names)
     def deletes(self, name: str) -> None:
         """Delete a value and a goal."""
-        count = self.vault.call("delete_memories", keys=[name])["deleted"]
-        assert count == (self.values.pop(name, None) is not None)
-        count = self.vault.call("delete_goals", goal_ids=[name])["deleted"]
-        assert count == (self.goals.pop(name, None) is not None)
+        deleted = self.vault.call("delete_memories", keys=[name])["success"]
+        assert deleted == (self.values.pop(name, None) is not None)
+        deleted = self.vault.call("delete_goals", goal_ids=[name])["success"]
+        assert deleted == (self.goals.pop(name, None) is not None)
 
     @rule(name=names, text=texts, word=words)
     def aims(self, name: str, text: str, word: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.errors import UsageError
+from memvault.errors import NotFound, UsageError, suggestion
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.result_parts import paginate, without_none
@@ -332,7 +332,10 @@ def tag_remove(
         list[str], Arg("The tags", positional=True, completes="tag", json_aliases=TAG_ALIASES)
     ],
 ) -> TaggedMemory:
-    """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
+    """Remove tags from a memory; a tag in its text loses the # and stays as a word.
+
+    Tags that it does not have are listed under missing; if it has none of them, the call fails.
+    """
     from memvault.memories import tagging
     from memvault.vault import names
 
@@ -340,6 +343,11 @@ def tag_remove(
     present_tags = tagging.parse_existing_tags(tags, memory)
     present_keys = set(map(names.tag_key, memory.tags))
     missing = [tag for tag in present_tags if names.tag_key(tag) not in present_keys]
+    if missing == present_tags:
+        raise NotFound(
+            f"{memory.title!r} does not have the tag {' or '.join(map(repr, missing))}",
+            suggestion(missing[0], memory.tags, f"`memvault show {memory.mem_id}` lists its tags"),
+        )
     result = _tag_result(tagging.remove(call.store, memory, present_tags))
     return {**result, **without_none(missing=missing or None)}
 
@@ -375,14 +383,17 @@ def tag_rename(
     before, after = tagging.parse_tag(old), tagging.validate_tag(new)
     if before == after:
         raise UsageError("Both tags are the same", "pass a different new tag")
+    all_records = call.engine.list_records(Filters())
     records = [
         record
-        for record in call.engine.list_records(Filters())
+        for record in all_records
         if any(tagging.is_under(tag, before) for tag in record.tags)
     ]
     references = [memory_reference(entry) for entry in records]
     if not records:
-        return {"changed": 0, "memories": [], "message": f"No memory has the tag {before}"}
+        tags = [count.tag for count in tagging.counted(all_records)]
+        hint = suggestion(before, tags, "`memvault tags` lists the existing ones")
+        raise NotFound(f"No memory has the tag {before!r}", hint)
     memories = [call.store.read(entry.path) for entry in records]
     tagging.check_in_texts(memories, before, after)
     for memory in memories:  # Everything is read before the first write.

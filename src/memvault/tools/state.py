@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict, ca
 
 from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
-from memvault.errors import UsageError
+from memvault.errors import NotFound, UsageError, suggestion
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.result_parts import fields, paginate, without_none
 from memvault.tools.core.shared_args import CONTENT_ALIASES, LISTED, Limit, Offset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from memvault.agents.plans.status import PlanStatus
     from memvault.results import (
@@ -114,12 +114,30 @@ def _pair(word: str) -> dict[str, str]:
 
 
 def _delete(
-    call: Call, what: str, delete: Callable[[list[str]], list[str]], names: list[str]
+    call: Call,
+    kind: str,
+    delete: Callable[[list[str]], list[str]],
+    names: list[str],
+    existing: Callable[[], Iterable[str]],
 ) -> DeletedEntries:
-    """Delete the entries with these names, and add notes for those that do not exist."""
+    """Delete the entries with these names, and add notes for those that do not exist.
+
+    Raises:
+        NotFound: none of them exists.
+    """
     missing = delete(names)
-    call.notes += [f"there is no {what} {name!r}" for name in missing]
-    return {"deleted": len(set(names)) - len(missing)}
+    deleted_count = len(set(names)) - len(missing)
+    if missing and not deleted_count:
+        raise NotFound(
+            f"There is no {kind} {' or '.join(map(repr, missing))}",
+            suggestion(missing[0], existing(), f"`memvault {_GET[kind]}` lists the existing ones"),
+        )
+    call.notes += [f"there is no {kind} {name!r}" for name in missing]
+    return {"deleted": deleted_count}
+
+
+_GET = {"memory": "memories get", "goal": "goals get", "plan": "plans get"}
+"""The command that lists the entries of each kind."""
 
 
 @group.tool(
@@ -202,10 +220,14 @@ def delete_memories(
     call: Call,
     keys: Annotated[list[str], Arg("The keys", positional=True, json_aliases=("key", "ids"))],
 ) -> DeletedEntries:
-    """Delete values by their keys; they stay in the history."""
+    """Delete values by their keys; they stay in the history.
+
+    Unknown ones are noted; if none exists, the call fails.
+    """
     from memvault.agents import values
 
-    return _delete(call, "memory", values.values_of(call.store, call.address).delete, keys)
+    files = values.values_of(call.store, call.address)
+    return _delete(call, "memory", files.delete, keys, lambda: files.read().entries)
 
 
 @group.tool(
@@ -277,10 +299,14 @@ def delete_goals(
         Arg("The goals' ids", positional=True, json_aliases=("ids", "id", "goalId", "goals")),
     ],
 ) -> DeletedEntries:
-    """Delete goals by their ids; they stay in the history."""
+    """Delete goals by their ids; they stay in the history.
+
+    Unknown ones are noted; if none exists, the call fails.
+    """
     from memvault.agents import goals
 
-    return _delete(call, "goal", goals.goals_of(call.store, call.address).delete, goal_ids)
+    files = goals.goals_of(call.store, call.address)
+    return _delete(call, "goal", files.delete, goal_ids, lambda: files.read().entries)
 
 
 _PLANS = """*plans | There are no plans
@@ -395,7 +421,7 @@ def _plan(plan_status: PlanStatus) -> StoredPlan:
     "plans delete",
     destructive=True,
     idempotent=True,
-    examples=("memvault plans delete follow-up", "memvault plans delete a b"),
+    examples=('memvault plans delete "Follow up"', "memvault plans delete a b"),
     view="Deleted {deleted}",
 )
 def delete_plans(
@@ -409,5 +435,13 @@ def delete_plans(
         ),
     ],
 ) -> DeletedEntries:
-    """Delete plans by their ids; they stay in the history."""
-    return _delete(call, "plan", call.plans.delete, plan_ids)
+    """Delete plans by their ids; they stay in the history.
+
+    Unknown ones are noted; if none exists, the call fails.
+    """
+
+    def existing() -> list[str]:
+        statuses, _ = call.plans.statuses()
+        return [name for entry in statuses for name in (entry.plan.name, entry.plan.id)]
+
+    return _delete(call, "plan", call.plans.delete, plan_ids, existing)
