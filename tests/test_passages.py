@@ -118,7 +118,10 @@ def test_passage_blocks_start_with_title_and_tags() -> None:
     assert len(found) > 2
     assert heads(found) == {"Harbour gate\niron, sea"}
     assert heads(split_memory(memory("x", "2026-11-05", "2026/11/2026-11-05.md"))) == {"\n"}
-    assert heads(split_memory(memory("x", "Gate", "harbour/fact/gate.md"))) == {"Gate\nharbour"}
+    in_folders = memory("x", "Gate", "harbour/fact/gate.md")._replace(
+        type_folders=frozenset({"fact"})
+    )
+    assert heads(split_memory(in_folders)) == {"Gate\nharbour"}
     tags = [f"tag{number}" for number in range(400)]
     assert heads(split_memory(memory("x", "Title " * 100, "a.md", *tags))) == {
         f"{('Title ' * 100)[:150]}\n{', '.join(tags)[:150]}"

@@ -135,6 +135,24 @@ def test_recall_finds_notes_of_a_folder_by_its_name(folder: Path, vault: Vault) 
         assert answer["memories"][0]["filePath"] == "projects/verso/retro.md"
 
 
+@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
+def test_recall_ignores_names_of_type_folders(folder: Path, mode: str) -> None:
+    """A folder named after a built-in or configured type is not a subject of the notes in it."""
+    write(folder, "memvault.toml", 'version = 1\n[[types]]\nname = "runbook"\n')
+    other = "---\nmemory_type: learning\n---\n\n"
+    write(folder, "runbook/a.md", f"{other}# Backup\n\nCopy the disk at night.\n")
+    write(folder, "issue/b.md", f"{other}# Restore\n\nCopy the disk by day.\n")
+    write(folder, "sub/runbook/c.md", "# Mirror\n\nCopy the disk by hand.\n")
+    write(folder, "notes/d.md", "# Filing\n\nA runbook is reviewed like an issue.\n")
+    with open_vault(folder) as vault:
+        for query in ("runbook", "issue"):
+            found = vault.call("memory_recall", query=query, type=mode)["memories"]
+            assert found[0]["title"] == "Filing", query
+            assert all(entry["strength"] == "weak" for entry in found[1:]), query
+        if mode == "keyword":
+            assert titles(vault.call("memory_recall", query="issue", type=mode)) == ["Filing"]
+
+
 def test_forget_needs_the_whole_quoted_phrase(folder: Path, vault: Vault) -> None:
     """Forgetting by a quoted phrase that no memory contains deletes nothing."""
     write(folder, "a.md", "# Queue\n\nAda decided against Kafka, the queue of Apache.\n")

@@ -103,7 +103,8 @@ class Memory(NamedTuple):
     ``metadata`` is the whole header as JSON values, ``body`` the text below it, ``etag`` a hash of
     the file's bytes, ``problem`` a description of what is wrong with the file, ``newline`` its line
     ending, ``body_line`` the line number at which the body begins. ``created_from`` and
-    ``modified_from`` are the sources of its times.
+    ``modified_from`` are the sources of its times. ``type_folders`` are the folders of its path
+    that are named after a memory type of the vault.
     """
 
     path: str
@@ -121,6 +122,7 @@ class Memory(NamedTuple):
     body_line: int = 1
     created_from: DateSource = "file"
     modified_from: DateSource = "file"
+    type_folders: frozenset[str] = frozenset()
 
     def line_at(self, position: int) -> int:
         """Return the line number in the file for a position in the body."""

@@ -67,6 +67,7 @@ def read_memory(
         body_line=file.parts.body_line,
         created_from=times.created_from,
         modified_from=times.modified_from,
+        type_folders=_type_folders(path, known_types),
     )
 
 
@@ -144,6 +145,11 @@ def _memory_type(
         return normalize("NFC", named.strip())
     folder = normalize("NFC", path.parts[0]) if len(path.parts) > 1 else ""
     return folder if folder in known_types else FALLBACK_TYPE
+
+
+def _type_folders(path: PurePosixPath, known_types: frozenset[str]) -> frozenset[str]:
+    """Return the folders of a path that are named after a known type."""
+    return frozenset(name for name in path.parts[:-1] if normalize("NFC", name) in known_types)
 
 
 def _tags(metadata: Mapping[str, Any], body: str) -> tuple[str, ...]:

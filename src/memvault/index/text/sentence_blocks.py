@@ -29,13 +29,12 @@ from memvault.index.text.sentences import split_sentences
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory, Passage
 from memvault.sanitize import replace_surrogates
-from memvault.settings.vault_settings import BUILTIN_TYPES
 from memvault.vault.date_ranges import note_days
 from memvault.vault.markdown import headings, is_link_line
 from memvault.vault.memory_file import header_tags
 from memvault.vault.names import is_identifier, normalize_title
 
-VERSION = 5
+VERSION = 6
 """Incremented when the stretches, term ids or passage texts of a memory change."""
 
 TERM_ID_MASK = 0xFFFFFFFC
@@ -213,7 +212,6 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start:]
 
 
-_BUILTIN_TYPES = frozenset(memory_type.name for memory_type in BUILTIN_TYPES)
 _RESERVED_KEYS = frozenset(
     "id memory_type tags tag title aliases alias created modified date updated importance "
     "confidence valid_from valid_to".split()
@@ -272,7 +270,7 @@ def _shared_terms(
     tags = terms("\n".join(subject_labels(memory)))
     path = terms(replace_surrogates(memory.path)).wholes
     folder, _, _ = memory.path.partition("/")
-    for whole in terms(folder).wholes if folder == memory.memory_type else ():
+    for whole in terms(folder).wholes if _names_type(folder, memory) else ():
         if whole in path:
             path.remove(whole)
     values = terms("\n".join(_values(memory.metadata)))
@@ -298,18 +296,19 @@ def display_title(memory: Memory) -> str:
 def subject_labels(memory: Memory) -> list[str]:
     """Return a memory's tags and the names of its folders, which are often its subject.
 
-    Folders that are named after a built-in memory type, the memory's own type or a number are
+    Folders that are named after a memory type of the vault, the memory's own type or a number are
     omitted.
     """
-    folders = replace_surrogates(memory.path).split("/")[:-1]
-    return [
-        *header_tags(memory.metadata),
-        *(
-            name
-            for name in folders
-            if name not in _BUILTIN_TYPES and name != memory.memory_type and not name.isdigit()
-        ),
+    folders = [
+        name
+        for name in memory.path.split("/")[:-1]
+        if not _names_type(name, memory) and not name.isdigit()
     ]
+    return [*header_tags(memory.metadata), *map(replace_surrogates, folders)]
+
+
+def _names_type(folder: str, memory: Memory) -> bool:
+    return folder in memory.type_folders or folder == memory.memory_type
 
 
 def other_names(memory: Memory) -> list[str]:
