@@ -26,6 +26,28 @@ def test_ranking_link_list_is_below_real_answer(folder: Path, vault: Vault) -> N
     assert index["why"]["bm25"] > 0
 
 
+@pytest.mark.parametrize("separator", ["", "\n", "\n## {}\n\n"], ids=["list", "lines", "sections"])
+def test_ranking_short_page_of_links_is_below_real_answer(
+    folder: Path, vault: Vault, separator: str
+) -> None:
+    """A page with nothing but a few links and headings ranks below the memory that answers."""
+    texts = {
+        "Which database we use": "We chose PostgreSQL 16 for the orders service, for its locks.",
+        "Database backups": "Nightly dumps go to the second data center for thirty days.",
+        "Deploying the orders service": "Deploys run on Mondays with a blue-green switch.",
+    }
+    index = "# Orders service\n\n"
+    for number, (title, text) in enumerate(texts.items()):
+        write(folder, f"{number}.md", f"# {title}\n\n{text}\n")
+        index += f"{separator.format(f'Part {number}')}- [[{number}|{title}]]\n"
+    write(folder, "index.md", index)
+    found = memories(vault, "which database does the orders service use")
+    assert named(found)[0] == "Which database we use"
+    page = next(entry for entry in found if entry["title"] == "Orders service")
+    assert page["why"]["coverage"] < 1
+    assert named(memories(vault, "database backups"))[0] == "Database backups"
+
+
 @pytest.mark.parametrize("name", ["202403011230", "9f86d081884c", "V1StGXR8Z5jdHi6"])
 def test_vectors_ignore_identifier_title(folder: Path, vault: Vault, name: str) -> None:
     """If a memory's title is only an identifier, its vector comes from the text alone."""

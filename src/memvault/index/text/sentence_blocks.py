@@ -30,7 +30,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory, Passage
 from memvault.sanitize import replace_surrogates
 from memvault.vault.date_ranges import note_days
-from memvault.vault.markdown import headings, is_link_line
+from memvault.vault.markdown import headings, is_link_line, parse_heading
 from memvault.vault.memory_file import header_tags
 from memvault.vault.names import is_identifier, normalize_title
 
@@ -41,7 +41,10 @@ TERM_ID_MASK = 0xFFFFFFFC
 """The bits of a code that contain the term's id."""
 _STRETCH_LENGTH = 150
 _MAX_PIECE = 400
+_MIN_LINKS = 2
+"""Minimum number of links of a link list; the text of a single link may be the memory's subject."""
 _MIN_LINK_LINES, _MIN_LINK_SHARE = 5, 0.8
+"""Minimum number of links, and their share of the text, of a link list that has other text."""
 _SPEAKER = lazy_pattern(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
 _DIGIT = lazy_pattern(r"\d")
 _NEGATIONS = frozenset(
@@ -169,9 +172,15 @@ def _is_distinctive(stem: str) -> bool:
 
 
 def _is_link_list(lines: Sequence[str]) -> bool:
-    """Return whether lines are a link list: five or more links, with hardly any other text."""
-    linked = [len(line) for line in lines if is_link_line(line)]
-    return len(linked) >= _MIN_LINK_LINES and sum(linked) >= _MIN_LINK_SHARE * sum(map(len, lines))
+    """Return whether lines are a link list: two or more links without any other text.
+
+    With five or more links, there may be a little text. Headings do not count as text.
+    """
+    text_lines = [line for line in lines if line.strip() and not parse_heading(line)[0]]
+    linked = [len(line) for line in text_lines if is_link_line(line)]
+    is_long = len(linked) >= _MIN_LINK_LINES
+    share = _MIN_LINK_SHARE if is_long else 1
+    return len(linked) >= _MIN_LINKS and sum(linked) >= share * sum(map(len, text_lines))
 
 
 def _stretches(lines: Sequence[str]) -> list[str]:
