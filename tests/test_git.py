@@ -64,7 +64,7 @@ def test_git_init_adds_only_missing_lines(folder: Path, vault: Vault) -> None:
 
 def test_git_status_lists_next_steps(tmp_path: Path, vault: Vault, run: Run) -> None:
     """Status reports a missing repository, a missing merge driver and an unfinished merge."""
-    assert vault.call("git_status")["todo"] == ["git_init"]
+    assert vault.call("git_status")["todo"] == ["`git_init`"]
     assert "to do: `memvault git init`" in run("git", "status").out
     for one, two in cloned(tmp_path):
         two.sync()
@@ -77,7 +77,7 @@ def test_git_status_lists_next_steps(tmp_path: Path, vault: Vault, run: Run) -> 
     git(tmp_path, "clone", "--quiet", "shared.git", "three")
     with open_vault(tmp_path / "three") as third:
         found = third.call("git_status")
-        assert (found["driver"], found["todo"]) == (False, ["git_init"])
+        assert (found["driver"], found["todo"]) == (False, ["`git_init`"])
         assert third.call("git_sync", confirm=True)["success"]
         assert third.call("git_status")["driver"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, refused, sampled_tests, write
+from conftest import Run, child, refused, sampled_tests, write
 from git_clones import NOTE, Clone, cloned, git, hook, without_identity
 from made_secrets import MADE, made
 from memvault import open_vault
@@ -173,7 +173,9 @@ def test_sync_reports_unfinished_merge(clones: tuple[Clone, ...]) -> None:
     assert "merge is in progress" in failed["message"]
     assert "note.md" in failed["hint"]
     assert "git merge --continue" in failed["hint"]
-    assert "note.md" in two.call("git_status")["todo"][0]
+    todo = "resolve note.md, `git add` them, then `git merge --continue`"
+    assert two.call("git_status")["todo"][0] == todo
+    assert f"to do: {todo}" in child(two.root, "git", "status").out
 
 
 def test_sync_reports_stale_git_lock(clones: tuple[Clone, ...]) -> None:

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 from memvault.git.conflict_pairs import conflict_pairs
 from memvault.git.setup import is_registered
 
-_SET_UP = "memvault git init"
-"""The command that sets up git. Commands in results have no backticks, since programs run them."""
+_SET_UP = "`memvault git init`"
+"""The step that sets up git."""
 
 
 def repository_status(call: Call) -> RepositoryStatus:
-    """Return the state of the vault's repository, pending changes, and the next commands.
+    """Return the state of the vault's repository, pending changes, and the next steps.
 
     Without approval, it has only the fields that can be read without running git.
     """
@@ -96,9 +96,9 @@ def _about(call: Call, repository: Repository) -> Mapping[str, Any]:
     todo = [] if about["driver"] else [_SET_UP]
     if repository.operation_in_progress:
         about["underWay"] = repository.operation_in_progress
-        todo.insert(0, resume_hint(repository, mark=""))
+        todo.insert(0, resume_hint(repository))
     elif not branch:
-        todo.append("git switch BRANCH")
+        todo.append("`git switch BRANCH`")
     if not remote:
-        todo.append("git remote add origin URL")
+        todo.append("`git remote add origin URL`")
     return {**about, **({"todo": todo} if todo else {})}

@@ -249,13 +249,13 @@ def require_idle_branch(repository: Repository) -> str:
     return branch
 
 
-def resume_hint(repository: Repository, mark: str = "`") -> str:
-    """Return the commands, quoted with ``mark``, that finish the operation in progress."""
+def resume_hint(repository: Repository) -> str:
+    """Return the steps that finish the operation in progress."""
     files = repository.unmerged
     others = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
     named = ", ".join(map(replace_surrogates, files[:_SHOWN])) + others
-    settled = f"resolve {named}, {mark}git add{mark} them, then " if files else ""
-    return f"{settled}{mark}git {repository.operation_in_progress} --continue{mark}"
+    settled = f"resolve {named}, `git add` them, then " if files else ""
+    return f"{settled}`git {repository.operation_in_progress} --continue`"
 
 
 def without_credentials(text: str) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from memvault.call import Call
 from memvault.errors import Refused
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.render import Result, Template
 from memvault.tools.core.shared_args import Confirm, token_to_confirm
 
 if TYPE_CHECKING:
@@ -77,23 +76,14 @@ def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
     return sync(call, partial(_require_confirmation, call, confirm, "git sync"))
 
 
-def _with_marks(result: Result) -> Result:
-    """Return the result of ``git_status`` with backticks around commands, for people."""
-    todo = [
-        f"`{text}`" if text.startswith(("git ", "memvault ")) else text
-        for text in result.get("todo", ())
-    ]
-    return {**result, "todo": todo or None}
-
-
 @group.tool(
     "git status",
     paged_keys=(),
     read_only=True,
     own_scope="all",
     examples=("memvault git status", "memvault git status --json"),
-    view=Template(
-        """{branch}  {remote}  {url}
+    messages=("todo",),
+    view="""{branch}  {remote}  {url}
            {ahead:commit|commits} to push  {behind:commit|commits} to pull  \
             {changed:file|files} to commit
            in progress: {underWay}
@@ -102,8 +92,6 @@ def _with_marks(result: Result) -> Result:
 
         {repository:|The vault is not in a git repository}
            to do: {todo:each}""",
-        _with_marks,
-    ),
 )
 def git_status(call: Call) -> RepositoryStatus:
     """Show the vault's state in git: branch, remote, pending changes, memories kept as two files.

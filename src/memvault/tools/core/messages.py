@@ -44,8 +44,6 @@ _FOR_PEOPLE = ("model_use",)
 """Tools whose commands stay unchanged in messages, because only people run them."""
 _TEXTS = ("message", "hint", "error", "warnings")
 """The keys of a result whose value is a message, or a list or object of messages."""
-_COMMANDS = "todo"
-"""The key of a result that holds a list of commands, without backticks."""
 
 
 def render(text: str, tool: Tool | None, caller: Caller, root: Path | None = None) -> str:
@@ -167,9 +165,6 @@ def render_result(
     rendered: Any = dict(result)
     for path in paths:
         rendered = _at(rendered, path.split("."), lambda text: render(text, tool, caller, root))
-    if _COMMANDS in rendered and not is_output:
-        commands = (f"`{text}`" for text in rendered[_COMMANDS])
-        rendered[_COMMANDS] = [render(text, tool, caller)[1:-1] for text in commands]
     return dict(rendered)
 
 
