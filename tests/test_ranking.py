@@ -422,6 +422,27 @@ def test_ranking_other_subject_is_not_a_newer_version(folder: Path, vault: Vault
     assert set(found.values()) == {""}
 
 
+@pytest.mark.parametrize(
+    ("tags", "others", "is_newer"),
+    [
+        ("office, lease", "lease", True),
+        ("Home/Office", "home", True),
+        ("home/office", "home/garden", False),
+        ("mill", "harbor", False),
+        ("mill", "", True),
+    ],
+)
+def test_ranking_memory_with_other_tags_is_not_a_newer_version(
+    folder: Path, vault: Vault, tags: str, others: str, is_newer: bool
+) -> None:
+    """Of two projects' memories on one subject, told apart by tags, neither replaces the other."""
+    write_others(folder)
+    for number, (text, own) in enumerate(((OLD, tags), (NEW, others)), 1):
+        header = f"id: office-{number}\ntags: [{own}]\ncreated: 2026-0{number}-01\n"
+        write(folder, f"office-{number}.md", f"---\n{header}---\n\n# Office\n\n{text}\n")
+    assert newer_of(vault, QUESTION)["office-1"] == ("office-2" if is_newer else "")
+
+
 CHINESE = [
     ("家庭医生", "我们的家庭医生是周医生,在河边诊所,周一到周五看诊,电话预约。", "2024-05-01"),
     ("换家庭医生了", "周医生退休,现在找吴医生,在东门诊所,网上预约。", "2025-11-01"),

@@ -17,10 +17,11 @@ from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, MemoryRecord, Sen
 from memvault.recall.answer import ScoredMemory
 from memvault.recall.dates import DateConstraint, date_proximity, effective_date, is_newer
 from memvault.recall.features import FeatureRow, columns, evidence
+from memvault.recall.filters import tags_with_parents
 from memvault.recall.query import Query
 from memvault.recall.weights import RankingWeights, constants
 from memvault.settings.vault_settings import RankingSettings
-from memvault.vault.names import normalize_title
+from memvault.vault.names import normalize_title, tag_key
 
 
 def answer_probability(features: dict[str, float], fit: RankingWeights, behind: float) -> float:
@@ -149,9 +150,9 @@ def prefer_newer(
     """Move newer memories above older ones about the same subject.
 
     ``similarities`` is the similarity matrix of the first candidates. Two memories are about the
-    same subject if both are short, they share words, and neither is more similar to another short
-    memory that it shares words with. Returns the new ranking, and a mapping from the uid of each
-    older memory to its newest replacement.
+    same subject if both are short, they share words, neither is more similar to another short
+    memory that it shares words with, and their tags and vaults do not tell them apart. Returns the
+    new ranking, and a mapping from the uid of each older memory to its newest replacement.
     """
     measured = constants()
     similarities = _similarities_with_shared_words(ranked, similarities)
@@ -167,6 +168,7 @@ def prefer_newer(
             and ranked[new].score >= measured.newer_score * ranked[old].score
             and not _identifies_older(ranked[old], ranked[new])
             and _are_mutually_nearest(similarities, old, new)
+            and _may_share_subject(ranked[old].row.record, ranked[new].row.record)
         ]
         for new in newer:
             scores[new] = max(scores[new], scores[old] + _EPSILON)
@@ -236,6 +238,21 @@ def _are_mutually_nearest(similarities: Sequence[Sequence[float]], first: int, s
         >= constants().equal_similarity
         * max(value for column, value in enumerate(similarities[row]) if column != row)
         for row in (first, second)
+    )
+
+
+def _may_share_subject(first: MemoryRecord, second: MemoryRecord) -> bool:
+    """Return whether two memories are in one vault, and share a tag if both have tags.
+
+    A tag counts as shared with its parents, such as ``home/roof`` with ``home``.
+    """
+    if first.vault != second.vault:
+        return False
+    if not first.tags or not second.tags:
+        return True
+    return any(
+        not tags_with_parents(one).isdisjoint(map(tag_key, other.tags))
+        for one, other in ((first, second), (second, first))
     )
 
 
