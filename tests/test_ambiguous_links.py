@@ -76,7 +76,7 @@ def test_supersedes_prefers_folder_of_its_memory(vault: Vault, folder: Path) -> 
 
 
 def test_imported_link_prefers_folder_of_its_note(run: Run, vault: Vault, tmp_path: Path) -> None:
-    """A link of an imported note keeps leading to the note beside it."""
+    """A link in an imported note still points to the note in the same folder."""
     for project in ("alpha", "beta"):
         write(tmp_path, f"old/{project}/budget.md", f"# Money of {project}\n")
         write(tmp_path, f"old/{project}/plan.md", "See [[budget]].\n")

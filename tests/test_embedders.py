@@ -432,7 +432,7 @@ def test_embedder_missing_anchors_are_reported(
 ) -> None:
     """Missing anchors are reported in one sentence as an incomplete installation."""
     monkeypatch.setattr(calibrate, "ANCHORS", tmp_path / "nowhere")
-    with pytest.raises(EmbedderError, match="anchors cannot be read"):
+    with pytest.raises(EmbedderError, match="Cannot read the calibration data"):
         calibrate.anchors()
 
 

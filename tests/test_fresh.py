@@ -57,7 +57,7 @@ def _timed(file: Path, text: str, seconds: int | None = None) -> None:
 
 
 def _replaced(file: Path, text: str) -> None:
-    """Replace a file by a rename, with the same size and time."""
+    """Replace a file through a rename, with the same size and time."""
     fresh = file.with_name(".saving")
     shutil.copy2(file, fresh)
     _timed(fresh, text)
@@ -175,7 +175,7 @@ def ask(request: pytest.FixtureRequest, folder: Path, run: Run) -> Iterator[Ask]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_fresh_recall_sees_change_immediately(folder: Path, ask: Ask, name: str) -> None:
+def test_recall_sees_change_immediately(folder: Path, ask: Ask, name: str) -> None:
     """The recall right after a change answers from the changed files."""
     files, edit, asked = CASES[name]
     write(folder, "other.md", "# Other\n\nheaderword of another kind\n")
@@ -187,9 +187,7 @@ def test_fresh_recall_sees_change_immediately(folder: Path, ask: Ask, name: str)
 
 
 @pytest.mark.parametrize("stays_open", [True, False])
-def test_fresh_recall_sees_changes_to_old_files(
-    folder: Path, vault: Vault, stays_open: bool
-) -> None:
+def test_recall_sees_changes_to_old_files(folder: Path, vault: Vault, stays_open: bool) -> None:
     """All kinds of changes are detected in files that were indexed long ago."""
 
     def answers(asked: Asked) -> list[str]:
@@ -209,7 +207,7 @@ def test_fresh_recall_sees_changes_to_old_files(
         assert answers(case.asked) == case.asked.after, case
 
 
-def test_fresh_recall_sees_edits_of_same_size_and_time(folder: Path, vault: Vault) -> None:
+def test_recall_sees_edits_of_same_size_and_time(folder: Path, vault: Vault) -> None:
     """A file that changes between recalls without changing size or time is never stale."""
     for number in range(100, 160):
         file = write(folder, "fast.md", f"# Fast\n\nround{number}\n")
@@ -230,7 +228,7 @@ while True:
 """
 
 
-def test_fresh_recall_finds_growing_file(folder: Path, vault: Vault) -> None:
+def test_recall_finds_growing_file(folder: Path, vault: Vault) -> None:
     """A file that another program keeps appending to stays in the results, with current text."""
     for number in range(150):
         write(folder, f"n{number}.md", f"# Note {number}\n\nThe boiler of house {number} is new.\n")
@@ -254,7 +252,7 @@ def no_scores(query: str, texts: Sequence[str]) -> list[float]:
     raise AssertionError(query, texts)
 
 
-def test_fresh_recall_shows_file_changed_during_search(folder: Path) -> None:
+def test_recall_shows_file_changed_during_search(folder: Path) -> None:
     """A file changed after the refresh is shown with its new title, text and snippet."""
     write(folder, "log.md", "# Old title\n\nThe boiler was checked.\n")
     with closing(Workspace(folder)) as workspace:
@@ -270,7 +268,7 @@ def test_fresh_recall_shows_file_changed_during_search(folder: Path) -> None:
         assert (search.results(no_scores), len(search.stale)) == ([], 1)
 
 
-def test_fresh_semantic_recall_sees_changes_immediately(folder: Path, vault: Vault) -> None:
+def test_semantic_recall_sees_changes_immediately(folder: Path, vault: Vault) -> None:
     """Semantic recall finds what was just written and nothing that was just deleted."""
     write(folder, "cats.md", "# Cats\n\nThe cat sleeps on the sofa all day.\n")
     write(folder, "ships.md", "# Ships\n\nThe vessel left the harbour.\n")
@@ -281,7 +279,7 @@ def test_fresh_semantic_recall_sees_changes_immediately(folder: Path, vault: Vau
     assert titles(vault.call("memory_recall", query="a pet at home", type="vector")) == ["Cats"]
 
 
-def test_fresh_deleted_index_is_rebuilt_identically(folder: Path, ask: Ask) -> None:
+def test_deleted_index_is_rebuilt_identically(folder: Path, ask: Ask) -> None:
     """After ``rm -r`` of the index, the same question has the same answer."""
     write(folder, "a.md", "# Kept\n\nwombat\n")
     for _ in range(3):
@@ -289,7 +287,7 @@ def test_fresh_deleted_index_is_rebuilt_identically(folder: Path, ask: Ask) -> N
         shutil.rmtree(index_of(folder))
 
 
-def test_fresh_copied_vault_uses_its_own_files(folder: Path, tmp_path: Path) -> None:
+def test_copied_vault_uses_its_own_files(folder: Path, tmp_path: Path) -> None:
     """A copy of a vault, index included, answers from its own files, as does the original."""
     for number in range(5):
         write(folder, f"n{number}.md", f"# Note {number}\n\nword{number} shared\n")
@@ -369,7 +367,7 @@ def _without_scores(state: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=examples(40))
 @given(steps)
-def test_fresh_incremental_index_finds_same_as_rebuilt(taken: list[Step]) -> None:
+def test_incremental_index_finds_same_as_rebuilt(taken: list[Step]) -> None:
     """After any sequence of changes, the index lists and finds the same as a rebuilt one."""
     with tempfile.TemporaryDirectory() as root:
         grown, rebuilt = _grown(Path(root), taken)
@@ -387,14 +385,14 @@ def test_fresh_incremental_index_finds_same_as_rebuilt(taken: list[Step]) -> Non
     ]
 )
 @given(steps)
-def test_fresh_incremental_index_scores_same_as_rebuilt(taken: list[Step]) -> None:
+def test_incremental_index_scores_same_as_rebuilt(taken: list[Step]) -> None:
     """Scores depend only on the current files, not on the edits that led to them."""
     with tempfile.TemporaryDirectory() as root:
         grown, rebuilt = _grown(Path(root), taken)
     assert grown == rebuilt
 
 
-def test_fresh_scores_do_not_depend_on_indexing_order(folder: Path, vault: Vault) -> None:
+def test_scores_do_not_depend_on_indexing_order(folder: Path, vault: Vault) -> None:
     """Memories indexed one call at a time score the same as when indexed together."""
     for number in range(16):
         words = " ".join(f"w{number}x{place}" for place in range(60 + 23 * number))
@@ -407,7 +405,7 @@ def test_fresh_scores_do_not_depend_on_indexing_order(folder: Path, vault: Vault
 
 
 @pytest.mark.parametrize("moment", [-1e10, 0.0, 1.4e10])
-def test_fresh_index_accepts_any_file_time(vault: Vault, folder: Path, moment: float) -> None:
+def test_index_accepts_any_file_time(vault: Vault, folder: Path, moment: float) -> None:
     """Files with times before 1970 or after 2262 are memories too."""
     file = write(folder, "a.md", "# A\n\nzebra\n")
     os.utime(file, (moment, moment))
@@ -439,9 +437,7 @@ def _is_whole(vault: Vault, count: int) -> None:
 
 
 @pytest.mark.promise("R28")
-def test_fresh_concurrently_replaced_index_is_read(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrently_replaced_index_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the index is removed while it is read, the call reads its replacement."""
     _filled(folder, 3)
     index = index_of(folder) / INDEX
@@ -463,7 +459,7 @@ def test_fresh_concurrently_replaced_index_is_read(
         assert len(titles(vault.call("memory_list"))) == 3
 
 
-def test_fresh_state_of_replaced_index_is_read(folder: Path) -> None:
+def test_state_of_replaced_index_is_read(folder: Path) -> None:
     """After another process has replaced the index, the new one's state is used."""
     _filled(folder, 3)
     with closing(Workspace(folder)) as workspace:
@@ -476,9 +472,7 @@ def test_fresh_state_of_replaced_index_is_read(folder: Path) -> None:
     assert (found.static.vectors, found.static.waiting) in ((3, 0), (0, 3))
 
 
-def test_fresh_killed_reindex_keeps_old_index(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_reindex_keeps_old_index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reindex killed before any change has lost nothing, and the next refresh finds all."""
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")  # the work is done in forks
     _filled(folder, 5)
@@ -500,7 +494,7 @@ def test_fresh_killed_reindex_keeps_old_index(
     assert {path.name for path in index.iterdir()} <= {"vault", "lock", INDEX, "deep"}
 
 
-def test_fresh_recall_reads_old_index_during_reindex(folder: Path) -> None:
+def test_recall_reads_old_index_during_reindex(folder: Path) -> None:
     """A recall during a reindex neither waits nor indexes: it reads the old index."""
     _filled(folder, 120)
     seen = []
@@ -521,9 +515,7 @@ def test_fresh_recall_reads_old_index_during_reindex(folder: Path) -> None:
 
 @soak_only
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
-def test_fresh_full_disk_for_deep_vectors_is_reported(
-    folder: Path, run: Run, deep_now: None
-) -> None:
+def test_full_disk_for_deep_vectors_is_reported(folder: Path, run: Run, deep_now: None) -> None:
     """If deep vectors don't fit on the disk, reindex reports it and recall adds a note."""
     for number in range(20):
         parts = (f"## Part {part}\n\ncommon word{part}\n" for part in range(20))
@@ -540,7 +532,7 @@ def test_fresh_full_disk_for_deep_vectors_is_reported(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
-def test_fresh_keeps_old_index_if_disk_is_full(folder: Path, run: Run) -> None:
+def test_reindex_keeps_old_index_if_disk_is_full(folder: Path, run: Run) -> None:
     """A reindex on a full disk fails with one sentence, and the vault keeps working."""
     _filled(folder, 60)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -566,7 +558,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.promise("R94")
-def test_fresh_two_versions_share_a_vault(folder: Path) -> None:
+def test_two_versions_share_a_vault(folder: Path) -> None:
     """A recall by one version neither rebuilds nor removes the index of the other."""
     _filled(folder, 5)
 
@@ -591,7 +583,7 @@ def test_fresh_two_versions_share_a_vault(folder: Path) -> None:
 
 
 @pytest.mark.promise("R94")
-def test_fresh_index_of_unused_version_is_deleted(folder: Path) -> None:
+def test_index_of_unused_version_is_deleted(folder: Path) -> None:
     """Another version's index is deleted if it has not been used for 30 days."""
     _filled(folder, 3)
     index = index_of(folder)

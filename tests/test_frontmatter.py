@@ -453,7 +453,7 @@ def test_conflict_markers_in_code_block_are_ignored(vault: Vault, folder: Path) 
     assert vault.call("memory_compound", query="note.md", modifications="More.")["success"]
 
 
-def test_conflict_in_header_keeps_key_of_entry(vault: Vault, folder: Path) -> None:
+def test_entry_with_conflict_in_header_keeps_its_key(vault: Vault, folder: Path) -> None:
     """A value with a conflict in its header is found under its key, and a note reports it."""
     text = "---\nkey: tone\n<<<<<<< HEAD\na: 1\n=======\na: 2\n>>>>>>> x\n---\n\nfriendly\n"
     write(folder, "agents/main/memories/tone.md", text)

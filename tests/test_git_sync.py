@@ -430,8 +430,8 @@ def test_sync_keeps_file_and_folder_of_same_name(
 
 
 @soak_only
-def test_sync_replaces_file_by_folder(both: tuple[Clone, ...]) -> None:
-    """Replacing a file by a folder of the same name, and back, is synced to the other clone."""
+def test_sync_replaces_file_with_folder(both: tuple[Clone, ...]) -> None:
+    """Replacing a file with a folder of the same name, and back, is synced to the other clone."""
     one, two = both
     write(one.root, "ideas", "The file.\n")
     settle(*both)

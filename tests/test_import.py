@@ -192,7 +192,7 @@ def test_session_episode_is_updated_as_it_grows(run: Run, folder: Path, tmp_path
     assert text.endswith("## Reflection\n\n#### Done\n\nEach order has a key now.\n")
     assert secret not in text
     assert "[masked: " in text
-    assert "sub-agent" not in text
+    assert "subagent" not in text
     assert "Be brief" not in text
     write_session(tmp_path, [*claude_code_source.lines(secret), *claude_code_source.more()])
     assert import_all(run, made).json["changed"] == 1

@@ -245,8 +245,10 @@ def test_chatgpt_invalid_entries_are_listed(run: Run, folder: Path, tmp_path: Pa
     assert "Two cups" in got.text("2026/2026-03-01-how-much-flour-is-in-this-cake.md")
 
 
-def test_json_export_without_array_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A file without conversations in the expected place is listed."""
+def test_json_export_without_array_is_reported_as_not_read(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """A file without conversations in the expected place is reported as not read."""
     whole = {"conversations": [chatgpt_source.conversation(1)]}
     write(tmp_path, "conversations.json", json.dumps(whole))
     got = Imported(run, folder, tmp_path / "conversations.json", "chatgpt")

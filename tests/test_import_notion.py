@@ -186,8 +186,8 @@ def test_notion_table_cells_are_escaped(run: Run, folder: Path, tmp_path: Path) 
     assert contents == {"page": 2, "database": 1}
 
 
-def test_notion_html_pages_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """An HTML export is recognized, and each of its pages is listed with a hint."""
+def test_notion_html_pages_are_reported_as_not_read(run: Run, folder: Path, tmp_path: Path) -> None:
+    """An HTML export is recognized, and each of its pages is reported as not read, with a hint."""
     made = tmp_path / "Export"
     write(made, f"Home {HOME}.html", "<html></html>")
     write(made, "index.html", "<html></html>")

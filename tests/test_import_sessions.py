@@ -174,7 +174,7 @@ def test_session_prompts_resembling_commands_are_imported(written: str) -> None:
 
 
 def test_session_meta_messages_are_not_prompts(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Meta messages, summaries and sub-agents are counted; a queued prompt was asked."""
+    """Meta messages, summaries and subagents are counted; a queued prompt counts as asked."""
     queued = {"type": "queued_command", "prompt": "Also the docs", "commandMode": "prompt"}
     told = {"type": "queued_command", "prompt": "Task done", "commandMode": "task-notification"}
     made = record(
@@ -202,8 +202,8 @@ def test_session_meta_messages_are_not_prompts(run: Run, folder: Path, tmp_path:
     assert got.body.endswith("- answer: given without tools\n\n## Reflection\n\nDone.")
     assert got.omitted == {
         "message from the program": 3,
-        "message of a sub-agent": 1,
-        "session of a sub-agent": 1,
+        "subagent message": 1,
+        "subagent session": 1,
         "entry attachment": 1,
         "entry progress": 1,
         "block thinking": 1,
@@ -309,7 +309,7 @@ def test_codex_forked_sessions_are_one_episode(run: Run, folder: Path, tmp_path:
         assert got.body.count("Asked: ") == 2
         assert got.body.count("Round prices") == 1
         assert "- action_error: It ended with an error of the program" in got.body
-    assert got.omitted["session of a sub-agent"] == 1
+    assert got.omitted["subagent session"] == 1
 
 
 def test_gemini_files_of_a_session_are_one_episode(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_gemini_files_of_a_session_are_one_episode(run: Run, folder: Path, tmp_p
 
 
 def test_opencode_added_texts_are_skipped(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Added texts, summaries of compactions and sub-agents' sessions are counted."""
+    """Inserted text, compaction summaries and subagent sessions are counted."""
     messages: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
         (
             {"role": "user"},
@@ -359,7 +359,7 @@ def test_opencode_added_texts_are_skipped(run: Run, folder: Path, tmp_path: Path
     assert "- action_error: It ended with an error of the program" in got.body
     assert (folder / "episode/2025-11-19 Add a rate.md").is_file()
     assert got.omitted == {
-        "session of a sub-agent": 1,
+        "subagent session": 1,
         "message from the program": 3,
         "part step-finish": 1,
     }

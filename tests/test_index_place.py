@@ -57,7 +57,7 @@ def filled(folder: Path) -> Path:
 
 
 def _poisoned(index: Path, marker: Path) -> None:
-    """Replace each file by a pickle that runs code, and record their states."""
+    """Replace each file with a pickle that runs code, and record their states."""
     keyword = index / INDEX / "keyword"
     files = [*keyword.iterdir(), keyword / "_MAIN_999999.toc"]
     for file in files:

@@ -99,7 +99,7 @@ def test_index_is_the_same_with_any_number_of_helpers(
 def test_index_works_without_helpers(
     large: Path, expected: str, tmp_path: Path, executable: str
 ) -> None:
-    """If helpers cannot start, or are another program, indexing is only slower."""
+    """If helpers cannot start, or another program starts in their place, indexing still works."""
     if not executable.startswith("/nowhere"):
         python = tmp_path / "python3"
         python.write_text(f"#!/bin/sh\nexec {executable} nothing\n")

@@ -500,12 +500,12 @@ def test_process_launched_command_is_killed_after_timeout(folder: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc")
 def test_processes_run_concurrently_and_share_nothing(folder: Path, run: Run) -> None:
-    """Each process has its own end and no more open files than a new one."""
+    """Each process ends independently and has no more open files than a freshly started one."""
     words = ["wait", "for", "hook:never", "--timeout", "60"]
     begun = [start(words, folder), start(words, folder), start(words, folder, fresh=True)]
 
     def opened(process: Process) -> list[str]:
-        with suppress(FileNotFoundError):  # one was closed meanwhile
+        with suppress(FileNotFoundError):  # a file was closed while listing
             links = Path(f"/proc/{process.pid}/fd").iterdir()
             return sorted(str(link.readlink()).partition("[")[0] for link in links)
         return []

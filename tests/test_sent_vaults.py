@@ -357,10 +357,10 @@ def test_remote_vault_of_other_version_or_clock_is_reported(
 
 
 @pytest.mark.promise("S20")
-def test_remote_vault_from_foreign_settings_is_not_contacted(
+def test_engine_in_untrusted_settings_is_not_contacted(
     folder: Path, engine: Path, there: There
 ) -> None:
-    """Settings that come with a folder grant no permission: their engine is not contacted."""
+    """A copied settings file grants no permission to contact the engine in it."""
     text = (folder / "memvault.toml").read_text("utf-8")
     strange = folder.parent / "strange"
     write(strange, "memvault.toml", f'{text}sent = "somebody"\n')

@@ -303,7 +303,7 @@ def test_serve_refuses_all_while_tokens_are_unreadable(
 
 @pytest.mark.promise("S96")
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root makes such links")
-def test_serve_audit_log_ignores_symlinks_of_other_users(tmp_path: Path) -> None:
+def test_serve_audit_log_rejects_symlink_owned_by_another_user(tmp_path: Path) -> None:
     """The log may be a symlink owned by this user, but not one owned by another user."""
     from memvault.errors import StorageError
     from memvault.server.audit import AuditLog

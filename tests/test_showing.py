@@ -162,7 +162,7 @@ def test_progress_bar_is_reused_and_never_goes_back(monkeypatch: pytest.MonkeyPa
 
 
 @soak_only
-def test_progress_bar_of_large_vault_never_goes_back(folder: Path) -> None:
+def test_progress_bar_never_moves_backward(folder: Path) -> None:
     """While thousands of memories are indexed, one bar counts them all and only advances."""
     for number in range(4_460):
         write(folder, f"m{number}.md", f"# Note {number}\n\n{'A word of many. ' * 60}\n")

@@ -351,7 +351,7 @@ def test_talk_refuses_invalid_agent_name(vault: Vault, folder: Path, name: str) 
 
 
 def test_talk_empty_message_is_refused(vault: Vault) -> None:
-    """A message needs a text."""
+    """An empty message is rejected."""
     vault.call("enter_space", spaceId="team")
     assert vault.call("send_message", text="")["error"]["code"] == "usage"
 

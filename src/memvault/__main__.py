@@ -63,7 +63,7 @@ def _run(argv: list[str]) -> int:
 
         print(colored(all_commands_page()), end="")
         return 0
-    if argv[:1] == ["__complete"]:  # Runs at every key press.
+    if argv[:1] == ["__complete"]:  # Runs on every completion.
         from memvault.cli.complete import main as complete
 
         return complete(argv[1:])

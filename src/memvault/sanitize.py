@@ -14,7 +14,7 @@ from typing import Any
 from memvault.lazy_pattern import lazy_pattern
 
 _UNSAFE = lazy_pattern(
-    "[\x7f-\x9f"  # delete, and characters that control a terminal like ESC
+    "[\x7f-\x9f"  # DEL and the C1 controls, which terminals interpret like ESC
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # characters that change the text direction
     "\u2028\u2029\ufeff"
     "\ud800-\udfff"  # lone surrogates, invalid in text

@@ -198,7 +198,7 @@ class World:
             data, me = self._read_self()
             place, name = self._find_source(me, resource, amount)
             carried = rounded(me.inventory.get(name, 0) + amount)
-            # Compute this before taking from the place, so an error loses no resource.
+            # Compute this before removing the resource from the place, so an error cannot lose it.
             fresh = document.edit_entry(data or self._initial_file(), "inventory", name, carried)
             rest = self._take_from(place.path, name, amount)
             try:

@@ -65,7 +65,7 @@ def lines(secret: str = "") -> list[dict[str, Any]]:
         _line("assistant", 5, [_tool("Bash", "t4", command="pytest -q tests/test_pay.py")]),
         _line("user", 5, [_result("t4", "3 passed")]),
         _line("assistant", 6, [{"type": "text", "text": "## Done\n\nEach order has a key now."}]),
-        _line("user", 7, "A sub-agent was told this", isSidechain=True),
+        _line("user", 7, "A subagent was told this", isSidechain=True),
     ]
 
 
@@ -86,7 +86,7 @@ def write_session(folder: Path, entries: list[dict[str, Any]]) -> Path:
 
 
 def make(folder: Path) -> Path:
-    """Write the folder of projects, with the record of a sub-agent, too."""
+    """Write the projects folder, including a subagent's record."""
     write_session(folder, lines())
     write(folder, "projects/-home-ana-shop/agent-1.jsonl", json.dumps(lines()[2]))
     return folder / "projects"

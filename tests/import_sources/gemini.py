@@ -37,7 +37,7 @@ _LATER = {**_ANSWER, "content": "The changelog is written. We will keep it by ha
 
 
 def make(folder: Path) -> Path:
-    """Write a session in which a message was written twice, and a sub-agent's session."""
+    """Write a session in which a message was written twice, and a subagent session."""
     lines = [_ABOUT, _ASKED, _ANSWER, {"$set": {"summary": "A changelog"}}, _LATER]
     chats = "tmp/shop/chats"
     text = "\n".join(map(json.dumps, lines))

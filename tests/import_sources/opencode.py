@@ -47,7 +47,7 @@ Messages = Iterable[tuple[dict[str, Any], list[dict[str, Any]]]]
 
 
 def write_sessions(file: Path, titles: dict[str, str], messages: Messages) -> None:
-    """Write a session and its sub-agent's, by id with their titles, both with some messages."""
+    """Write a session and its subagent session by id, each with a title and some messages."""
     with closing(sqlite3.connect(file)) as database:
         database.executescript(_SCHEMA)
         for name, title in titles.items():
@@ -66,7 +66,7 @@ def write_sessions(file: Path, titles: dict[str, str], messages: Messages) -> No
 
 
 def make(folder: Path) -> Path:
-    """Write the database with a session and a sub-agent's session."""
+    """Write the database with a session and a subagent session."""
     (folder / "opencode").mkdir()
     messages = [({"role": role, "time": {"created": _TIME}}, parts) for role, parts in _MESSAGES]
     titles = {"ses_1": "Tax of books", "ses_2": "Tax of books"}

@@ -1,4 +1,4 @@
-"""Open addresses and files with the programs of the desktop."""
+"""Open URLs and files with the desktop's default applications."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memvault.files import atomic, temporary_files
 from memvault.files.user_folders import enclosing_vault, make_private, user_folder
 
 _OPENERS = ("open",) if sys.platform == "darwin" else ("xdg-open", "wslview")
-"""Programs that open an address or a file with the desktop's default application."""
+"""Programs that open a URL or a file with the desktop's default application."""
 _REDIRECT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>memvault</title>
 <meta name="referrer" content="no-referrer">

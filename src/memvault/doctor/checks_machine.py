@@ -66,16 +66,18 @@ def private_not_ignored(vault: VaultInspection) -> Iterator[Finding]:
         yield Finding(".memvault", "It has no .gitignore, so git would track it", fix)
 
 
-@check("private-in-git", "error", "Files of `.memvault` that git tracks, if git is approved")
+@check(
+    "private-in-git", "error", "Files in `.memvault` that are tracked by git, if git is approved"
+)
 def private_in_git(vault: VaultInspection) -> Iterator[Finding]:
-    """Find a file of ``.memvault`` that git tracks."""
+    """Find a file in ``.memvault`` that is tracked by git."""
     if path := _tracked_private_file(vault.call.root):
         message = "Tracked by git although it is machine-local: git rm -r --cached .memvault"
         yield Finding(path, message)
 
 
 def _tracked_private_file(root: Path) -> str:
-    """Return a file of ``.memvault`` that git tracks; empty if git may not run in the vault."""
+    """Return a file in ``.memvault`` that git tracks; empty if git may not run in the vault."""
     with contextlib.suppress(MemvaultError):
         location = find_repository(root)
         if location is not None:

@@ -17,7 +17,7 @@ from memvault.files import atomic
 
 _PAUSE = 0.01
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
-"""Errors of file systems without locks, such as some network file systems."""
+"""Error numbers from file systems without lock support, such as some network file systems."""
 _NO_LOCKS_MESSAGE = "This file system has no file locks"
 
 

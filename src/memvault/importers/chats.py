@@ -18,7 +18,7 @@ _NO_TITLE = lazy_pattern(
     r"!?\[\[[^\[\]\n]*+\]\]|^\*\*[^\n]*\*\*(?: \(\w+\))?$|^`{3,}+[^\n]*+$|\\(?=[^\w\s])",
     re.MULTILINE,
 )
-"""Matches what a title omits: pictures, file names, fences and escapes."""
+"""Matches text to strip from titles: images, file names, code fences and backslash escapes."""
 _TIME_LENGTH = len("2026-03-01T10:00")
 _MAX_GROWN = 4_000_000
 """Maximum number of characters that edits may add to the documents of one conversation."""

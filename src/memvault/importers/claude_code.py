@@ -37,7 +37,7 @@ def _records(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the files of sessions and sub-agents, and their auxiliary files."""
+    """Return the files of sessions and subagents, and their auxiliary files."""
     records = [
         name for name in source.with_endings(".jsonl") if _is_record(source.head(name, _HEAD))
     ]
@@ -57,7 +57,7 @@ def read(source: Source) -> Iterator[Item]:
     names = _records(source)
     agents = len(source.with_endings(".jsonl")) - len(names)
     if agents:
-        source.counts.omitted("session of a sub-agent", agents)
+        source.counts.omitted("subagent session", agents)
     threads: dict[str, list[str]] = {}
     for name in names:
         head = source.head(name, _HEAD)
@@ -108,7 +108,7 @@ class _Record:
         kind = entry.get("type")
         self._add_titles(entry)
         if entry.get("isSidechain"):
-            self._counts.omitted("message of a sub-agent")
+            self._counts.omitted("subagent message")
             return
         if kind not in ("user", "assistant", "attachment", "summary"):
             if not any(entry.get(key) for key in _TITLES):

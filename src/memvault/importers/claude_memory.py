@@ -92,7 +92,11 @@ def _is_memory(name: str, indexed: Collection[str], home: str) -> bool:
 
 
 def _is_auto_memory(source: Source, folder_name: str, notes: list[str]) -> bool:
-    """Return whether a folder has ``MEMORY.md``, and is named memory or has notes with a name."""
+    """Return whether a folder is an auto-memory folder.
+
+    It must contain ``MEMORY.md``, and either be named ``memory`` or be made up mostly of notes with
+    ``name`` and ``description`` keys.
+    """
     index = f"{folder_name}/{_INDEX}" if folder_name else _INDEX
     if index not in source.name_set:
         return False

@@ -67,7 +67,7 @@ def _is_compressed(name: str) -> bool:
 
 def _joined(first: Session | None, other: Session | None, counts: ContentCounts) -> Session | None:
     if other is None:
-        counts.omitted("session of a sub-agent")
+        counts.omitted("subagent session")
     elif first is not None:
         first.join(other)
     return first or other
@@ -145,7 +145,7 @@ class _Rollout:
             self._counts.omitted(f"entry {entry['type']}")
 
     def session(self) -> Session | None:
-        """Return the session; None for a sub-agent."""
+        """Return the session; None for a subagent."""
         session, shown = self._session, self._shown
         session.prompts = shown.prompts or session.prompts
         if shown.answers:

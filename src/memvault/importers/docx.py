@@ -331,7 +331,7 @@ class Docx:
                 yield formats, self._text(child, name)
 
     def _shapes(self, element: Any) -> Iterator[tuple[frozenset[str], str]]:
-        """Yield the pictures and the texts of a drawing."""
+        """Yield a drawing's images and text boxes."""
         for child in element:
             name = _name(child)
             if name in ("pic", "imagedata"):

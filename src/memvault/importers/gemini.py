@@ -46,7 +46,7 @@ def _is_own(name: str) -> bool:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield an episode for each session with a prompt, except those of sub-agents."""
+    """Yield an episode for each session with a prompt, except subagent sessions."""
     for names in _threads(source).values():
         about: dict[str, Any] = {}
         messages: dict[str, dict[str, Any]] = {}
@@ -63,7 +63,7 @@ def read(source: Source) -> Iterator[Item]:
                 else:
                     about |= entry
         if about.get("kind") == "subagent":
-            source.counts.omitted("session of a sub-agent")
+            source.counts.omitted("subagent session")
         else:
             arguments = (_episode, names[0], about, messages, source.counts)
             yield from records.convert_record(names[0], *arguments)

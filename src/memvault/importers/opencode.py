@@ -45,7 +45,7 @@ def read(source: Source) -> Iterator[Item]:
 def _sessions(source: Source, name: str, database: SourceDatabase) -> Iterator[Item]:
     for row in database.table("session", _SESSION, "ORDER BY id"):
         if row.get("parent_id"):
-            source.counts.omitted("session of a sub-agent")
+            source.counts.omitted("subagent session")
         else:
             location = f"{name}, session {row.get('id')}"
             yield from records.convert_record(

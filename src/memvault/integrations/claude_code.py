@@ -29,7 +29,7 @@ from memvault.integrations.integration import (
 from memvault.integrations.json_edit import JsonEntry
 
 HISTORIAN_TOOLS = tuple(command.tool for command in TOOLS if command.core)
-"""Tools of the MCP server; Claude Code requires the names of all tools of a sub-agent."""
+"""Tools of the MCP server; Claude Code requires the name of each tool that a subagent may use."""
 
 
 def _unwanted_hooks(program: Integration, context: SetupContext) -> tuple[JsonEntry, ...]:

@@ -147,7 +147,7 @@ def write(changes: Sequence[FileEdit]) -> None:
     Raises:
         Refused: a file has changed. All are checked before the first is written, and each is
         checked again directly before it is written, so others may already have been written.
-        StorageError: the file system failed; files that were already written stay.
+        StorageError: the file system failed; files already written are not rolled back.
     """
     for change in changes:
         _check_unchanged(change)

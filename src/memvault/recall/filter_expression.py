@@ -81,7 +81,7 @@ def check_names(text: str, records: Iterable[MemoryRecord]) -> None:
 
 
 def _name_comparisons(text: str) -> list[tuple[ast.expr, list[str]]]:
-    """Return each comparison of two names, putting names that may be unquoted text first."""
+    """Return each comparison between names, listing its probable unquoted strings first."""
     comparisons: list[tuple[ast.expr, list[str]]] = []
     for node in ast.walk(_parse(text)):
         if isinstance(node, ast.Compare):

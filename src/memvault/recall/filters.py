@@ -36,13 +36,15 @@ _MAX_SUGGESTIONS = 2
 _SAME_WORD = 0.85
 """Minimum similarity of two spellings of a word, in 0..1."""
 _MAX_UNKNOWN_TAGS = 10
-"""The maximum number of unknown tags to suggest alternatives for, since each is compared with every
-tag of the vault.
+"""Maximum number of unknown tags to suggest alternatives for; each is compared with every tag in
+the vault.
 """
 _MAX_CHECKED, _MAX_ABSENT = 30, 3
-"""How many words of a query are looked up, and how many are reported as absent."""
+"""Maximum number of query words to look up, and of absent words to report."""
 _MIN_LENGTH, _MAX_LENGTH = 6, 40
-"""The length of words to report: shorter ones are too common, longer ones are not words."""
+"""Minimum and maximum length of a word to report; shorter words are too common, and longer strings
+are rarely words.
+"""
 _PUNCTUATION = "\"'`“”„«»‘’.,;:!?()[]{}<>*"
 
 

@@ -64,7 +64,7 @@ class Query(NamedTuple):
         ]
 
     def term_names(self) -> dict[str, str]:
-        """Map each stem to the first stem of its word, which is the word's name."""
+        """Map each stem to its word's first stem, which identifies the word when counting words."""
         return {stem: word[0] for word in reversed(self.words) for stem in reversed(word)}
 
     def has_phrases(self, text: str) -> bool:

@@ -50,7 +50,7 @@ class RankingConstants(NamedTuple):
       the two had only one field in common.
     - ``shared_words``: minimum share of the shorter one's words that the other one also has.
     - ``newer_score``: minimum score of the newer one, as a share of the older one's.
-    - ``newer_size``: maximum size of both files, in bytes. Longer memories, such as sessions and
+    - ``newer_size``: maximum size of each file, in bytes. Longer memories, such as sessions and
       dialogues, share a subject without replacing each other.
     - ``equal_similarity``: minimum share of the highest similarity that counts as equal to it, so
       several versions of a value are recognized.

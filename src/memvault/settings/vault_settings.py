@@ -345,7 +345,7 @@ def load_settings(root: Path) -> Settings:
             "others may read",
             "delete the line",
         )
-    if settings.index.engine == "local":  # The files are on this machine.
+    if settings.index.engine == "local":  # A local index is not uploaded, so ignore `sent`.
         settings = settings.replace(index=settings.index.replace(sent=""))
     warnings = []
     if settings.version != 1:

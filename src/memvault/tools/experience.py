@@ -317,7 +317,7 @@ def update_success_rate(
     success: Annotated[
         bool,
         Arg(
-            "Whether it succeeded: true or success, false or failure",
+            "Whether it succeeded: true (or success) or false (or failure)",
             flag="--success/--failure",
             synonyms={
                 **dict.fromkeys(("success", "succeeded", "successful", "ok"), True),

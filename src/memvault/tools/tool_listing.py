@@ -186,10 +186,10 @@ def call_tool(
         ),
     ] = None,
 ) -> CalledTool:
-    """Call any tool by its exact name; result is what that tool returns.
+    """Call any tool by its exact name; `result` contains the tool's result.
 
-    If it fails or the arguments are invalid, the result has a message in error, and also code
-    and hint.
+    If it fails or the arguments are invalid, `error` contains a message, and there may be a `code`
+    and a `hint`.
     """
     from memvault.tools.core import invoke
 

@@ -64,7 +64,7 @@ Purpose = Annotated[
 
 
 def _with_part_ends(result: Result) -> Result:
-    """Add the end of each part of a memory and the length of the whole."""
+    """Add each part's end offset and the memory's total length to the parts."""
     parts = [
         {**part, "end": part["offset"] + part["length"], "whole": result["wholeLength"]}
         for part in result.get("parts", ())

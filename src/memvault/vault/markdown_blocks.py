@@ -154,7 +154,7 @@ class _Scanner:
         self.blanks: list[Span] = []
         self.segments: list[Span] = []
         self.with_definitions: list[int] = []
-        """The numbers of the segments that may begin with link reference definitions."""
+        """Indexes of the segments that may begin with link reference definitions."""
         self.line_starts = array("q")
         self.code_lines = bytearray()
         self.headings: list[int] = []

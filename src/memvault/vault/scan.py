@@ -22,7 +22,9 @@ _MAX_INT64 = (1 << 63) - 1
 _STEP = 256
 """The number of files compared per step."""
 TIMESTAMP_GRANULARITY = 1_000_000_000
-"""Coarsest file timestamp resolution, in nanoseconds; closer edits may leave the same times."""
+"""Coarsest file timestamp resolution, in nanoseconds; edits less than this far apart may have the
+same timestamp.
+"""
 
 
 class Scan:

@@ -46,8 +46,8 @@ class ToolParameter(TypedDict):
     enum: NotRequired[Annotated[list[Any], Arg("The allowed values")]]
 
 
-ToolName = Annotated[str, Arg("Its name: letters, digits, underscores, hyphens")]
-ToolDescription = Annotated[str, Arg("A description by which models choose the tool")]
+ToolName = Annotated[str, Arg("Its name: letters, digits, underscores and hyphens")]
+ToolDescription = Annotated[str, Arg("Its description, which models use to choose a tool")]
 ToolCommand = Annotated[
     str | list[str], Arg("The program and its arguments; a string is split as in a shell")
 ]

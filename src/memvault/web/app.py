@@ -109,7 +109,7 @@ class _Guard:
 
     def _answer(self, request: Request, handle: Callable[[Request], Response]) -> Response:
         if request.headers.get("host", "") not in self._hosts:
-            return _refused("This page is only served to its own machine", 421)
+            return _refused("This page is only available on the machine that serves it", 421)
         folder = request.path_params["folder"].partition("/")[0]
         if not self._access.is_folder(folder):
             return _refused(_UNOPENED, 403)

@@ -1,7 +1,7 @@
 """Search, read and change a vault for the browser, in a separate thread.
 
-All calls run in order in that thread, so the screen never waits for the vault. Of the queued
-searches, only the latest runs.
+All calls run in order in that thread, so the screen never waits for the vault. If several searches
+are queued, only the latest is run.
 """
 
 from __future__ import annotations

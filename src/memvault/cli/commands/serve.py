@@ -72,7 +72,7 @@ def mcp(
     selection = profiles.ToolSelection(tools)
     try:
         settings = load_settings(root)
-    except MemvaultError:  # Each call reports it, and it may be repaired in the meantime.
+    except MemvaultError:  # Each call reports the error; the settings may be fixed by then.
         pass
     else:
         selection.selected(settings)  # Report an unknown name now, not when tools are listed.

@@ -479,7 +479,10 @@ def _apply(values: dict[str, str]) -> None:
 
 
 class _AnnouncedOutput(io.FileIO):
-    """A client's standard stream; ``PRINTS`` is sent before the first write to any of them."""
+    """One of a client's output streams.
+
+    ``PRINTS`` is sent before the first write to any of the client's streams.
+    """
 
     def __init__(self, descriptor: int, connection: socket.socket, announced: list[bool]) -> None:
         super().__init__(descriptor, "w", closefd=False)

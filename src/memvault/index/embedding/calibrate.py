@@ -79,7 +79,7 @@ def _reading() -> Iterator[None]:
         yield
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EmbedderError(
-            f"The anchors cannot be read: {error}", reinstall_hint(error)
+            f"Cannot read the calibration data: {error}", reinstall_hint(error)
         ) from error
 
 

@@ -49,7 +49,10 @@ class MilvusVectors(NamedTuple):
     def search(
         self, query: Matrix, limit: int, also: Set[int], among: Set[int] | None
     ) -> ScoredPassages:
-        """Return all passages of the nearest memories and of ``also``, with their cosines."""
+        """Return all passages of the nearest memories and of those in ``also``.
+
+        Each has its cosine similarity.
+        """
         passage_limit = _PASSAGES_PER_MEMORY * max(limit, 1)
         with self.engine.deadlines.search():
             hits = self.engine.nearest(

@@ -192,7 +192,7 @@ class VectorMap:
 
 def _map_rows(files: Sequence[Path], card: VectorCard) -> Rows:
     rows = UnitRows(_map(files[0], np.uint8, (card.rows, card.row_width)))
-    if not card.rows:  # an empty store may not have files
+    if not card.rows:  # an empty store might have no files
         return rows, np.zeros(0, np.uint64), np.zeros(0, np.uint64)
     hashes = np.fromfile(files[1], np.uint64, card.rows)
     ends = np.fromfile(files[2], np.uint64, card.rows) if card.token_width else hashes[:0]

@@ -34,7 +34,7 @@ class VectorStore:
     def __init__(self, file: VectorFile) -> None:
         self._file = file
         self._order: tuple[Hashes, Places, Hashes] | None = None
-        """The stored hashes, their ascending order, and the hashes in it."""
+        """The stored hashes, the indexes that sort them, and the sorted hashes."""
         self._rows = np.zeros(0, np.int32)
         """The content of ``_ROWS``."""
         self._last: tuple[Hashes, Hashes, Integers] | None = None

@@ -194,7 +194,7 @@ def mcp_instructions() -> str:
 
 
 def historian_prompt() -> str:
-    """Return the system prompt of the historian, a sub-agent with only memvault's MCP tools."""
+    """Return the system prompt of the historian, a subagent with only memvault's MCP tools."""
     rules = _TOOL_PLACEHOLDER.sub(lambda match: f"`{match[1]}`", "\n\n".join(_RULES))
     return f"{_HISTORIAN_ROLE}\n\n{rules}\n\n{_DO_NOT_STORE} {_ONE_IDEA}\n\n{_DATA_NOTICE}\n"
 

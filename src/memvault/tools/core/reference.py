@@ -61,7 +61,7 @@ def _worded_schema(schema: Mapping[str, Any], worded: Callable[[str], str]) -> d
 
 
 def schema_document() -> dict[str, Any]:
-    """Return the schemas of all tools, of their failures, and of the failures of ``call_tool``."""
+    """Return the schemas of all tools, the common error result and ``call_tool``'s error result."""
     text = {"type": "string"}
     error = {
         "type": "object",

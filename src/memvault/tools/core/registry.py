@@ -29,7 +29,7 @@ from memvault.tools.core.render import Template
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 _CONFIRM = "confirm"
 _TEXTS = ("content", "diff")
-"""Keys of results whose value is one text instead of a list."""
+"""Result keys whose value is a string instead of a list."""
 
 
 def _number(key: str, help_text: str) -> Parameter:
