@@ -151,7 +151,7 @@ def passages(chance: random.Random) -> list[list[str]]:
 
 
 def content_words(text: str) -> list[str]:
-    """Return the distinct content words of a text, in order."""
+    """Return the distinct content words in text, in order."""
     found = (word for word in _WORD.findall(text.lower()) if len(word) > 3)
     return list(dict.fromkeys(word for word in found if word not in PLAIN_WORDS))
 
@@ -178,7 +178,7 @@ def drafts(pool: list[list[str]], chance: random.Random) -> Iterator[Draft]:
 
 
 def title_of(text: str, chance: random.Random) -> str:
-    """Return a title from a text's first words that does not end in a function word."""
+    """Return a title from a passage's first words that does not end in a function word."""
     words = re.sub(r"[^A-Za-z0-9' -]", "", text).split()[: chance.randint(5, 9)]
     while len(words) > 3 and words[-1].lower() in PLAIN_WORDS:
         words.pop()

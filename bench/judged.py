@@ -80,7 +80,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """Read a file of JSON lines."""
     lines = path.read_text("utf-8").split(
         "\n"
-    )  # a text may contain U+2028, which splitlines splits
+    )  # passages may contain U+2028, at which splitlines would split
     return [json.loads(line) for line in lines if line.strip()]
 
 

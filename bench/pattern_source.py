@@ -25,8 +25,8 @@ BOUNDS = {
     "memvault.consolidation.rules._VALUE": 300,  # the maximum length of a statement
     "memvault.vault_tools.fingerprint._VAULT": 4_000,  # the maximum length of a tool's command
 }
-"""Maximum lengths of the texts that a pattern is applied to, for patterns that may take superlinear
-time.
+"""Maximum lengths of the strings that a pattern is applied to, for patterns that may take
+superlinear time.
 """
 
 
@@ -172,7 +172,7 @@ class _Source:
         )
 
     def patterns(self) -> Iterator[Used]:
-        """Yield the patterns in the text."""
+        """Yield the patterns in the source text."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.ImportFrom) and node.module in ("re", "regex"):
                 raise Unresolved(f"{self._place(node)}: write import re")

@@ -77,7 +77,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def tried(used: Used, method: str, text: str) -> float:
-    """Apply a pattern to a text; return the CPU seconds of this process."""
+    """Apply a pattern to a string; return the CPU seconds of this process."""
     pattern: re.Pattern[Any] = used.pattern
     given: Any = text if isinstance(pattern.pattern, str) else text.encode("utf-8", "replace")
     start = time.process_time()
@@ -86,7 +86,7 @@ def tried(used: Used, method: str, text: str) -> float:
 
 
 def worst(used: Used, most: int) -> Worst:
-    """Return the text whose time grows fastest with its length, or else the slowest text."""
+    """Return the string whose time grows fastest with its length, or else the slowest string."""
     if used.where in BOUNDS:
         return _bounded(used, most, BOUNDS[used.where])
     tries = [(method, hard) for hard in hard_texts(used.pattern, most) for method in used.methods]

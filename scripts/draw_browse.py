@@ -34,7 +34,7 @@ async def draw(vault: Path) -> str:
 
 
 def main() -> None:
-    """Write the picture."""
+    """Write the image."""
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder) / "notes"
         shutil.copytree(ROOT / "sample", vault)

@@ -425,7 +425,7 @@ def indexed(root: Path, path: str) -> bool:
 
 
 def contents(root: Path) -> dict[Path, bytes]:
-    """Return the bytes of every file of a vault, including ``.memvault``."""
+    """Return the bytes of every file in a vault, including ``.memvault``."""
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 

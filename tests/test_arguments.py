@@ -376,7 +376,7 @@ def error(found: Any) -> str:
 def test_arguments_lone_surrogate_is_handled(
     filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A lone surrogate in any text, list, object or key never crashes a tool."""
+    """A lone surrogate in any string, list, object or key never crashes a tool."""
     copy = Copy(filled, tmp_path / "copy")
     for tool in some_of(registry.all_tools()):
         with subtests.test(tool=tool.name):

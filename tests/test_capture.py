@@ -187,13 +187,13 @@ def test_tasks_canceled_task_is_shown_as_canceled(run: Run, folder: Path) -> Non
     """[-] keeps its mark in the listing and is neither open nor done."""
     write(folder, "plan.md", NOTE)
     shown = succeeded(run("tasks", "--all")).out
-    assert "[-] cancelled  cancelled" in shown
+    assert "[-] canceled  canceled" in shown
     assert "[x] buy paper\n" in shown
     assert "[ ] call Ann" in shown
     assert "[/] half done" in shown
     said = succeeded(run("tasks", "--done", "--json")).json["tasks"]
     assert [task.get("isCancelled", False) for task in said] == [False, True]
-    assert "is cancelled" in refused(run("task", "done", "plan.md:11"), 2)
+    assert "is canceled" in refused(run("task", "done", "plan.md:11"), 2)
 
 
 def test_compound_without_text_opens_the_editor(
@@ -265,7 +265,7 @@ def test_capture_by_two_processes_loses_nothing(folder: Path, racing: Racing) ->
 def test_daily_opens_todays_note_in_the_editor(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a terminal without a text, the note is created and opened, and undo covers the edit."""
+    """On a terminal, a note without content is created and opened, and undo covers the edit."""
     script = write(tmp_path, "editor.py", EDITOR)
     monkeypatch.setenv("VISUAL", f"{sys.executable} {script}")
     code, shown = at_terminal(folder, "today")
@@ -274,7 +274,7 @@ def test_daily_opens_todays_note_in_the_editor(
 
 
 def test_capture_creates_a_memory(run: Run, folder: Path) -> None:
-    """The first words become the title, all of it the text, and type and tags are applied."""
+    """The first words become the title, all words the body, and type and tags are applied."""
     thought = "The printer needs the old driver. Else it prints garbage."
     said = succeeded(run("capture", thought, "--tags", "office", "--type", "issue", "--json")).json
     assert said["filePath"] == "issue/the-printer-needs-the-old-driver.md"
@@ -318,7 +318,7 @@ tags: [work]
 - [ ] call Ann due: 2026-11-30
   1. [x] buy paper
 > - [/] half done
-* [-] cancelled
+* [-] canceled
 
 ```
 - [ ] in code

@@ -259,7 +259,7 @@ def test_cli_text_can_start_with_a_dash(notes: Path, run: Run, text: str) -> Non
 def test_cli_errors_quote_dash_text_as_typed(
     notes: Path, run: Run, arguments: list[str], said: str
 ) -> None:
-    """Every error quotes a text that starts with a dash exactly as it was typed."""
+    """Every error quotes an argument that starts with a dash exactly as it was typed."""
     for form in ([], ["--json"]):
         ran = run(*form, *arguments)
         assert ran.code in (1, 2, 3), ran
@@ -349,7 +349,7 @@ def test_cli_every_command_has_help(subtests: pytest.Subtests) -> None:
 
 
 def test_cli_help_states_number_ranges() -> None:
-    """Help for a number states its range unless the text has it or the minimum is 0 or 1."""
+    """Help for a number states its range unless the help text does or the minimum is 0 or 1."""
     shown = " ".join(typed("serve", "--help").out.split())
     assert "concurrent requests per token (default 16)" in shown
     assert "request in megabytes; 1 to 64 (default 4)" in shown

@@ -442,7 +442,7 @@ def taken(inbox: Inbox, count: int = 1) -> Lease:
 
 
 def letters(folder: Path) -> dict[str, str]:
-    """The files of a folder with their texts."""
+    """The files in a folder with their texts."""
     return {path.name: path.read_text("utf-8") for path in folder.glob("*.md")}
 
 

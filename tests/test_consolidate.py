@@ -34,7 +34,7 @@ def texts(result: dict[str, Any]) -> list[str]:
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    """Return every file of a vault except memvault's own."""
+    """Return every file in a vault except memvault's own."""
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in root.rglob("*.md")

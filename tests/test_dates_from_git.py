@@ -38,7 +38,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def lines(word: str) -> str:
-    """Return a text that git still recognizes after small changes."""
+    """Return a body that git still recognizes after small changes."""
     return "".join(f"{word} line {number}\n" for number in range(30))
 
 

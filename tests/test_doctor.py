@@ -146,7 +146,7 @@ def test_doctor_detects_copy_with_shorter_name(vault: Vault, folder: Path) -> No
 
 
 def test_doctor_resolves_wikilinks_like_obsidian(vault: Vault, folder: Path) -> None:
-    """A link may target a file, a path suffix, a title, an alias, a heading or a picture."""
+    """A link may target a file, a path suffix, a title, an alias, a heading or an image."""
     write(
         folder, "notes/deep/Bees.md", "---\ntitle: All about bees\naliases: [Apis]\n---\n\nBuzz.\n"
     )
@@ -385,7 +385,7 @@ def test_doctor_reports_nothing_for_healthy_vault(filled: Path, tmp_path: Path) 
 
 @pytest.mark.promise("R20")
 def test_doctor_without_fix_writes_nothing(filled: Path, tmp_path: Path) -> None:
-    """Without --fix, no file of the vault is written, not even in .memvault."""
+    """Without --fix, no file in the vault is written, not even in .memvault."""
     root = tmp_path / "vault"
     shutil.copytree(filled, root)
     write(root, "b.md", HEADER.format("m1", "Twin."))

@@ -69,7 +69,7 @@ def test_invalid_field_lengths_are_dropped(lengths: object) -> None:
 
 @given(st.text(), st.booleans())
 def test_row_text_decodes_any_encoding(text: str, is_text: bool) -> None:
-    """Decoding accepts any text; the etag detects invalid encodings."""
+    """Decoding accepts any string; the etag detects invalid encodings."""
     assert isinstance(text_rows.bytes_of(text, is_text), bytes)
 
 

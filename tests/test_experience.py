@@ -146,7 +146,7 @@ def test_store_episode_accepts_words_for_failure(run: Run) -> None:
 
 
 def test_store_episode_accepts_repeated_options(run: Run) -> None:
-    """Texts keep their commas, and an outcome is a JSON object or a type with a text."""
+    """Strings keep their commas, and an outcome is a JSON object or a type and its text."""
     done = run(
         "episode", "store", "--context", "Market, noon", "--context", "Rain",
         "--action", "Asked Kai, twice", "--actions", "Left",

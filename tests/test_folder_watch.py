@@ -1,4 +1,4 @@
-"""A long-running process sees every change of a vault's folder without a scan per call."""
+"""A long-running process sees every change in a vault's folder without a scan per call."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def notes(folder: Path) -> Path:
     ["recall", "search", "context", "experience", "episode recall", "fact recall"],
 )
 def test_query_needs_no_quotes(run: Run, command: str) -> None:
-    """The words of a query, situation or task form one text, with options in any position."""
+    """The words in a query, situation or task are joined, with options in any position."""
     quoted = succeeded(run(*command.split(), "what - flies at night", "--json"))
     unquoted = succeeded(run(*command.split(), "what", "-", "flies", "--json", "at", "night"))
     assert unquoted.json == quoted.json

@@ -600,7 +600,7 @@ def test_query_keeps_contraction_like_words(languages: tuple[str, ...], text: st
 
 @pytest.mark.promise("R16")
 def test_query_date_is_read_from_adjacent_words() -> None:
-    """A date is read only from adjacent words of the query, not across other text."""
+    """A date is read only from adjacent words in the query, not across other text."""
     text = "march 2003-94 2020"
     found = dates.find_date(text, date(2026, 11, 22))
     assert found is None or found.words in text

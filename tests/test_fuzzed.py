@@ -59,7 +59,7 @@ def chosen_target(name: str) -> Target:
 
 
 def _is_spelt(text: str) -> bool:
-    """Return whether a text's lone surrogates are bytes that are not UTF-8."""
+    """Return whether a string's lone surrogates are bytes that are not UTF-8."""
     return not re.search("[\ud800-\udc7f\udd00-\udfff]", text)
 
 
@@ -108,7 +108,7 @@ _SIZE = 3_000
 _TEXTS = 500
 _BOUND = 5.0
 _TIMES = 20
-"""A quadratic pattern that takes 0.02 s takes 8 s for a text this many times as long."""
+"""A quadratic pattern that takes 0.02 s takes 8 s for a string this many times as long."""
 _SLOWEST = 3
 
 

@@ -51,7 +51,7 @@ def begun(folder: Path) -> Path:
 
 
 def configure(folder: Path, text: str) -> None:
-    """Append a text to the settings of a repository."""
+    """Append text to a repository's settings."""
     with (folder / ".git/config").open("ab") as file:
         file.write(text.encode())
 
@@ -537,7 +537,7 @@ def test_git_config_trailing_unicode_blank_is_refused(
 def test_git_setting_approval_covers_referenced_file(
     begun: Path, vault: Vault, setting: str, value: str
 ) -> None:
-    """However a setting quotes a file of the vault, a change to the file needs approval."""
+    """However a setting quotes a file in the vault, a change to the file needs approval."""
     names = ("a clean.sh", "named #1")
     name = next((name for name in names if name in value), "clean.sh")
     write(begun, name, "cat\n")

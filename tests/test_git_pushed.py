@@ -1,4 +1,4 @@
-"""A malicious push, or a killed sync, changes only files of the vault."""
+"""A malicious push, or a killed sync, changes only files in the vault."""
 
 from __future__ import annotations
 

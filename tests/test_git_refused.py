@@ -33,7 +33,7 @@ def failure(clone: Clone) -> dict[str, Any]:
 
 
 def notes(result: dict[str, object]) -> str:
-    """The notes of a call as one text."""
+    """Return a call's notes as one string."""
     return "\n".join(map(str, result.get("warnings", [])))  # type: ignore[call-overload]
 
 

@@ -556,7 +556,7 @@ def asked_over_http(root: Path, tool: str, arguments: dict[str, Any]) -> dict[st
 
 @pytest.mark.promise("S44")
 def test_lists_and_names_have_a_maximum_size() -> None:
-    """Each list, and each text that is not content, has a maximum size in its schema."""
+    """Each list, and each string that is not content, has a maximum size in its schema."""
     for tool in all_tools():
         properties = input_schema(tool.parameters)["properties"]
         for parameter in tool.parameters:

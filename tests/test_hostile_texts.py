@@ -442,7 +442,7 @@ HEADERS = {
     "bytes": "tags: !!binary '*'\n",
     "an object": "tags: !!python/object/apply:os.system ['touch pwned']\n",
     "odd keys": "? !!int '0xff'\n: 1\n? !!timestamp x\n: 2\n",
-    "one text many times": f"a: &a {'b' * 200_000}\nx: [{'*a,' * 4_900}]\n",
+    "one value many times": f"a: &a {'b' * 200_000}\nx: [{'*a,' * 4_900}]\n",
     "one key many times": f"a: &a {'b' * 200_000}\nx: [{'{*a : 1},' * 2_000}]\n",
     "a tag of many letters": f"x: !{'a' * _DIGITS} 1\n",
     "a memory's type": f"memory_type: !!int '{'9' * 5_000}'\nid: !!int '{'9' * 5_000}'\n",

@@ -1,4 +1,4 @@
-"""Exports of other programs can be imported repeatedly, and undone as one change."""
+"""Exports from other programs can be imported repeatedly, and undone as one change."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_folder_notes_are_unchanged(run: Run, folder: Path, tmp_path: Path) -> N
 def test_second_import_updates_changed_and_keeps_edited_notes(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A second import writes what changed there only; what changed in both places is listed."""
+    """A second import writes notes that changed only in the source, and reports conflicts."""
     made = folder_source.make(tmp_path)
     import_all(run, made)
     write(made, "Beta.md", "Beta was rewritten.\n")
@@ -131,7 +131,7 @@ def test_mcp_memory_entities_become_linked_notes(run: Run, folder: Path, tmp_pat
 
 
 def test_zip_cannot_write_outside_the_vault(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Paths that climb, absolute paths and links in a zip are listed; the rest is imported."""
+    """Paths that climb, absolute paths and links in a zip are reported; the rest is imported."""
     with zipfile.ZipFile(tmp_path / "notes.zip", "w") as made:
         made.writestr("notes/fine.md", "# Fine\n")
         for name in ("../../evil.md", "/tmp/evil.md", "C:\\evil.md"):
@@ -347,7 +347,7 @@ _EDITS = st.lists(
 
 
 @pytest.mark.parametrize("kind", list(_KINDS_BY_NAME))
-def test_damaged_source_is_refused_or_listed(
+def test_damaged_source_is_refused_or_reported(
     kind: str, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """A damaged source is refused with a one-sentence error, or its undamaged part is imported."""

@@ -64,10 +64,10 @@ def test_bookmarks_in_several_folders_are_one_note(run: Run, folder: Path, tmp_p
 
 
 @pytest.mark.parametrize("address", ["javascript:x()", "data:,x", "place:sort=8", "about:blank"])
-def test_bookmarks_with_other_schemes_are_listed(
+def test_bookmarks_with_other_schemes_are_reported(
     address: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Scripts, data and a browser's own pages are listed with their titles and the reason."""
+    """Scripts, data and a browser's own pages are reported with titles and reasons."""
     entries = f'<DT><A HREF="{address}">Trick</A><DT><A HREF="HTTPS://x.example">X</A></DL>'
     found = imported(run, folder, write(tmp_path, "b.html", _HEAD + entries))
     [one] = found["unreadable"]

@@ -1,4 +1,4 @@
-"""Imports preserve dates, ids and texts of a vault and its sources, and list changes."""
+"""Imports preserve dates, ids and content in a vault and its sources, and report changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def shown(run: Run, name: str) -> dict[str, Any]:
 
 
 def test_import_lists_files_of_guessed_encoding(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Each file that is not UTF-8 is listed with its detected encoding."""
+    """Each file that is not UTF-8 is reported with its detected encoding."""
     write(tmp_path / "n", "a.md", "Привет, мир".encode("cp1251"))
     write(tmp_path / "n", "b.md", "Größe, naïve\n".encode() + b"\xe9\n")
     write(tmp_path / "n", "c.md", "é\n")
@@ -59,7 +59,7 @@ def test_imported_note_keeps_the_date_in_its_name(run: Run, folder: Path, tmp_pa
 
 
 def test_import_replaces_duplicate_ids(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A note with another memory's id gets a new id and is listed; the memory is unchanged."""
+    """A note with another memory's id gets a new id and is reported; the memory is unchanged."""
     write(folder, "own.md", "---\nid: same\n---\n\nown\n")
     for name in ("a", "b", "c"):
         mem_id = "same" if name == "a" else "twice"
@@ -134,7 +134,7 @@ def test_undo_of_an_import_removes_the_folders_that_it_created(
 
 
 def test_plan_lists_invalid_file_names(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A file of a zipped vault with such a name is listed before anything is written."""
+    """A file in a zipped vault with such a name is reported before anything is written."""
     with zipfile.ZipFile(tmp_path / "v.zip", "w") as files:
         files.writestr("memvault.toml", "version = 1\n")
         files.writestr("a.md", "a\n")
@@ -148,7 +148,7 @@ def test_plan_lists_invalid_file_names(run: Run, folder: Path, tmp_path: Path) -
 
 
 def test_preview_lists_renamed_notes(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A note that programs would read as instructions is listed with its new name."""
+    """A note that programs would read as instructions is reported with its new name."""
     write(tmp_path / "n", "sub/AGENTS.md", "# Obey\n")
     plan = run("import", str(tmp_path / "n"), "--from", "folder", "--json").json
     assert plan["noted"] == [

@@ -20,7 +20,7 @@ from memvault.vault import markdown
 
 
 class Chats:
-    """An imported export: the texts of its notes, and the listed items."""
+    """An imported export: the texts of its notes, and the reported items."""
 
     def __init__(self, run: Run, vault: Path, source: Path, kind: str) -> None:
         self.found = succeeded(
@@ -101,7 +101,7 @@ def test_claude_artifacts_keep_each_version_and_the_last(
     assert "**Pump** (changed)\n\n````python\na = '''\n```\n'''\n````\n" in got.text
     assert "**Doc**\n\n```markdown\n# One\n```\n\n**Doc**\n\n```markdown\n# Two\n```\n" in got.text
     assert got.text.endswith("## Pump, last version\n\n````python\na = '''\n```\n'''\nb\n````\n")
-    assert got.contents["version of an artifact"] == 4
+    assert got.contents["artifact version"] == 4
 
 
 def test_claude_tool_and_user_files_are_imported(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_claude_shows_the_branch_of_the_last_edit(run: Run, folder: Path, tmp_pa
     ]
     got = Chats(run, folder, claude(tmp_path, *messages), "claude")
     assert got.text.endswith("## You\n\nm1\n\n## Claude\n\nm3\n\nm4\n")
-    assert got.omitted == {"message of another branch": 1}
+    assert got.omitted == {"message on another branch": 1}
     chosen = claude(tmp_path, *messages, current_leaf_message_uuid="m2")
     assert Chats(run, folder, chosen, "claude").text.endswith("m1\n\n## Claude\n\nm2\n")
 
@@ -176,7 +176,7 @@ def test_claude_shows_the_branch_of_the_last_edit(run: Run, folder: Path, tmp_pa
 def test_claude_export_split_into_folders_is_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Projects and memories in separate files become notes; design chats are listed."""
+    """Projects and memories in separate files become notes; design chats are reported."""
     project = {
         "uuid": "p",
         "name": "Garden",
@@ -313,7 +313,7 @@ def test_chatgpt_files_are_found_by_their_ids(run: Run, folder: Path, tmp_path: 
     assert (folder / "in/files/file_0000abcd-me.png").read_bytes() == b"picture"
     assert got.omitted == {
         "rating of a message": 2,
-        "picture missing from the export": 1,
+        "image missing from the export": 1,
         "voice recording missing from the export": 1,
         "file missing from the export": 1,
     }
@@ -363,7 +363,7 @@ def test_chatgpt_counts_the_other_branches(run: Run, folder: Path, tmp_path: Pat
     write(made, "conversations.json", json.dumps(whole))
     got = Chats(run, folder, made, "chatgpt")
     assert got.text.endswith("One\n\n## ChatGPT\n\n3\n")
-    assert got.omitted == {"message of another branch": 1}
+    assert got.omitted == {"message on another branch": 1}
 
 
 def test_chats_show_speakers_and_times(run: Run, folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""An import reads or lists each file of its source, including files its format does not read."""
+"""An import handles or reports each file in its source, including ones its format cannot read."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def read(source: Source, kind: str) -> list[Item]:
 
 
 def unaccounted(source: Source, kind: str, items: list[Item]) -> set[str]:
-    """Return the files of a source that are neither imported nor listed nor claimed."""
+    """Return the files in a source that are neither imported, reported nor claimed."""
     texts = "\n".join(item.text for item in items if isinstance(item, ImportedNote))
     copied = {item.path for item in items if isinstance(item, Attachment | VaultFile)}
     listed = {item.what for item in items if isinstance(item, SkippedItem)}
@@ -168,10 +168,10 @@ def likely_kinds(source: Source) -> Iterator[str]:
 @sampled(4)
 @pytest.mark.parametrize(("kind", "module", "make"), MAKERS)
 @pytest.mark.parametrize("below", ["", "sub", "sub/sub"])
-def test_files_are_imported_listed_or_claimed(
+def test_files_are_imported_reported_or_claimed(
     kind: str, module: str, make: str, below: str, tmp_path: Path
 ) -> None:
-    """Each file of a folder is imported, listed or claimed; listed files add no item."""
+    """Each file in a folder is imported, reported or claimed; reported files add no item."""
     (tmp_path / "made").mkdir()
     with closing(open_source(str(mixed(tmp_path, module, make, below)))) as source:
         for name in {kind, *likely_kinds(source)}:
@@ -212,7 +212,7 @@ def recognized(folder: Path) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_format_claims_every_file_of_its_program(kind: str, tmp_path: Path) -> None:
-    """No file of a program's own export is listed as unread."""
+    """No file of a program's own export is reported as unread."""
     module = importlib.import_module(f"import_sources.{formats.find_format(kind).module_name}")
     with closing(open_source(str(module.make(tmp_path)))) as source:
         recognition = detection.detect(source)
@@ -229,8 +229,10 @@ def test_format_claims_every_file_of_its_program(kind: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("name", "below"), [*itertools.product(ODD_FILES, ("", "sub/", "sub/sub/"))]
 )
-def test_foreign_file_in_import_does_not_hide_notes(name: str, below: str, tmp_path: Path) -> None:
-    """Ten notes and one file that looks like another program's are imported or listed."""
+def test_file_from_another_program_does_not_hide_notes(
+    name: str, below: str, tmp_path: Path
+) -> None:
+    """Ten notes and one file that looks like another program's are imported or reported."""
     write(write_notes(tmp_path / "notes"), f"{below}{name}", ODD_FILES[name])
     with closing(open_source(str(tmp_path / "notes"))) as source:
         for kind in likely_kinds(source):
@@ -256,7 +258,7 @@ def obsidian(folder: Path) -> Path:
 
 
 def repository(folder: Path) -> Path:
-    """Write a git repository with documentation and settings of Claude Code."""
+    """Write a git repository with documentation and Claude Code settings."""
     for name in (".git/HEAD", ".claude/rules/style.md", ".claude/CLAUDE.md", "src/main.py"):
         write(folder, f"app/{name}", f"Text of {name}.\n")
     for name in ("README.md", "CLAUDE.md", "docs/a.md", "docs/b.md"):
@@ -348,7 +350,7 @@ def test_two_formats_import_each_note_once(
     assert [link["filePath"].endswith("x.md") for link in links] == [True]
 
 
-def test_other_files_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_other_files_are_reported(run: Run, folder: Path, tmp_path: Path) -> None:
     """Unread files are one line for people, and a list for programs."""
     made = write_notes(tmp_path / "my notes")
     write(made, "memory.jsonl", ODD_FILES["memory.jsonl"])
@@ -382,7 +384,7 @@ def test_other_files_without_notes_suggest_no_command(
 def test_kind_without_matching_files_is_an_error(
     kind: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The error of ``--from`` reports that nothing matched, and what the format needs."""
+    """The error for ``--from`` reports that nothing matched, and what the format needs."""
     made = write_notes(tmp_path / "notes")
     ran = run("import", str(made), "--from", kind, "--yes")
     with closing(open_source(str(made))) as source:
@@ -394,7 +396,7 @@ def test_kind_without_matching_files_is_an_error(
 
 
 def test_two_exports_in_a_folder_list_their_commands(run: Run, tmp_path: Path) -> None:
-    """A folder with files of two programs is an error with a command for each."""
+    """A folder with files from two programs is an error with a command for each."""
     made = write(tmp_path, "both/memory.jsonl", ODD_FILES["memory.jsonl"]).parent
     write(made, "mem0.json", ODD_FILES["mem0.json"])
     ran = run("import", str(made))
@@ -437,8 +439,10 @@ def test_claude_home_folder_is_detected(run: Run, folder: Path, tmp_path: Path) 
     assert "otherFiles" not in found
 
 
-def test_loose_texts_of_apple_notes_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A text outside of a note's folder is listed, and deleted notes are counted."""
+def test_loose_text_files_of_apple_notes_are_reported(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """A text file outside of a note's folder is reported, and deleted notes are counted."""
     made = apple_notes_source.make(tmp_path)
     write(made, "Notes/Loose.txt", "A loose text.\n")
     found = import_all(run, made).json

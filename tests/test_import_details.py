@@ -28,7 +28,7 @@ FIRST, SECOND, HOME, BASE, ROW = "1" * 32, "1" * 24 + "2" * 8, "3" * 32, "4" * 3
 
 
 class Imported:
-    """What an import wrote, and what it listed as unread."""
+    """What an import wrote, and what it reported as not read."""
 
     def __init__(self, run: Run, vault: Path, source: Path, kind: str) -> None:
         arguments = ("import", str(source), "--from", kind, "--to", "in", "--yes", "--json")
@@ -47,7 +47,7 @@ class Imported:
 
 
 def twins(folder: Path) -> Path:
-    """Write a Notion export of two pages with equal titles and equally named pictures."""
+    """Write a Notion export of two pages with equal titles and equally named images."""
     made = folder / "Export"
     for key, text in ((FIRST, b"one"), (SECOND, b"two")):
         write(
@@ -73,7 +73,7 @@ def twins(folder: Path) -> Path:
 
 
 def test_notion_links_resolve_to_their_pages(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Links to equally named pages and pictures resolve correctly; other links are unchanged."""
+    """Links to equally named pages and images resolve correctly; other links are unchanged."""
     got = Imported(run, folder, twins(tmp_path), "notion")
     assert got.unreadable == set()
     assert got.text("Page.md").endswith("![p](Page/image.png)\n\none\n")
@@ -133,7 +133,7 @@ def test_html_import_preserves_text_and_formatting(text: str) -> None:
         assert word in made
 
 
-def test_table_cell_can_contain_pipes_and_pictures(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_table_cell_can_contain_pipes_and_images(run: Run, folder: Path, tmp_path: Path) -> None:
     """In databases and HTML notes, a pipe in a cell does not start another cell."""
     got = Imported(run, folder, twins(tmp_path), "notion")
     assert "| Paint (green) | a\\|b |\n| Old | x y |\n" in got.text("Tasks.md")
@@ -169,8 +169,8 @@ def said(key: str, **more: Any) -> dict[str, Any]:
     return {"uuid": key, "name": "Tea", "chat_messages": messages, **more}
 
 
-def test_claude_invalid_entries_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Entries that are not objects or lack text are listed by position; bad names are ignored."""
+def test_claude_invalid_entries_are_reported(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Entries that are not objects or lack text are reported by position; bad names are ignored."""
     project = {"uuid": "p2345678-90", "name": {"a": 1}, "description": "On tea", "docs": [4, {}]}
     made = claude(
         tmp_path,
@@ -226,8 +226,8 @@ def test_claude_memories_of_two_accounts_are_two_notes(
 
 
 @pytest.mark.usefixtures("in_utc")
-def test_chatgpt_invalid_entries_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Empty and damaged conversations are listed; one without a known last message is imported."""
+def test_chatgpt_invalid_entries_are_reported(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Empty and damaged conversations are reported; one with an unknown end is imported."""
     whole = [chatgpt_source.conversation(number) for number in range(5)]
     whole[1]["mapping"] = []
     whole[2]["mapping"] = ["x"]
@@ -258,7 +258,7 @@ def test_json_export_without_array_is_reported_as_not_read(
 def test_keep_notes_without_times_or_files_are_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A note needs no time; missing files, outside paths and other JSON are listed."""
+    """A note needs no time; missing files, outside paths and other JSON are reported."""
     keep, other = tmp_path / "Takeout/Keep", tmp_path / "Takeout/Other"
     files = [{"filePath": name} for name in ("gone.png", "../secret.png", "here.jpeg")]
     timed = {"userEditedTimestampUsec": 1762164900000000, "title": "Shelf", "attachments": files}
@@ -281,7 +281,7 @@ def test_keep_notes_without_times_or_files_are_imported(
 
 
 def bookmarks(folder: Path) -> Path:
-    """Write Chrome's bookmarks with one without an address, and an invalid entry."""
+    """Write Chrome's bookmarks with one without a URL, and an invalid entry."""
     children = [{"type": "url", "name": "Nowhere"}, 3, {"type": "url", "name": "T", "url": "data:"}]
     bar = {"type": "folder", "name": "Bar", "id": "9", "children": children}
     tree = {"checksum": "0", "roots": {"bookmark_bar": bar, "version": "1"}}
@@ -289,7 +289,7 @@ def bookmarks(folder: Path) -> Path:
 
 
 def firefox(folder: Path) -> Path:
-    """Write Firefox's backup with a bookmark without an address."""
+    """Write Firefox's backup with a bookmark without a URL."""
     none = {"guid": "abc", "title": "Nowhere", "typeCode": 1}
     root = {"guid": "root", "typeCode": 2, "root": "placesRoot", "children": [none, "x"]}
     return write(folder, "firefox.json", json.dumps(root))
@@ -368,7 +368,7 @@ def logseq(folder: Path) -> Path:
             bookmarks,
             "bookmarks",
             {
-                ("Bookmarks, Nowhere", "has no address"),
+                ("Bookmarks, Nowhere", "has no URL"),
                 ("Bookmarks, an entry of the folder Bar", "not a JSON object"),
             },
         ),
@@ -376,7 +376,7 @@ def logseq(folder: Path) -> Path:
             firefox,
             "bookmarks",
             {
-                ("firefox.json, Nowhere", "has no address"),
+                ("firefox.json, Nowhere", "has no URL"),
                 ("firefox.json, an entry", "not a JSON object"),
             },
         ),
@@ -421,10 +421,10 @@ def logseq(folder: Path) -> Path:
         ),
     ],
 )
-def test_unknown_entry_is_listed(
+def test_unknown_entry_is_reported(
     make: Any, kind: str, listed: set[tuple[str, str]], run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Every omitted entry that should be a note, or a part of one, is listed."""
+    """Every omitted entry that should be a note, or a part of one, is reported."""
     assert Imported(run, folder, make(tmp_path), kind).unreadable >= listed
 
 

@@ -53,7 +53,7 @@ inside
 
 
 def enex(run: Run, folder: Path, path: Path, text: str | bytes) -> Imported:
-    """Import an export with a text."""
+    """Import an export with the given content."""
     write(path, "E.enex", text)
     return Imported(run, folder, path / "E.enex", "evernote")
 
@@ -100,8 +100,8 @@ def test_evernote_indentation_is_preserved(run: Run, folder: Path, tmp_path: Pat
     assert got.text("N.md").endswith("a b\n\n\xa0\xa0\xa0\xa0\\# four\n\n- [x] done\n")
 
 
-def test_evernote_repaired_text_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A note whose text is not valid XML is imported and listed; one with entities is not."""
+def test_evernote_repaired_text_is_reported(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A note whose text is not valid XML is imported and reported; one with entities is not."""
     broken = note("Broken", "<div>good</div><div>bad & worse <b>unclosed</div>")
     got = enex(run, folder, tmp_path, exported(note("Fine", "<p>&nbsp;a&eacute;</p>"), broken))
     assert "bad & worse" in got.text("Broken.md")
@@ -129,7 +129,7 @@ BEFORE, AFTER = note("Before", "<div>marigold</div>"), note("After", "<div>dahli
 def test_evernote_damaged_note_does_not_affect_others(
     middle: str, kept: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The other notes and its readable part are imported, and the damage is listed."""
+    """The other notes and its readable part are imported, and the damage is reported."""
     got = enex(run, folder, tmp_path, exported(BEFORE, middle, AFTER))
     assert "marigold" in got.text("Before.md")
     assert "dahlia" in got.text("After.md")
@@ -182,7 +182,7 @@ def resource(data: str, mime: str = "image/png", name: str = "") -> str:
 
 
 def test_evernote_files_keep_their_names(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Equally named files are both imported, unnamed ones get a name, damaged ones are listed."""
+    """Equally named files are both imported, unnamed ones get a name, damaged ones are reported."""
     one, two, three = (base64.b64encode(data).decode() for data in (b"1", b"2", b"3"))
     files = (
         resource(f"{one[:2]}\n {one[2:]}", name="a/../image.png"),
@@ -214,7 +214,7 @@ def test_evernote_unplaced_tasks_follow_the_text(run: Run, folder: Path, tmp_pat
 
 
 def test_evernote_export_with_entities_is_refused(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A file that declares entities, which could expand to gigabytes, is listed."""
+    """A file that declares entities, which could expand to gigabytes, is reported."""
     text = f'<!DOCTYPE en-export [<!ENTITY a "b">]>{exported(BEFORE)}'
     got = enex(run, folder, tmp_path, text)
     assert got.unreadable == {

@@ -72,7 +72,7 @@ def test_joplin_task_title_is_escaped(run: Run, folder: Path, tmp_path: Path) ->
     assert got.found["new"] == 1
 
 
-def test_special_tar_entries_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_special_tar_entries_are_reported(run: Run, folder: Path, tmp_path: Path) -> None:
     """Links, devices and paths that lead out of a tar are never followed; the rest is imported."""
     files = joplin_source.files()
     name = f"{joplin_source.HONEY}.md"
@@ -97,7 +97,7 @@ def test_special_tar_entries_are_listed(run: Run, folder: Path, tmp_path: Path) 
 
 
 def test_truncated_tar_is_partly_imported(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Complete items of a truncated tar are imported, and the rest is listed."""
+    """Complete items of a truncated tar are imported, and the rest is reported."""
     whole = joplin_source.make(tmp_path).read_bytes()
     (tmp_path / "notes.jex").write_bytes(whole[: len(whole) // 4])
     got = Imported(run, folder, tmp_path / "notes.jex", "joplin")
@@ -140,7 +140,7 @@ def test_standard_notes_of_each_type_become_markdown(
 
 
 def test_authenticator_secrets_are_not_imported(run: Run, folder: Path, tmp_path: Path) -> None:
-    """An authenticator note is listed, and its keys are not written to the vault."""
+    """An authenticator note is reported, and its keys are not written to the vault."""
     got = Imported(run, folder, standard_source.make(tmp_path), "standard-notes")
     assert "Keys" in {what for what, _ in got.unreadable}
     assert not any(b"JBSWY3DP" in data for data in notes_in(folder).values())
@@ -161,7 +161,7 @@ def test_standard_notes_encrypted_backup_hints_at_decryption(
 
 
 def test_bear_notes_keep_tags_links_and_code(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Bear's markup outside code becomes markdown; locked notes are listed."""
+    """Bear's markup outside code becomes markdown; locked notes are reported."""
     got = Imported(run, folder, bundle_source.make(tmp_path), "textbundle")
     fox = body(got.text("Fox-den.md"))
     assert "#animals/wild #two-words and ==marked== <u>under</u> ==🟢green==" in fox
@@ -189,7 +189,7 @@ def test_bear_later_backup_adds_no_duplicates(run: Run, folder: Path, tmp_path: 
 
 
 def test_word_documents_become_markdown(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Headings, lists, tasks, code, tables, links, footnotes and pictures are converted."""
+    """Headings, lists, tasks, code, tables, links, footnotes and images are converted."""
     got = Imported(run, folder, word_source.make(tmp_path), "word")
     assert body(got.text("Boats.md")) == (
         "# Boats\n\n**Paint the hull** with `x = [1]`[oil](https://boats.example/1)[^2]\n\n"
@@ -226,7 +226,7 @@ def test_word_list_styles_and_titles_are_converted(run: Run, folder: Path, tmp_p
 def test_hostile_word_documents_do_not_affect_others(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A document that is too large, has entities or is damaged is listed with its reason."""
+    """A document that is too large, has entities or is damaged is reported with its reason."""
     made = word_source.make_folder(tmp_path)
     with zipfile.ZipFile(made / "Bomb.docx", "w", zipfile.ZIP_DEFLATED) as files:
         files.writestr("word/document.xml", b"<a>" + bytes(100 << 20))
@@ -245,8 +245,10 @@ def test_hostile_word_documents_do_not_affect_others(
     assert got.data("map.pdf") == b"%PDF-1.7"
 
 
-def test_damaged_parts_of_word_documents_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A document whose footnotes or styles are damaged is imported, and the damage is listed."""
+def test_damaged_parts_of_word_documents_are_reported(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """A document whose footnotes or styles are damaged is imported, and the damage is reported."""
     made = word_source.make(tmp_path)
     with zipfile.ZipFile(made) as files:
         parts = {name: files.read(name) for name in files.namelist()}
@@ -394,8 +396,8 @@ def test_super_note_of_unknown_shape_is_read(run: Run, folder: Path, tmp_path: P
     assert "Kept" in got.text("Odd.md")
 
 
-def test_rejected_files_of_packs_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Links, paths that lead out and oversized files in a pack are listed; the note is imported."""
+def test_rejected_files_of_packs_are_reported(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Links, outside paths and oversized files in a pack are reported; the note is imported."""
     link = zipfile.ZipInfo("assets/link.png")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     made = tmp_path / "packs"
@@ -417,8 +419,8 @@ def test_rejected_files_of_packs_are_listed(run: Run, folder: Path, tmp_path: Pa
     assert "symbolic link" in reasons["Hen.textpack/assets/link.png"]
 
 
-def test_links_in_word_documents_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A document in a folder is imported without the links in it, and these are listed."""
+def test_links_in_word_documents_are_reported(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A document in a folder is imported without the links in it, and these are reported."""
     link = zipfile.ZipInfo("word/media/link.png")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     made = word_source.make_folder(tmp_path)

@@ -63,7 +63,7 @@ def test_extracted_export_parts_are_one_export(run: Run, folder: Path, tmp_path:
 
 
 def test_damaged_nested_zip_does_not_affect_others(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The other parts are imported, and the damaged one is listed."""
+    """The other parts are imported, and the damaged one is reported."""
     write(tmp_path, "e.zip", zipped((f"{PART}1.zip", ONE), (f"{PART}2.zip", TWO[:-30])))
     got = Imported(run, folder, tmp_path / "e.zip", "notion")
     assert [what for what, _ in got.unreadable] == [f"{PART}2.zip"]

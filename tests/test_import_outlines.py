@@ -31,7 +31,7 @@ def counts(source: Path, kind: str) -> dict[str, dict[str, int]]:
 
 
 def logseq_page(tmp_path: Path, text: str, **files: str) -> str:
-    """Return the markdown of a Logseq page; ``files`` are the texts of other pages by name."""
+    """Return the markdown of a Logseq page; ``files`` is the content of other pages by name."""
     made = tmp_path / "graph"
     write(made, "logseq/config.edn", "{}")
     for name, other in files.items():
@@ -189,7 +189,7 @@ def test_logseq_properties_and_lists_are_kept(run: Run, folder: Path, tmp_path: 
 
 
 def test_logseq_highlights_have_page_and_color(run: Run, folder: Path, tmp_path: Path) -> None:
-    """PDF highlights keep their page and color, and area highlights their picture."""
+    """PDF highlights keep their page and color, and area highlights their image."""
     got = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq")
     text = got.text("notes/hls__bees_1.md")
     assert "[bees.pdf](../assets/bees_1.pdf)\n\n- They tell the way. (p. 12, yellow)\n" in text

@@ -64,7 +64,7 @@ def test_imported_link_to_ambiguous_name_becomes_a_path(
 
 
 def test_preview_lists_each_changed_note(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Before anything is written, the notes to change and the files to copy are listed."""
+    """Before anything is written, the notes to change and the files to copy are reported."""
     made = folder_source.make(tmp_path)
     assert "files: imported/notes/pictures/plan.png" in succeeded(run("import", str(made))).out
     import_all(run, made)
@@ -96,8 +96,8 @@ def test_import_vault_into_itself_is_refused(run: Run, folder: Path) -> None:
     assert import_all(run, ".old").json["new"] == 1
 
 
-def test_import_invalid_file_name_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A path that is too long for the file system is listed, and the rest is imported."""
+def test_import_invalid_file_name_is_reported(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A path that is too long for the file system is reported, and the rest is imported."""
     lines = [
         {"memvault": "export", "format": 1},
         {"path": f"{'long' * 100}.md", "encoding": "utf-8", "content": "a"},
@@ -192,7 +192,7 @@ OF_PROGRAMS = (
 def test_import_skips_agent_instructions_and_settings(
     run: Run, folder: Path, tmp_path: Path, form: str
 ) -> None:
-    """Files that programs read as instructions or settings are listed and omitted."""
+    """Files that programs read as instructions or settings are reported and omitted."""
     names = [name for name in OF_PROGRAMS if form == "jsonl" or name.isascii()]
     if form == "jsonl":
         made = exported(tmp_path, *names)
@@ -310,7 +310,7 @@ CHEAP = {
 def test_hostile_source_takes_limited_memory_and_time(
     folder: Path, tmp_path: Path, name: str
 ) -> None:
-    """Files that exhaust memory or time are imported or listed, and other notes imported."""
+    """Files that exhaust memory or time are imported or reported, and other notes imported."""
     attack = ATTACKS[name]
     made = attack.make(tmp_path / "source")
     script = 'ulimit -v 1500000; ulimit -t 60; exec "$@"'  # kilobytes, and CPU seconds of each
@@ -343,7 +343,7 @@ for convert in (use_memory, use_time):
 
 @pytest.mark.promise("S99")
 def test_record_memory_and_time_are_limited() -> None:
-    """A record that exceeds a limit of the process is listed, and the process continues."""
+    """A record that exceeds a limit of the process is reported, and the process continues."""
     done = subprocess.run(
         [sys.executable, "-c", _LIMITED], capture_output=True, text=True, check=True
     )
@@ -390,7 +390,7 @@ RECORDS: dict[str, str] = {
 
 @pytest.mark.promise("S100")
 def test_malformed_record_does_not_affect_others(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Records with invalid values are imported or listed, and the others are imported."""
+    """Records with invalid values are imported or reported, and the others are imported."""
     notes = {**RECORDS, "z": '"title": "z", "textContent": "Wombats"'}
     for name, text in notes.items():
         made = f'{{"userEditedTimestampUsec": 1700000000000000, {text}}}'
@@ -405,7 +405,7 @@ def test_malformed_record_does_not_affect_others(run: Run, folder: Path, tmp_pat
 def test_invalid_name_does_not_affect_others(
     run: Run, folder: Path, tmp_path: Path, odd: str
 ) -> None:
-    """A path with a NUL or a lone surrogate is listed, and the other files are imported."""
+    """A path with a NUL or a lone surrogate is reported, and the other files are imported."""
     found = import_all(run, exported(tmp_path, odd, "z/z.md")).json
     assert [one["what"] for one in found["unreadable"]] == [odd]
     assert "z/z.md" in notes_in(folder)
@@ -418,7 +418,7 @@ def test_invalid_name_does_not_affect_others(
 def test_invalid_array_entry_does_not_affect_others(
     run: Run, folder: Path, tmp_path: Path, odd: str
 ) -> None:
-    """An entry that is not JSON is listed by its number, and the others are imported."""
+    """An entry that is not JSON is reported by its number, and the others are imported."""
     odd += "]" * odd.count("[")
     good = [
         f'{{"uuid": "{n}", "name": "N", "chat_messages": [{{"text": "Wombat {n}"}}]}}'

@@ -241,7 +241,7 @@ def test_session_resumed_is_one_episode(run: Run, folder: Path, tmp_path: Path) 
 
 
 def test_episode_edited_is_not_updated(run: Run, folder: Path, tmp_path: Path) -> None:
-    """User edits of an episode are kept and listed."""
+    """User edits of an episode are kept and reported."""
     first = [line("user", 0, "Fix the tax"), line("assistant", 1, text("Tax is fixed."))]
     made = record(tmp_path, "s1", *first)
     Episodes(run, folder, made)
@@ -336,7 +336,7 @@ def test_gemini_files_of_a_session_are_one_episode(run: Run, folder: Path, tmp_p
     assert "unreadable" not in got.found
 
 
-def test_opencode_added_texts_are_skipped(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_opencode_inserted_text_is_skipped(run: Run, folder: Path, tmp_path: Path) -> None:
     """Inserted text, compaction summaries and subagent sessions are counted."""
     messages: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
         (

@@ -41,7 +41,7 @@ class TestSentIndex(IndexContract):
     """The contract for a published index."""
 
     def test_remote_index_reports_text_changed_after_refresh(self, notes: Path) -> None:
-        """A view returns the text from its refresh; once that is gone, it is reported as stale."""
+        """A view returns the content from its refresh; once that is gone, the view is stale."""
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
             uids = self.uids(view)

@@ -33,7 +33,7 @@ OLD = time.time() - 7_200
 
 
 class Contents(NamedTuple):
-    """The files of a vault, tracked and machine-local, as names and texts."""
+    """The files in a vault, tracked and machine-local, as names and texts."""
 
     vault: dict[str, bytes]
     private: dict[str, bytes]

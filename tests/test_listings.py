@@ -144,7 +144,7 @@ def test_listing_default_limit_is_50(crowded: Vault) -> None:
 @sampled(4)
 @pytest.mark.parametrize("name", LISTS)
 def test_listing_next_returns_each_entry_once(crowded: Vault, name: str) -> None:
-    """Following next from page to page returns each entry of a listing exactly once."""
+    """Following next from page to page returns each entry in a listing exactly once."""
     seen: list[str] = []
     offset, total = 0, -1
     while True:

@@ -137,7 +137,7 @@ def test_save_metadata_becomes_filterable_front_matter(run: Run, folder: Path) -
     ],
 )
 def test_save_uses_first_words_as_title(text: str, title: str) -> None:
-    """The title of a saved text is the beginning of the text."""
+    """The title of saved text is its beginning."""
     assert create.title_of(text) == title
 
 

@@ -37,7 +37,7 @@ CONTAINER = re.compile(rf"[ \t]*(?:{MARK}?[ \t]*>|.*\]:|(?:{MARK}[ \t]*){{2}}|{M
 
 
 def deviates(text: str) -> bool:
-    """Return whether markdown-it-py 4 may differ from the CommonMark specification for a text.
+    """Return whether markdown-it-py 4 may differ from the CommonMark specification for a document.
 
     In the reference implementation, a line indented by more than the quote, item or definition
     above it continues their paragraph; markdown-it-py takes some for code. There, a definition is
@@ -64,7 +64,7 @@ TEXTS = st.lists(LINE, max_size=9).map(lambda lines: "".join(f"{line}\n" for lin
 @settings(max_examples=examples(300))
 @given(TEXTS)
 def test_markdown_agrees_with_markdown_it(text: str) -> None:
-    """In any text, code, links, tags and tasks are those that a CommonMark parser finds."""
+    """In any document, code, links, tags and tasks are those that a CommonMark parser finds."""
     assume(not deviates(text))
     assert found_in(text) == expected(text)
 
@@ -206,7 +206,7 @@ def trips(folder: Path) -> Path:
 @pytest.mark.promise("R99")
 @pytest.mark.parametrize("how", ["rename", "type"])
 def test_move_of_note_keeps_its_links(trips: Path, run: Run, how: str) -> None:
-    """A moved note's links to pictures, files and notes still work, and undo is exact."""
+    """A moved note's links to images, files and notes still work, and undo is exact."""
     if how == "type":
         trips.joinpath("trips").rename(trips / "issue")
         for path in ("issue/a.md", "up.md"):

@@ -101,7 +101,7 @@ def test_mcp_call_ends_its_child_processes(
             server.send("notifications/cancelled", {"requestId": 1})
             until(lambda: all_gone(slow))
             server.call(2, "memory_list")
-            while server.receive()["id"] != 2:  # a cancelled call may be answered, too
+            while server.receive()["id"] != 2:  # a canceled call may be answered, too
                 pass
         elif end == "signal":
             server.process.send_signal(signal.SIGTERM)

@@ -168,7 +168,7 @@ def test_mcp_serve_reports_vaults_with_unknown_profile(tmp_path: Path, run: Run)
 
 
 def plain_texts(value: Any) -> list[str]:
-    """Return the texts under each key ``description`` of a value."""
+    """Return every string under a key ``description`` in a JSON value."""
     if isinstance(value, list):
         return [text for entry in value for text in plain_texts(entry)]
     if not isinstance(value, dict):

@@ -118,7 +118,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def mixed(base: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> dict[str, Path]:
-    """The folders of a vault in English and one in four other languages, with all vectors."""
+    """The folders in a vault in English and one in four other languages, with all vectors."""
     for name in ("CACHE", "STATE", "CONFIG"):
         monkeypatch.setenv(f"MEMVAULT_{name}", str(base / name.lower()))
     monkeypatch.setenv("MEMVAULT_DEEP", "now")

@@ -326,7 +326,7 @@ def test_remember_asks_nothing_with_quiet_or_json(folder: Path, run: Run, option
 
 
 def types_in(run: Run) -> set[str]:
-    """Return the types of the memories of a vault."""
+    """Return the types of the memories in a vault."""
     return {entry["memoryType"] for entry in run("list", "--json").json["memories"]}
 
 

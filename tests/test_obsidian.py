@@ -166,7 +166,7 @@ def test_title_with_a_secret_is_not_repeated(vault: Vault, folder: Path) -> None
 
 @pytest.fixture
 def called(folder: Path, vault: Vault) -> Vault:
-    """A vault with notes that have other names: in a list, as a text, as a single alias."""
+    """A vault with notes that have aliases: in a list, as a string, as a single alias."""
     write(folder, "n/a.md", "---\ntitle: Bees\naliases: [Apis, Honey makers]\n---\n\nThey hum.\n")
     write(folder, "n/b.md", "---\naliases: Vespa, Yellow jackets\n---\n\n# Wasps\n\nThey sting.\n")
     write(folder, "n/c.md", "---\nalias: Apis\nsupersedes: [[yellow jackets]]\n---\n\n# Ants\n")

@@ -93,7 +93,7 @@ def done(vault: Vault, steps: list[Step]) -> None:
 
 
 def texts(root: Path) -> dict[Path, str]:
-    """Return the notes and agents' files of a vault, with their revisions and trashed copies."""
+    """Return the notes and agents' files in a vault, with their revisions and trashed copies."""
     found = {path: path.read_text("utf-8") for path in root.rglob("*.md")}
     return {path: text for path, text in found.items() if re.search("zebra|New|id: m1", text)}
 

@@ -189,7 +189,7 @@ languages = st.sampled_from(["english", "german", "russian", "turkish", "none", 
 @example("İstanbul", "english", [])
 @example("ﬃ ǅ ß ẞ", "german", ["french"])
 def test_query_from_text_shares_terms_with_it(text: str, language: str, others: list[str]) -> None:
-    """Any word of a text, used as a query, shares terms with it, whatever the vault's languages."""
+    """Any word in a passage, used as a query, shares terms with it, whatever the vault's languages."""
     own_analyzer = Analyzer(language)
     asked = QueryAnalyzer([*others, language])
     terms = own_analyzer.terms(text)
@@ -302,7 +302,7 @@ odd = ordinary | st.sampled_from(
 
 
 def tokens_read(text: str) -> list[int]:
-    """The number of a text's tokens for the built-in transformer, without start and end tokens."""
+    """The number of tokens of a passage for the built-in transformer, without start and end tokens."""
     (found,) = load_embedder("builtin", None).embed_tokens([text])
     marks = {open_tokenizer()[0].token_to_id(mark) for mark in ("[CLS]", "[SEP]")}
     return [int(token) for token in found.ids if token not in marks]
@@ -407,7 +407,7 @@ def test_sentence_split_ignores_periods_in_abbreviations(text: str) -> None:
 
 @given(st.text(alphabet=" \n.!?…。」\"')*`[]()<>aAI1一", max_size=80))
 def test_sentence_split_preserves_the_text(text: str) -> None:
-    """The sentences of a text add up to the text, except for white space between them."""
+    """The sentences of a document add up to it, except for white space between them."""
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
     ends = list(sentence_ends(text))
     assert ends == sorted(set(ends))
@@ -415,7 +415,7 @@ def test_sentence_split_preserves_the_text(text: str) -> None:
 
 
 def test_title_does_not_end_at_abbreviation(vault: Vault) -> None:
-    """A title derived from a text does not end at the period of an abbreviation."""
+    """A title derived from the body does not end at the period of an abbreviation."""
     kept = vault.call("store_fact", fact="Dr. Ahn drinks tea, e.g. oolong. Never coffee.")
     shown = vault.call("memory_show", memId=kept["factId"])
     assert shown["title"] == "Dr. Ahn drinks tea, e.g. oolong"

@@ -98,7 +98,7 @@ def paragraphs_of(text: str) -> list[list[list[str]]]:
 
 
 def assert_has_no_markup(text: str) -> None:
-    """Check that memvault finds no markup in a text."""
+    """Check that memvault finds no markup in a string."""
     assert list(markdown.links(text)) == []
     assert markdown.tags(text) == []
     assert list(markdown.tasks(text)) == []

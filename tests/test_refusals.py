@@ -342,7 +342,7 @@ QUERIES = [
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: repr(query[:12]))
 def test_any_query_is_valid_in_every_mode(vault: Vault, folder: Path, query: str) -> None:
-    """A query has no syntax to get wrong: any text can be searched in every mode."""
+    """A query has no syntax to get wrong: any string can be searched in every mode."""
     write(folder, "a.md", "# The word\n\nThe title of a café and \\ x 😀\n")
     for mode in ("hybrid", "keyword", "vector", "tag"):
         answer = vault.call("memory_recall", query=query, type=mode, explain=True)

@@ -55,7 +55,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "a link with a title": _halves("](<a b.md> 'its title')", "["),
     "a reference link": _halves("][1]", "["),
     "a short reference link": _halves("]", "["),
-    "a wikilink with a text": _halves("]]", "[[notes/x|"),
+    "a wikilink with a label": _halves("]]", "[[notes/x|"),
     "a wikilink": _halves("[[", "", "]]"),
     "a footnote": _halves("[^1]"),
     "a zero-width space": _halves("\u200b"),
@@ -110,7 +110,7 @@ def test_secret_detector_finds_secrets_with_markup(
 def test_secret_excerpt_hides_pieces_with_markup(
     kind: str, spelling: str, start: int, length: int
 ) -> None:
-    """An excerpt of a text, with or without markup, shows few characters of its secrets."""
+    """An excerpt, with or without markup, shows few characters of the text's secrets."""
     value, said = made(kind)
     spelled = SPELLINGS[spelling](value)
     texts = [f"The job reads:\n\n{said.replace(value, one)}\n\nOK." for one in (spelled, value)]

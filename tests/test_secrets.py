@@ -38,7 +38,7 @@ KEEPING = {
     *("memory_today", "save_search"),
     *("memory_rename", "talk_user", "talk_agent", "talk_brain", "reply", "interact_with_agent"),
 }
-"""Tools that write an argument's text into a file of the vault."""
+"""Tools that write an argument's text into a file in the vault."""
 REFUSE = '[secrets]\non_write = "refuse"\n'
 
 
@@ -225,7 +225,7 @@ def test_secrets_refusal_rejects_the_whole_call(vault: Vault, folder: Path) -> N
 
 
 def holding(root: Path, secret: str) -> list[str]:
-    """Return the names of a vault's files that contain a text, including machine-local ones."""
+    """Return the names of a vault's files that contain a string, including machine-local ones."""
     every = (path for path in root.rglob("*") if path.is_file())
     return [str(path.relative_to(root)) for path in every if secret.encode() in path.read_bytes()]
 

@@ -1,4 +1,4 @@
-"""Secrets are masked in all results except those of shell commands that return a text."""
+"""Secrets are masked in all results except those of shell commands that print content."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ SHOWN = {
     *("talk_user", "talk_agent", "talk_brain", "wait_for", "peek_inbox"),
     *("enter_space", "read_messages"),
 }
-"""Tools that are asked for a text, and show it to a person or a program with its secrets."""
+"""Tools that return content, with its secrets if the caller is a person or a program."""
 SHOWING_COMMANDS = {"path", "open", "tokens add"}
 """The same of commands that are not generated from tools."""
 
@@ -409,7 +409,7 @@ def test_secrets_header_applies_in_every_front_end(
 
 
 def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
-    """Return how a front end shows the only memory of a vault."""
+    """Return how a front end shows the only memory in a vault."""
     match front_end:
         case "mcp":
             return json.dumps(over_mcp(root, "memory_show", {"memId": "deploy-1"}))

@@ -225,7 +225,7 @@ client.delete("memvault_memories", filter="uid == 1")
 def test_remote_vault_missing_text_affects_only_its_memory(
     team: str, engine: Path, there: There
 ) -> None:
-    """If an engine has lost one text, all other memories are still found and shown."""
+    """If an engine has lost one memory's text, all other memories are still found and shown."""
     assert succeeded(there("--vault", team, "list", "--json")).json["total"] == 2
     elsewhere(engine, UNSEND)
     found = succeeded(there("--vault", team, "recall", "green tea disk", "--json")).json

@@ -84,7 +84,7 @@ def setup(project: Path, run: Run) -> Callable[..., Ran]:
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    """Return every file of a folder, except the vault's own."""
+    """Return every file in a folder, except the vault's own."""
     files = (path for path in root.rglob("*") if path.is_file())
     named = {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
     return {name: data for name, data in named.items() if not name.startswith("my ")}
@@ -200,7 +200,7 @@ def test_setup_for_user_changes_only_home_folder(
     setup: Callable[..., Ran],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With --user, only the program's own folder is changed, with the full path of the vault."""
+    """With --user, only the program's own folder is changed, with the full path in the vault."""
     for variable, folder in variables.items():
         monkeypatch.setenv(variable, str(home / folder))
     before = tree(project)

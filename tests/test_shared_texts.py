@@ -50,7 +50,7 @@ def test_ranking_short_page_of_links_is_below_real_answer(
 
 @pytest.mark.parametrize("name", ["202403011230", "9f86d081884c", "V1StGXR8Z5jdHi6"])
 def test_vectors_ignore_identifier_title(folder: Path, vault: Vault, name: str) -> None:
-    """If a memory's title is only an identifier, its vector comes from the text alone."""
+    """If a memory's title is only an identifier, its vector comes from the body alone."""
     text = "The boiler loses pressure when the valve is open.\n"
     write(folder, f"{name}.md", text)
     write(folder, "2025/2025-03-01.md", text)  # nor does the title of a daily note count as text

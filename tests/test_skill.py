@@ -38,7 +38,7 @@ def command_of(words: list[str]) -> str:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_skill_text_uses_only_existing_commands(text: Callable[[], str]) -> None:
-    """Each command in the text exists and has the options shown."""
+    """Each command in the skill exists and has the options shown."""
     shared = {flag for _, flag, *_ in GLOBAL_OPTIONS} | {"--help"}
     lines = re.findall(r"(?:`|^\$ )memvault ((?:\w|-)+[^`\n]*)", text(), re.MULTILINE)
     assert lines or text is agent_guide.plain_text

@@ -416,7 +416,7 @@ SECTIONS = st.lists(
 def test_context_block_is_valid_for_any_text_and_budget(
     sections: list[PromptSection], budget: int
 ) -> None:
-    """The block never exceeds its budget, and no text can end it or leave its data line."""
+    """The block never exceeds its budget, and no content can end it or leave its data line."""
     block = build(sections, budget, tokenizer.count_tokens)
     assert block.tokens == tokenizer.count_tokens(block.text) <= max(budget, 0)
     if not block.text:

@@ -390,7 +390,7 @@ def test_store_keeps_mixed_line_endings(vault: Vault, folder: Path, body: str) -
 
 @pytest.fixture
 def store(folder: Path) -> MemoryStore:
-    """Return the files of a vault, without derived files."""
+    """Return the files in a vault, without derived files."""
     return MemoryStore(folder, load_settings(folder))
 
 

@@ -224,7 +224,7 @@ def recall(vault: Vault, **more: Any) -> list[dict[str, Any]]:
 
 
 def test_rerank_scores_are_sigmoids_of_logits(encoder: Path, folder: Path) -> None:
-    """A cross-encoder scores each text, of any length, separately and in order."""
+    """A cross-encoder scores each passage, of any length, separately and in order."""
     judge = CrossEncoder(str(encoder), folder)
     texts = ["wonderful", "nothing known", "dull", *["good"] * 20, "x " * 3_000 + "wonderful"]
     scores = judge.scores("any question", texts)
@@ -236,7 +236,7 @@ def test_rerank_scores_are_sigmoids_of_logits(encoder: Path, folder: Path) -> No
 
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
 def test_rerank_orders_by_cross_encoder(apples: Path, mode: str) -> None:
-    """The cross-encoder's top text comes first in every mode that searches the text."""
+    """The cross-encoder's top passage comes first in every mode that searches text."""
     with open_vault(apples) as vault:
         plain = recall(vault, type=mode)
         assert plain[0]["title"] == "Apple harvest"

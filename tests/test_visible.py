@@ -56,7 +56,7 @@ def hostile(value: Any, key: str = "") -> Any:
 
 
 def checked(text: str, lines: bool = True) -> None:
-    """Check that a text contains no control characters, reversed text, or forged lines."""
+    """Check that a string contains no control characters, reversed text, or forged lines."""
     for char in UNSEEN:
         assert char not in text, repr(char)
     if lines:
@@ -119,7 +119,7 @@ def _is_shown_safely(tool: Tool, found: Any, folder: Path) -> None:
 
 @given(st.text() | st.text(st.sampled_from(HIDDEN + ORDINARY)))
 def test_output_text_is_visible_and_round_trips(text: str) -> None:
-    """Any text is displayed as one line, and as JSON it is exactly the text."""
+    """Any string is displayed as one line, and is unchanged in JSON."""
     assume(not re.search("[\ud800-\udbff][\udc00-\udfff]", text))  # JSON takes two halves for one
     checked(sanitize.escape_line(text), lines=False)
     assert "\n" not in sanitize.escape_line(text)

@@ -51,7 +51,7 @@ HOSTILE = """# <script>alert(1)</script>
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault with linked, hostile and secret memories, and a picture."""
+    """A vault with linked, hostile and secret memories, and an image."""
     root = tmp_path_factory.mktemp("web") / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "fact/tea.md", "---\nid: tea-7k2m9q\ntags: [hot]\n---\n\n# Tea\n\nSee [[Cups]].\n")

@@ -51,7 +51,7 @@ def secretive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
 
 
 def leaked(secrets: dict[str, str], text: str) -> list[str]:
-    """Return the places of the secrets of which eight characters are in a text."""
+    """Return where the secrets are of which eight characters occur in a page."""
     return [
         place
         for place, value in secrets.items()

@@ -19,7 +19,7 @@ _ENTRY = re.compile(r"\n(?=\S)")
 
 
 def clean(text: str) -> str:
-    """Put a text on one line."""
+    """Put text on one line."""
     return _SPACE.sub(" ", text).strip()
 
 

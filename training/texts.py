@@ -57,7 +57,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'])")
 
 
 def pieces(text: str, chance: random.Random) -> Iterator[str]:
-    """Yield a text's sentences, and runs of them of several lengths."""
+    """Yield a document's sentences, and runs of them of several lengths."""
     sentences = [part for part in _SENTENCE.split(clean(text)) if part]
     place = 0
     while place < len(sentences):

@@ -311,4 +311,4 @@ class Call:
         if not self.is_cancelled():
             self.workspace.condition.wait(seconds)
         if self.is_cancelled():
-            raise TimedOut("The call was cancelled", "call again")
+            raise TimedOut("The call was canceled", "call again")

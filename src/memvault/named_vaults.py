@@ -33,7 +33,7 @@ _MAX_STEM = 30
 
 
 def check(name: str) -> None:
-    """Check that a text is a valid name of a vault.
+    """Check that a string is a valid vault name.
 
     Raises:
         UsageError: it is not valid.

@@ -42,7 +42,7 @@ def path_hider(
 
 
 def _any_of(folders: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that matches folders in a text, and the separator before a name in them."""
+    """Return a pattern that matches folders in text, and the separator before a name in them."""
     alternatives = "|".join(map(re.escape, sorted(folders, key=len, reverse=True)))
     slash = re.escape(os.sep)
     return re.compile(rf"(?<![\w.~-])(?:({alternatives})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?")
@@ -56,7 +56,7 @@ def _engine_address(engine: EngineSettings) -> Iterator[tuple[str, str]]:
 def _folders(
     root: Path, settings: Settings | None, reach: Sequence[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield each folder of this machine that a text may contain, and its replacement.
+    """Yield each folder of this machine that a string may contain, and its replacement.
 
     The vault's folder has none: files in it are shown by their relative path.
     """

@@ -72,7 +72,7 @@ def run(
     pause: Callable[[float], object] = time.sleep,
     terminate_first: bool = False,
 ) -> ProcessResult:
-    """Run a program with a text on its standard input.
+    """Run a program with text on its standard input.
 
     It is killed after ``seconds``, or when its standard output exceeds ``most`` bytes; with
     ``terminate_first`` it first gets SIGTERM and a second to clean up. Processes that it leaves in
@@ -113,7 +113,7 @@ def run_interactive(
     """Run an interactive program in this terminal, and return its exit code.
 
     Its input is ``text``, or the terminal if that is None. The output of this process is flushed
-    first. Ctrl-C is left to the program, so that an editor does not lose a text.
+    first. Ctrl-C is left to the program, so that an editor does not lose unsaved text.
 
     Raises:
         UsageError: there is no such program, or it cannot be started.

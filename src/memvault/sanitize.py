@@ -25,7 +25,7 @@ _SIGNS_BUT_LINES = {code: sign for code, sign in _SIGNS.items() if code != ord("
 
 
 def escape_line(value: str) -> str:
-    """Return a text as one line for people, with ␛ for ESC and ␊ for a line break."""
+    """Return text as one line for people, with ␛ for ESC and ␊ for a line break."""
     return escaped(value).translate(_SIGNS)
 
 
@@ -47,7 +47,7 @@ def safe_json(value: Any) -> str:
 
 
 def as_json_lines(value: Mapping[str, Any]) -> str:
-    """Return an object as JSON with one line for each key, and for each entry of a list.
+    """Return an object as JSON with one line for each key, and for each entry in a list.
 
     This is a fifth shorter than one line per value, and easier to search.
     """
@@ -67,7 +67,7 @@ def escaped(value: str) -> str:
 
 
 def shorten(value: str, length: int) -> str:
-    """Return a text shortened to a number of characters, with an ellipsis if it was shortened."""
+    """Return text shortened to a number of characters, with an ellipsis if it was shortened."""
     return value if len(value) <= length else f"{value[:length]}…"
 
 

@@ -43,7 +43,7 @@ class _Trap:
 
 
 def make(folder: Path) -> Path:
-    """Write a memory with two texts, a piece of a knowledge file, and a trap for unpickling."""
+    """Write a store with two memories, a chunk of a knowledge file, and a malicious pickle."""
     when = "2026-01-05 10:00:00"
     documents = {
         "x1": Document("The user's name is Ana.", id="x1", area="main", timestamp=when),

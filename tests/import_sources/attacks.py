@@ -22,7 +22,7 @@ from import_sources import zotero as zotero_source
 
 
 class Attack(NamedTuple):
-    """How a source is created, its import kind, and a text that must be imported."""
+    """How a source is created, its import kind, and a string that must be imported."""
 
     kind: str
     make: Callable[[Path], Path]

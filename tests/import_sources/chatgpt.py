@@ -1,4 +1,4 @@
-"""ChatGPT's data export of November 2026: conversations.json and the files of messages."""
+"""ChatGPT's data export of November 2026: conversations.json and the files attached to messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _node(name: str, parent: str | None, role: str, *parts: Any, **more: Any) ->
 
 
 def conversation(number: int, answer: str = "Two cups of flour.") -> dict[str, Any]:
-    """Return a conversation with an answer that was regenerated, a picture and hidden messages."""
+    """Return a conversation with an answer that was regenerated, an image and hidden messages."""
     picture = {
         "content_type": "image_asset_pointer",
         "asset_pointer": "file-service://file-AbC123xyz",
@@ -48,7 +48,7 @@ def conversation(number: int, answer: str = "Two cups of flour.") -> dict[str, A
 
 
 def make(folder: Path) -> Path:
-    """Write the zip with one conversation and its picture."""
+    """Write the zip with one conversation and its image."""
     with zipfile.ZipFile(folder / "chatgpt-export.zip", "w") as made:
         made.writestr("conversations.json", json.dumps([conversation(1)]))
         made.writestr("file-AbC123xyz-cake.jpg", PICTURE)

@@ -1,4 +1,4 @@
-"""ENEX files of Evernote 10 (evernote-export4.dtd): notes with tasks, blocks and a picture.
+"""ENEX files of Evernote 10 (evernote-export4.dtd): notes with tasks, blocks and an image.
 
 The blocks follow the descriptions of Evernote's styles in other importers; no export was available.
 """

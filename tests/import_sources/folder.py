@@ -10,7 +10,7 @@ PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 
 
 def make(folder: Path) -> Path:
-    """Write four notes, one of them Latin-1, with a picture, a setting and an outside link."""
+    """Write four notes, one of them Latin-1, with an image, a setting and an outside link."""
     root = folder / "Notes"
     write(root, "Projects/Alpha.md", "# Alpha\n\n[[Beta]], ![[plan.png]], [home](../Home.md).\n")
     write(root, "Beta.md", "---\ntags: [x] # mine\nsource: https://example.org\n---\n[[Nowhere]]\n")

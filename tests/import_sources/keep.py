@@ -1,4 +1,4 @@
-"""Google Keep in Takeout of November 2026: a text, a list with a picture, a note in the trash."""
+"""Google Keep in Takeout of November 2026: a note, a list with an image, a note in the trash."""
 
 from __future__ import annotations
 

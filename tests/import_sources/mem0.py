@@ -36,7 +36,7 @@ class PointStruct:
 
 
 def make(folder: Path) -> Path:
-    """Write an export with two memories, one of them without a text."""
+    """Write an export with two memories, one of them without text."""
     whole = {"count": 2, "results": [_MEMORY, {"id": "2", "memory": "", "user_id": "arjun"}]}
     return write(folder, "mem0-export.json", json.dumps(whole, indent=2))
 

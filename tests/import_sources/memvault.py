@@ -8,7 +8,7 @@ from conftest import write
 
 
 def make(folder: Path) -> Path:
-    """Write a vault with a memory, a file that is not UTF-8, a picture, and a hidden file."""
+    """Write a vault with a memory, a file that is not UTF-8, an image, and a hidden file."""
     write(folder, "other/memvault.toml", "version = 1\n")
     memory = "---\nid: deploys-7k2m9q\nmemory_type: fact\ntags: [ops] # why\n---\n\nOn Mondays.\n"
     write(folder, "other/fact/deploys.md", memory)

@@ -1,4 +1,4 @@
-"""Notion's export as Markdown & CSV of November 2026: pages, a database and a picture."""
+"""Notion's export as Markdown & CSV of November 2026: pages, a database and an image."""
 
 from __future__ import annotations
 

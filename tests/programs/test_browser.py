@@ -128,7 +128,7 @@ def test_browser_vault_opens_from_file_and_rejects_other_ports(
 
 
 def test_map_file_embeds_pictures(browser: Browser, tmp_path: Path) -> None:
-    """The map file embeds pictures from the vault and lists other attachments by name."""
+    """The map file embeds images from the vault and lists other attachments by name."""
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     picture = (Path(__file__).parents[2] / "docs/pictures/web-map.png").read_bytes()

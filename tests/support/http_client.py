@@ -31,7 +31,7 @@ META = {
 }
 HELLO_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
 NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
-"""A memory with a title and a text."""
+"""A memory with a title and a body."""
 _ADDRESS = re.compile(rb"Serving at (https?://\S+)/mcp")
 
 

@@ -1,6 +1,6 @@
 """Kill a piece of work before a numbered file change.
 
-A ``Killing`` is a process that has loaded the program and a piece of work: a text that defines
+A ``Killing`` is a process that has loaded the program and a piece of work: code that defines
 ``work(root)``. For each request, a fork of it does the work and kills itself before the change with
 the given number. A change is a file written, linked, renamed or removed, a new folder, a database
 statement, or a run of git.

@@ -58,7 +58,7 @@ MADE: dict[str, tuple[str, Callable[[], str]]] = {
 
 
 def made(kind: str) -> tuple[str, str]:
-    """Return a fresh secret, and a text that contains it."""
+    """Return a fresh secret, and a string that contains it."""
     front, make = MADE[kind]
     value = make()
     while "xxxx" in value.lower():  # It would count as a placeholder.
@@ -68,6 +68,6 @@ def made(kind: str) -> tuple[str, str]:
 
 
 def pieces(secret: str, text: str) -> list[str]:
-    """Return the pieces of a secret, each eight characters long, that a text contains."""
+    """Return the pieces of a secret, each eight characters long, that are in a string."""
     parts = {line[at : at + 8] for line in secret.split("\n") for at in range(len(line) - 7)}
     return [part for part in parts if part in text and "--" not in part]

@@ -1,4 +1,4 @@
-"""Elements that markdown-it-py finds in a text, to compare with ``memvault.vault.markdown``."""
+"""Elements that markdown-it-py finds in a document, to compare with ``memvault.vault.markdown``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXTERNAL = re.compile(r"[A-Za-z][\w+.-]*:|//|#")
 
 
 class Features(NamedTuple):
-    """The elements of a text: lines of code, code spans, links, tags, and lines of tasks."""
+    """The elements of a document: lines of code, code spans, links, tags, and lines of tasks."""
 
     code_lines: list[int]
     code_spans: list[str]

@@ -55,7 +55,7 @@ def completing_shell(shell: str, place: Path) -> dict[str, str]:
 
 
 def typed_in_shell(command: list[str], environment: Mapping[str, str], text: str) -> str:
-    """Type a text that completes to a memId, and ``--json``; return the resulting line."""
+    """Type a word that completes to a memId, and ``--json``; return the resulting line."""
     steps = [(_PROMPT, text), ("-abc123", " --json\n"), (_PROMPT, "exit\n")]
     return _typed(command, environment, steps)
 
@@ -63,7 +63,7 @@ def typed_in_shell(command: list[str], environment: Mapping[str, str], text: str
 def _typed(
     command: list[str], environment: Mapping[str, str], steps: Iterable[tuple[str, str]]
 ) -> str:
-    """Type each text once the expected output has appeared; return the complete terminal output."""
+    """Type each input once the expected output has appeared; return the complete terminal output."""
     child, terminal = pty.fork()
     if child == 0:
         os.execvpe(command[0], command, environment)

@@ -25,7 +25,7 @@ class AgentSummary(NamedTuple):
 
 
 def entries(root: Path) -> list[AgentSummary]:
-    """Return all agents of a vault, sorted, each followed by its brains."""
+    """Return all agents in a vault, sorted, each followed by its brains."""
     return [
         _summarize(root, address) for name in agent_names(root) for address in _brains(root, name)
     ]

@@ -128,7 +128,7 @@ def _clean_section(section: PromptSection) -> PromptSection:
 
 
 def _clean_text(text: str) -> str:
-    """Return a text without blank lines, invisible characters and the block's markers."""
+    """Return text without blank lines, invisible characters and the block's markers."""
     clean = "".join(_visible(char) for char in "\n".join(text.splitlines()))
     clean = _INVISIBLE.sub("", clean)
     normal = normalize("NFKC", clean)

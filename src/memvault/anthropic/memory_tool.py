@@ -132,13 +132,13 @@ def display_text(memory: Memory, detector: SecretDetector) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return a text's lines without their line endings."""
+    """Return a string's lines without their line endings."""
     lines = text.split("\n")
     return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
 
 def whole_lines(text: str) -> list[str]:
-    """Return a text's lines with their line endings; only a line feed ends a line."""
+    """Return a string's lines with their line endings; only a line feed ends a line."""
     lines = text.split("\n")
     return [*(f"{line}\n" for line in lines[:-1]), *filter(None, lines[-1:])]
 
@@ -179,7 +179,7 @@ def occurrences(text: str, old: str) -> list[int]:
 
 
 def with_ends(memory: Memory, text: str) -> str:
-    """Convert a text's line endings to those of a memory."""
+    """Convert a string's line endings to those of a memory."""
     plain = text.replace("\r\n", "\n")
     return plain if memory.newline == "\n" else plain.replace("\n", memory.newline)
 
@@ -195,7 +195,7 @@ def format_size(count: float) -> str:
 
 
 FOLDER = "memories"
-"""The default folder of a vault for ``/memories``."""
+"""The default folder in a vault for ``/memories``."""
 _MAX_LINES = 999_999
 _MAX_CHARACTERS = 16_000
 """The maximum number of characters in one view, from the tool's documentation."""
@@ -330,7 +330,7 @@ def str_replace(
     old_str: Annotated[str, Arg("The text to replace")],
     new_str: Annotated[str, Arg("The replacement text")] = "",
 ) -> dict[str, str]:
-    """Replace a text that occurs exactly once in the file."""
+    """Replace text that occurs exactly once in the file."""
     file = memory_folder.file(call, relative_path(path))
     if file is None:
         raise NotFound(f"Error: The path {path} does not exist. Please provide a valid path.")
@@ -366,7 +366,7 @@ def insert(
     insert_line: Annotated[int, Arg("The line after which to insert; 0 is the beginning")],
     insert_text: Annotated[str, Arg("The text")],
 ) -> dict[str, str]:
-    """Insert a text after a line."""
+    """Insert text after a line."""
     file = memory_folder.file(call, relative_path(path))
     if file is None:
         raise NotFound(f"Error: The path {path} does not exist")
@@ -412,7 +412,7 @@ def rename(
 ) -> dict[str, str]:
     """Move a file or a folder to another path, without overwriting anything.
 
-    If one file of a folder cannot be moved, the files moved before it are moved back.
+    If one file in a folder cannot be moved, the files moved before it are moved back.
     """
     old, new = relative_path(old_path), relative_path(new_path)
     if not old:

@@ -31,7 +31,7 @@ JSON_NAMES = {
 
 _BULLET = lazy_pattern(r"\A\s*+[-*+•]\s++")
 MOST_CHARACTERS = 100_000
-"""Maximum length in characters of a text that is not content, such as a query or a name.
+"""Maximum length in characters of a string that is not content, such as a query or a name.
 
 The schema omits it, to keep the descriptions that a model reads short.
 """
@@ -80,7 +80,7 @@ class Arg(NamedTuple):
     synonyms: Mapping[str, Any] = types.MappingProxyType({})
     # Whether the objects of a list may have further keys.
     extra_keys: bool = False
-    # Whether all words of the command form one text, so no quotes are needed.
+    # Whether all words of the command are joined into one value, so no quotes are needed.
     join_words: bool = False
     # What the shell completes: "memory" (with an optional vault prefix), "type", "tag", "agent",
     # "space" or "file"; "search" may also be the @NAME of a saved search, "query" may also have
@@ -160,9 +160,9 @@ class Parameter(NamedTuple):
         return {key: value for entry in objects for key, value in entry.items()}
 
     def entries(self, text: str) -> list[str]:
-        """Return the list entries in a text: a JSON list, or else its comma-separated parts.
+        """Parse a string's list entries: a JSON list, or else comma-separated parts.
 
-        If entries may contain commas, any other text is one entry. Tags are split by
+        If entries may contain commas, any other string is one entry. Tags are split by
         ``split_tags``.
         """
         parsed = parse_json(text)
@@ -334,7 +334,7 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
 
 
 def split_tags(text: str) -> list[str]:
-    """Return the tags in a text, one per line or separated by commas; bullets are removed.
+    """Parse a string's tags, one per line or separated by commas; bullets are removed.
 
     A part in which every word begins with # is also split at blanks. Code fences are ignored.
     """
@@ -347,7 +347,7 @@ def split_tags(text: str) -> list[str]:
 
 
 def parse_json(text: str) -> Any:
-    """Return the JSON list or object in a text, also in a fenced code block; else None."""
+    """Return the JSON list or object in a string, also in a fenced code block; else None."""
     text = text.strip()
     if text.startswith("```") and text.endswith("```"):
         text = text[3:-3].removeprefix("json").strip()
@@ -360,7 +360,7 @@ def parse_json(text: str) -> Any:
 
 
 def is_short(parameter: Parameter) -> bool:
-    """Return whether a text's length is limited: a built-in tool's, and not content."""
+    """Return whether the length is limited, as for strings of built-in tools except content."""
     return str in parameter.types and not (
         parameter.arg.text or parameter.arg.unbounded or parameter.anything
     )

@@ -70,7 +70,7 @@ def _as_memvault_error(error: Exception, options: GlobalOptions) -> MemvaultErro
         page = "memvault help --all" if path == "memvault" else f"{path} --help"
         hint = f"see `{page}`"
         if text.startswith("No such option"):
-            hint += "; put a text that starts with - after --"
+            hint += "; put an argument that starts with - after --"
         return UsageError(text, hint)
     if os.environ.get("MEMVAULT_DEBUG"):
         raise error

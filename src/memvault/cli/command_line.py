@@ -67,7 +67,7 @@ def is_excluded(word: str, options: Container[str]) -> bool:
 
 
 def _is_value(letter: str, text: str) -> bool:
-    """Return whether a text can be the attached value of a short option."""
+    """Return whether a string can be the attached value of a short option."""
     if letter == "n":
         return text.isdigit()
     if letter == "t":
@@ -175,7 +175,7 @@ def _read_option(
 ) -> bool:
     """Set the value of an option, which may be the next word; return whether that succeeded."""
     option = options.get(_name(word))
-    if option is None or (word[1] != "-" and word.split() != [word]):  # A text such as "-n 5".
+    if option is None or (word[1] != "-" and word.split() != [word]):  # An argument such as "-n 5".
         return False
     text = _value(word)
     if option.constant is not None:

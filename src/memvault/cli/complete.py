@@ -283,7 +283,7 @@ def _searches(root: Path, _: str) -> Iterable[CompletionItem]:
 
 
 def _folders(name: str) -> Callable[[Path, str], Iterable[CompletionItem]]:
-    """Return a function that yields the subfolders and notes of one folder of the vault."""
+    """Return a function that yields the subfolders and notes of one folder in the vault."""
 
     def list_names(root: Path, _: str) -> Iterable[CompletionItem]:
         names = set()

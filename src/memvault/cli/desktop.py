@@ -29,7 +29,7 @@ def open_address(url: str, root: Path) -> None:
     Raises:
         Refused: there is no program to open it, or the program failed.
     """
-    hint = "print the address with `memvault open --print`"
+    hint = "print the URL with `memvault open --print`"
     if sys.platform == "win32":
         process.open_on_windows(url)
         return
@@ -69,7 +69,7 @@ def open_in_browser(file: Path, root: Path) -> None:
 
 @contextlib.contextmanager
 def redirect_file(address: str) -> Iterator[Path]:
-    """Yield a private file that redirects a browser to an address; delete it afterwards.
+    """Yield a private file that redirects a browser to a URL; delete it afterwards.
 
     Every user of the machine can read a command line, but not the file.
 
@@ -98,7 +98,7 @@ def redirect_file(address: str) -> Iterator[Path]:
 def _environment(root: Path) -> dict[str, str]:
     """Return an environment without programs from a vault or below the current folder.
 
-    The programs that open an address find others by ``PATH`` and start the programs in ``BROWSER``.
+    The programs that open a URL find others by ``PATH`` and start the programs in ``BROWSER``.
     A current folder that contains the home folder is trusted.
     """
     roots = [root]

@@ -147,7 +147,7 @@ class GlobalOptions:
         return escaped
 
     def escape(self, argument: str) -> str:
-        """Return a placeholder for a text that Typer would parse as an option."""
+        """Return a placeholder for a value that Typer would parse as an option."""
         placeholder = f"\ufdd0{len(self._placeholders)}\ufdd1"
         self._placeholders[placeholder] = argument
         return placeholder
@@ -170,7 +170,7 @@ class GlobalOptions:
         return Workspace(root)
 
     def unescape(self, value: str) -> str:
-        """Return the text behind a placeholder, or the value itself."""
+        """Return the value that a placeholder stands for, or the argument itself."""
         return self._placeholders.get(value, value)
 
     def unescape_message(self, message: str) -> str:

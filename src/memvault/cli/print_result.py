@@ -49,7 +49,7 @@ def print_result(
     that writes is reported even if the template is invalid.
 
     Raises:
-        UsageError: a template has a key that no entry of the result has.
+        UsageError: a template has a key that no entry in the result has.
     """
     if options.json:
         output.json(result)

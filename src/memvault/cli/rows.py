@@ -29,7 +29,7 @@ _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t")
 
 
 def result_rows(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the entries of a result.
+    """Return the entries in a result.
 
     A result without a list, such as one about a single memory, is a single entry.
 
@@ -55,9 +55,9 @@ def result_rows(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def as_csv(result: Mapping[str, Any]) -> str:
-    """Return the entries of a result as CSV, with a header row of their keys.
+    """Return the entries in a result as CSV, with a header row of their keys.
 
-    A text that a spreadsheet would evaluate as a formula is prefixed with ``'``.
+    A cell that a spreadsheet would evaluate as a formula is prefixed with ``'``.
     """
     rows = result_rows(result)
     keys = list(dict.fromkeys(key for row in rows for key in row))
@@ -70,7 +70,7 @@ def as_csv(result: Mapping[str, Any]) -> str:
 
 
 def format_rows(view: Template, result: Mapping[str, Any], template: str) -> str:
-    r"""Format each entry of a result with a template, one line each.
+    r"""Format each entry in a result with a template, one line each.
 
     ``{memId}`` is replaced by the value of a key, ``{metadata.source}`` by a value in a nested
     mapping, and ``\t`` and ``
@@ -144,7 +144,7 @@ def _fill(
 
 
 def _fit(text: str, spec: str) -> str:
-    """Format a text, counting its width and precision in cells; a wide character has two."""
+    """Format text, counting its width and precision in cells; a wide character has two."""
     match = None if text.isascii() else _TEXT_SPEC.fullmatch(spec)
     if match is None:
         return format(text, spec)

@@ -182,7 +182,7 @@ def _only_changes_type(values: Mapping[str, Any]) -> bool:
 
 
 def _title_of(options: GlobalOptions, name: str) -> str:
-    """Return the title of the memory to which a text will be added; raises like ``compound``."""
+    """Return the title of the memory to which text will be added; raises like ``compound``."""
     from memvault.cli import run_editor
     from memvault.memories.target import find_target
 
@@ -287,7 +287,7 @@ def _confirm(error: Refused) -> dict[str, Any]:
 
 
 def long_text(value: str) -> str:
-    """Resolve a text argument: ``-`` reads standard input, ``@file`` a file; ``@@`` escapes ``@``.
+    """Resolve a content argument: ``-`` is standard input, ``@file`` a file; ``@@`` escapes ``@``.
 
     Raises:
         UsageError: the file cannot be read.
@@ -327,7 +327,7 @@ def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
 
 
 def _number(text: str) -> Any:
-    """Convert a text to a number; return other texts unchanged for validation to reject."""
+    """Convert a string to a number; return an invalid one unchanged for validation to reject."""
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)
@@ -341,7 +341,9 @@ def _resolve_pairs(pairs: list[str]) -> list[str]:
         UsageError: standard input is used twice, or a file cannot be read.
     """
     if sum(pair.partition("=")[2] == "-" for pair in pairs) > 1:
-        raise UsageError("Standard input can only be read once", "pass the other texts as `@file`")
+        raise UsageError(
+            "Standard input can only be read once", "pass the other arguments as `@file`"
+        )
     resolved = []
     for pair in pairs:
         key, sign, value = pair.partition("=")

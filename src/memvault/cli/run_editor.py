@@ -83,7 +83,7 @@ def open_entry(
 
 
 def open_in_obsidian(file: Path, root: Path) -> None:
-    """Open a file of the vault in Obsidian; raises the same errors as ``desktop.open_address``."""
+    """Open a file in the vault in Obsidian; raises the same errors as ``desktop.open_address``."""
     desktop.open_address(obsidian_url(file), root)
 
 

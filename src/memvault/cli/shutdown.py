@@ -72,7 +72,7 @@ class OrderedStderr:
         self._is_stuck = False
 
     def write(self, text: str) -> int:
-        """Flush standard output, then write a text."""
+        """Flush standard output, then write text."""
         self._limited(lambda: self._write(text))
         return len(text)
 

@@ -29,7 +29,7 @@ def exceeds_screen(lines: Sequence[str]) -> bool:
 
 
 def show(text: str, root: Path | None) -> bool:
-    """Show a text in the pager from MEMVAULT_PAGER or PAGER; return whether that worked.
+    """Show text in the pager from MEMVAULT_PAGER or PAGER; return whether that worked.
 
     The default is less, which exits by itself if the text fits on the screen. An empty value or
     ``cat`` disables the pager. Folders of the vault at ``root`` are not searched for it.
@@ -57,7 +57,7 @@ _MIN_LETTERS = 3
 _MAX_ENDING = 3
 """Maximum number of final letters in which a word may differ from the query's word."""
 _MAX_RENDERED = 200_000
-"""Maximum number of characters in a text to render; longer texts are shown as they are."""
+"""Maximum number of characters of markdown to render; longer documents are shown as they are."""
 
 
 def markdown(text: str, width: int) -> list[list[Piece]]:
@@ -149,7 +149,7 @@ def highlight(line: list[Piece], query: str) -> list[Piece]:
 
 
 def _query_terms(query: str) -> list[str]:
-    """Return the distinct case-folded words of a query, without stop words if others remain."""
+    """Return the distinct case-folded words in a query, without stop words if others remain."""
     analyzer = Analyzer(DEFAULT_LANGUAGE)
     terms = _WORD.findall(query)
     significant = [word for word in terms if not analyzer.is_stop_word(word)]

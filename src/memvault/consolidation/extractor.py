@@ -158,7 +158,7 @@ def _sources(value: Any, episodes_by_id: Mapping[str, Episode]) -> tuple[str, ..
 def _text(value: Mapping[str, Any], key: str) -> str:
     text = value.get(key)
     if not isinstance(text, str) or not any(map(str.isalnum, text)):
-        raise ValueError(f"{key} must be a text")
+        raise ValueError(f"{key} must be a string")
     try:
         text.encode()
     except UnicodeEncodeError:

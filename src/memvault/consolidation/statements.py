@@ -82,7 +82,7 @@ class Statement(NamedTuple):
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, joined across lines, except code blocks and headings."""
+    """Yield the sentences of a body, joined across lines, except code blocks and headings."""
     paragraph: list[str] = []
     for match, is_code in lines_with_code(f"{text}\n\n"):
         line = match[0].rstrip("\r\n")
@@ -130,12 +130,12 @@ def _gives_value(sentence: str) -> bool:
 
 
 def signs(text: str) -> tuple[str, ...]:
-    """Return the numbers, then the meaningful signs of a text, each in order."""
+    """Return the numbers and then the meaningful signs in a statement, each in order."""
     return (*_NUMBER.findall(text), "", *_SIGNS.findall(text))
 
 
 def words(text: str, analyzer: Analyzer) -> tuple[str, ...]:
-    """Return a text's stems in order.
+    """Return the stems in a statement, in order.
 
     In English, filler words are omitted, and negations are replaced by ``not``.
     """
@@ -181,7 +181,7 @@ def _embedder() -> Any:
 
 @lru_cache(10_000)
 def text_similarity(first: str, second: str) -> float:
-    """Return the similarity of two texts in 0..1 by the static embedding table."""
+    """Return the similarity of two statements in 0..1 by the static embedding table."""
     vectors = _embedder().embed(sorted((first, second)))
     return float(_embedder().calibration.similarity(float(vectors[0] @ vectors[1])))
 

@@ -325,7 +325,7 @@ def sync_copies(vault: VaultInspection) -> Iterator[Finding]:
             message = f"It is a sync program's conflict copy of {original}, with the same text"
             yield Finding(copy.path, message, _move_to_trash(copy))
         else:
-            message = f"It is a sync program's conflict copy of {original}, with another text"
+            message = f"It is a sync program's conflict copy of {original}, with different content"
             yield Finding(copy.path, f"{message}: merge them, then forget one")
     for path in vault.tree["file"]:
         if path in vault.memory_paths:

@@ -1,7 +1,7 @@
 """Inspect a vault: take a read-only snapshot of the files for the checks.
 
 Memories and their links come from the index; everything else comes from reading each file once.
-Only the parts of a text that checks need are retained. Symbolic links are never followed.
+Only the parts of a file that checks need are retained. Symbolic links are never followed.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class InspectedMemory(NamedTuple):
 
 
 class VaultInspection(NamedTuple):
-    """The input of every check: the memories, their links, other files and entries of a vault.
+    """The input of every check: the memories, their links, other files and entries in a vault.
 
     ``tree`` maps kinds to the paths of entries. ``others`` are the markdown files that are not
     memories, such as files of agents; ``files`` are these and the memories' files. Checks of the
@@ -159,7 +159,7 @@ class VaultInspection(NamedTuple):
 
 
 def inspect_vault(call: Call) -> VaultInspection:
-    """Read the index and every markdown file of a vault."""
+    """Read the index and every markdown file in a vault."""
     now = clock.now()
 
     def read_index(view: View) -> tuple[list[MemoryRecord], LinkGraph]:

@@ -1,7 +1,7 @@
 """Store single experiences as readable memories of the type ``episode``.
 
 The header contains ``importance``, ``success``, ``skills_used`` and ``agent``. The body has a list
-under each of the headings Context, Actions and Outcomes, and a text under Reflection at the end,
+under each of the headings Context, Actions and Outcomes, and prose under Reflection at the end,
 which may contain headings. An outcome is a JSON object in backticks. A list entry that would be
 parsed differently, such as one with several lines, is a JSON string in backticks.
 """
@@ -140,7 +140,8 @@ def body_of(
 ) -> str:
     """Return an episode as markdown, without empty sections.
 
-    An outcome may be a text such as ``decision: to stay``, which is parsed as a type and a text.
+    An outcome may be a string such as ``decision: to stay``, which is parsed as a type and its
+    text.
 
     Raises:
         UsageError: an outcome contains a value that JSON cannot represent.
@@ -263,7 +264,7 @@ def _sections(body: str) -> dict[str, str]:
 
 
 def _list_entries(section: str) -> list[str]:
-    """Return the entries of a list in their written form.
+    """Return the entries in a list in their written form.
 
     A line without a list marker continues the entry above, unless it follows a blank line and is
     not indented; then it is a separate entry.

@@ -42,7 +42,7 @@ def with_text(memory: Memory, text: str) -> str:
 
 
 def linked(text: str, paths: Sequence[str]) -> str:
-    """Return a text with a last line of links to its source files."""
+    """Return text followed by a line of links to its source files."""
     stems = [PurePosixPath(path).stem for path in paths]
     links = ", ".join(f"[[{stem}]]" for stem in stems if not _NOT_IN_LINKS.search(stem))
     return f"{text}\n\nFrom {links}" if links else text

@@ -1,4 +1,4 @@
-"""The files of a vault that are exported."""
+"""The files in a vault that are exported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ExportedFile(NamedTuple):
 
 
 class ExportedFiles:
-    """The visible files of a vault, in a stable order.
+    """The visible files in a vault, in a stable order.
 
     ``chosen`` limits them to the memories at these paths, the files that they link to, and the
     settings. ``problems`` lists the skipped files with reasons.

@@ -104,7 +104,7 @@ class _StaticSite:
     def _attachments(self) -> dict[str, str]:
         """Return the targets of files that pages may link to, unless their names contain secrets.
 
-        SVG pictures are excluded, since they can run scripts.
+        SVG images are excluded, since they can run scripts.
         """
         return {
             file.path: f"files/{file.path}"

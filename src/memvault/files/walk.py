@@ -46,7 +46,7 @@ def shown_path(folder: str) -> str:
 
 
 def listing_problem(root: Path, folder: str) -> str:
-    """Return why a folder of a vault cannot be listed."""
+    """Return why a folder in a vault cannot be listed."""
     try:
         os.scandir(root / folder).close()
     except OSError as error:

@@ -71,7 +71,7 @@ def commit_call(call: Call) -> list[str]:
 
 
 def commit(root: Path, paths: Iterable[str], message: str) -> str:
-    """Commit exactly these files of a vault in their current state; return a note on failure.
+    """Commit exactly these files in a vault in their current state; return a note on failure.
 
     Other staged changes stay staged and uncommitted. Nothing is raised, since the call has already
     written its files.

@@ -51,7 +51,7 @@ def _are_one(ours: bytes, theirs: bytes) -> bool:
 
 
 def _marked(merger: MemoryMerger, base: bytes, ours: bytes, theirs: bytes, marks: int) -> bytes:
-    """Return our version with both texts between conflict markers.
+    """Return our version with both bodies between conflict markers.
 
     The headers are merged if both files are the same memory.
     """

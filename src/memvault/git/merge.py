@@ -1,6 +1,6 @@
 """Merge three versions of a file: the header by key, the text by lines like git.
 
-If both sides appended to a text, both additions are kept, one after the other.
+If both sides appended to a body, both additions are kept, one after the other.
 """
 
 from __future__ import annotations
@@ -93,13 +93,13 @@ class MemoryMerger:
             return None
 
     def plain(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-        """Merge three versions of any text like git does; return None for a conflict."""
+        """Merge three versions of any text file like git does; return None for a conflict."""
         if ours == theirs or theirs == base:
             return ours
         return theirs if ours == base else self.marked((base, ours, theirs))[0]
 
     def body(self, base: str, ours: str, theirs: str) -> str | None:
-        """Merge three texts; return None if both sides changed the same lines."""
+        """Merge three versions; return None if both sides changed the same lines."""
         if ours == theirs or theirs == base:
             return ours
         if ours == base:

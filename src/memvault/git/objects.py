@@ -37,7 +37,7 @@ class ChangedPath(NamedTuple):
 
 
 def tree_files(git: Git, tree: str) -> dict[str, TreeEntry]:
-    """Return the files of a tree by path."""
+    """Return the files in a tree by path."""
     entries = {}
     for line in null_separated(git.run("ls-tree", "-r", "-z", "--full-tree", tree)):
         about, path = line.split("\t", 1)

@@ -118,10 +118,10 @@ def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
 
 
 def _note_problems(call: Call, git: Git, tree: str) -> None:
-    """Note secrets and conflict markers in the texts that are about to be committed.
+    """Note secrets and conflict markers in the files that are about to be committed.
 
     Raises:
-        Refused: a text contains a secret, and the settings refuse secrets.
+        Refused: a file contains a secret, and the settings refuse secrets.
     """
     since = git.commit_id("HEAD") or git.empty_tree()
     changed = differences(git, since, tree)

@@ -1,8 +1,8 @@
 """Merge trees three-way by applying our changes to their tree.
 
-Memories are matched by id, which tracks moves on either side. A text that both sides changed is
-kept as two files that link to each other, and the others' version keeps the path. A file that one
-side deleted and the other changed is kept.
+Memories are matched by id, which tracks moves on either side. A memory whose body both sides
+changed becomes two files that link to each other; the remote version keeps the path. A file that
+one side deleted and the other changed is kept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LINK = "conflict_with"
 
 
 class _Changes(NamedTuple):
-    """The files of a tree that were deleted, added and edited since the base, by path.
+    """The files in a tree that were deleted, added and edited since the base, by path.
 
     If another memory took a memory's path, one is deleted and the other added.
     """

@@ -140,7 +140,7 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
         Conflict: files have changed since; if there are several, its details list them under
         ``changedFiles``.
         NotFound: the earlier bytes no longer exist.
-        Refused: a path in the change is not a file of the vault.
+        Refused: a path in the change is not a file in the vault.
     """
     writer = call.store.reverting(change.change_id)
     with contextlib.ExitStack() as locks:
@@ -173,7 +173,7 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
 
 
 def _remove_empty_folders(call: Call, steps: Iterable[RevertStep]) -> None:
-    """Remove the folders of the vault that became empty by removing files."""
+    """Remove the folders in the vault that became empty by removing files."""
     for path in sorted({step.path for step in steps if not step.backup}):
         with contextlib.suppress(OSError):  # A folder is not empty, or is a link.
             for folder in PurePosixPath(path).parents[:-1]:

@@ -11,10 +11,10 @@ How to add a format:
 
 1. Add a row to ``formats.FORMATS``, and a module with its name here, with two or three functions.
 ``claims(source)`` returns the names of the files that ``read`` reads, and of the program's files
-that contain no notes; it returns nothing for sources of other programs. If the module does not
+that contain no notes; it returns nothing for other programs' sources. If the module does not
 define it, all visible files are claimed. The module ``claims`` lists the remaining files that a
 user would miss. A format that claims less than half of the notes is imported only if the user
-chooses it. If other files of the source may be imported as ``folder``, use a note's file name as
+chooses it. If other files in the source may be imported as ``folder``, use a note's file name as
 its key, and add the format to ``formats._KEYED_BY_NAME``. ``recognize(source)`` returns a
 ``Confidence``; if the module does not define it, any claimed file means ``SURE``. It reads names
 and at most the beginning of a file, with ``Source.head``. ``read(source)`` yields ``ImportedNote``,
@@ -28,7 +28,7 @@ each record, block and property type in ``source.counts``, converted or not. Esc
 item, else its path: a second import finds the note by it. ``path`` is the desired path in the
 target folder; use ``note_path(title)`` if the program has titles instead of files. It is made safe
 and unique later. 6. ``text`` is markdown that may start with front matter, whose keys take
-precedence over ``header``. Keep links to paths of the source; they are rewritten if a file gets
+precedence over ``header``. Keep links to paths in the source; they are rewritten if a file gets
 another name. Write a link to an id as ``[[import:ID|label]]`` or ``![[import:ID]]``, with the id
 among the ``refs`` of its target. If no item has the id, the label remains as text. 7. Add a test
 source in the program's documented format (``tests/import_sources/``, which gives the version and

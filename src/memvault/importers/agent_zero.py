@@ -73,7 +73,7 @@ def read(source: Source) -> Iterator[Item]:
                         item = item._replace(key=key)
                     yield item
         if of_knowledge:
-            source.counts.omitted("piece of a knowledge file", of_knowledge)
+            source.counts.omitted("knowledge file chunk", of_knowledge)
             reason = "chunks of knowledge files: import the knowledge folder instead"
             yield SkippedItem(f"{name}, {of_knowledge} pieces", reason)
 

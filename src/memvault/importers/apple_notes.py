@@ -53,7 +53,7 @@ def _texts(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> list[str]:
-    """Return the files of notes, loose markdown, deleted notes, and the table."""
+    """Return the note files, loose markdown, deleted notes, and the table."""
     folders = {posixpath.dirname(name) for name in _texts(source)}
     return [name for name in source.names if folders and _is_claimed(name, folders)]
 
@@ -94,7 +94,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _is_note(parts: list[str]) -> bool:
-    """Return whether a text has the name of its folder, possibly with a number such as -1."""
+    """Return whether a text file has the name of its folder, possibly with a number such as -1."""
     title, stem = parts[-2].strip(), posixpath.splitext(parts[-1])[0].strip()
     return stem == title or (stem.startswith(f"{title}-") and stem[len(title) + 1 :].isdecimal())
 
@@ -160,7 +160,7 @@ def _note(
 
 
 def _markdown(text: str, embeds: list[str]) -> str:
-    """Convert a text to markdown, with embeds in place of its files or at the end."""
+    """Convert text to markdown, with embeds in place of its files or at the end."""
     lines: list[str] = []
     is_after_item = False
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""Write the notes and attachments of a plan as one change of the vault."""
+"""Write the notes and attachments of a plan as one change in the vault."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class _ZipSource(_ArchiveSource):
             yield from self._listed_in(label, archive, 0)
 
     def _listed_in(self, label: str, archive: zipfile.ZipFile, depth: int) -> Iterator[_Entry]:
-        """Yield the files of a zip, or of its zips if it contains nothing else."""
+        """Yield the files in a zip, or of its zips if it contains nothing else."""
         entries = [
             _Entry(info.filename, info.file_size, _why_unreadable(info), archive, info, label)
             for info in archive.infolist()
@@ -219,7 +219,7 @@ class _ZipSource(_ArchiveSource):
             yield from self._listed_in(PurePosixPath(entry.name).stem, inner, depth)
 
     def _free_name(self, entries: dict[str, _Entry], entry: _Entry) -> str:
-        """Return a name; add the zip's name if another zip has a different file of that name."""
+        """Return a name; add the zip's name if another zip has a different file with that name."""
         name = super()._free_name(entries, entry)
         if name not in entries:
             return name
@@ -244,7 +244,7 @@ class _ZipSource(_ArchiveSource):
 
 
 def _why_unreadable(info: zipfile.ZipInfo) -> str:
-    """Return why an entry of a zip is not read; empty if it is."""
+    """Return why an entry in a zip is not read; empty if it is."""
     if stat.S_ISLNK(info.external_attr >> 16):
         return LINK
     return "encrypted" if info.flag_bits & 1 else ""
@@ -279,7 +279,7 @@ class _TarSource(_ArchiveSource):
 
 
 def _why_not_plain(entry: tarfile.TarInfo) -> str:
-    """Return why an entry of a tar is not read; empty if it is."""
+    """Return why an entry in a tar is not read; empty if it is."""
     if entry.issym() or entry.islnk():
         return LINK
     return "" if entry.isreg() and not entry.issparse() else "not a regular file"
@@ -293,7 +293,7 @@ def _is_tar(path: Path) -> bool:
 
 
 def _is_junk(name: str) -> bool:
-    """Return whether a file of an archive was added by an operating system or git."""
+    """Return whether a file in an archive was added by an operating system or git."""
     parts = PurePosixPath(name).parts
     return not parts or bool(JUNK.intersection(parts)) or ".git" in parts
 

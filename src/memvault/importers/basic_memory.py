@@ -50,7 +50,7 @@ def _notes(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> list[str]:
-    """Return the files of a folder with notes, and the database with its journals."""
+    """Return the files in a folder with notes, and the database with its journals."""
     return [*_files(source), *_database_files(source)]
 
 
@@ -68,7 +68,7 @@ def _database_files(source: Source) -> list[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes and files of the folder, and entities of the database without a file."""
+    """Yield the notes and files in the folder, and entities of the database without a file."""
     files = _files(source)
     keys: Counter[str] = Counter()
     yield from folder.items(source, files, _note, source.counts, keys)

@@ -68,7 +68,7 @@ class Bookmark(NamedTuple):
 
 
 def claims(source: Source) -> list[str]:
-    """Return the files of bookmarks."""
+    """Return the bookmark files."""
     files = []
     for name in source.names:
         if name.endswith("Bookmarks.plist"):
@@ -111,11 +111,11 @@ def read(source: Source) -> Iterator[Item]:
 def _reason_to_skip(address: str) -> str:
     """Return why a bookmark is skipped; empty if it is a web page."""
     if not address:
-        return "has no address"
+        return "has no URL"
     scheme = address.partition(":")[0].strip().lower()
     if scheme in ("http", "https"):
         return ""
-    return f"not a web page: the address starts with {convert.one_line(scheme[:30])}:"
+    return f"not a web page: the URL starts with {convert.one_line(scheme[:30])}:"
 
 
 def _merged(first: Bookmark, other: Bookmark) -> Bookmark:

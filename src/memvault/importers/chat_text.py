@@ -33,7 +33,7 @@ _NEXT = "\n\n## Next"
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Return a text as a code block, without surrounding blank lines."""
+    """Return text as a code block, without surrounding blank lines."""
     return plain_text.fenced(text.replace("\r\n", "\n").strip("\n"), language)
 
 
@@ -54,7 +54,7 @@ def message(text: str, is_plain: bool = False) -> str:
 
 
 def _ends_and_has_no_upper_heading(text: str) -> bool:
-    """Return whether a text has no high-level heading and leaves no block open."""
+    """Return whether markdown has no high-level heading and leaves no block open."""
     found_headings = list(markdown.headings(text + _NEXT))
     is_next = bool(found_headings) and found_headings[-1][0] > len(text)
     return is_next and all(level > _RESERVED for _, _, level, _ in found_headings[:-1])

@@ -28,7 +28,7 @@ _RECORDS = {
     "model_comparisons.json": "comparison of models",
     "shared_conversations.json": "shared link",
     "group_chats.json": "group chat",
-    "library_files.json": "entry of the library",
+    "library_files.json": "library entry",
     "shopping.json": "entry of shopping.json",
     "sora.json": "entry of sora.json",
 }
@@ -45,7 +45,7 @@ _MAX_INSTRUCTIONS = 1_000
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the files with conversations and account data, and the files of messages."""
+    """Return the files with conversations and account data, and the files attached to messages."""
     claimed = set(_files(source))
     if claimed:
         own_files = {*_COPIES, *_RECORDS}
@@ -72,7 +72,7 @@ def _assets(source: Source) -> dict[str, str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield a note for each conversation, and the files of messages."""
+    """Yield a note for each conversation, and the files attached to messages."""
     assets = _assets(source)
     titles = _file_names(source)
     for name, file_id in assets.items():
@@ -139,7 +139,7 @@ class _ConversationReader:
             for node in nodes.values()
         ) - sum(map(chatgpt_messages.is_conversation, branch))
         if others > 0:
-            self._counts.omitted("message of another branch", others)
+            self._counts.omitted("message on another branch", others)
         collector.turns += collector.documents.last_versions()
         created = convert.time_or_text(entry.get("create_time"))
         updated = convert.time_or_text(entry.get("update_time"))

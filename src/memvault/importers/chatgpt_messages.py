@@ -1,4 +1,4 @@
-"""Convert messages of ChatGPT's export: texts, code, canvases, pictures and citations."""
+"""Convert messages from ChatGPT's export: text, code, canvases, images and citations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CODE_TOOLS = ("python", "code_interpreter")
 
 
 def file_id_at_start(text: str) -> str:
-    """Return the file id at the start of a text; empty if there is none."""
+    """Return the file id at the start of a string; empty if there is none."""
     match = _FILE_ID.match(text)
     return match[0] if match is not None else ""
 
@@ -153,7 +153,7 @@ class MessageCollector:
             self._counts.omitted("voice recording missing from the export")
             return ""
         if asset_id not in self._files:
-            self._counts.omitted("picture missing from the export")
+            self._counts.omitted("image missing from the export")
         return f"![[import:{asset_id}|({'a picture' if is_picture else 'a recording'})]]"
 
     def _attached(self, about: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
@@ -172,10 +172,10 @@ class MessageCollector:
     def _of_tool(
         self, entry: Mapping[str, Any], kind: str, content: Mapping[str, Any]
     ) -> Iterator[str]:
-        """Yield the visible results of a tool: output of code, and pictures."""
+        """Yield a tool's visible results: code output and images."""
         name = convert.text(convert.object_at(entry, "author").get("name"))
         if kind == "execution_output":
-            self._counts.converted("output of code")
+            self._counts.converted("code output")
             yield with_title("", fenced(_plain(content)), "output")
             yield from self._outputs(_about(entry))
         elif kind == "multimodal_text" and isinstance(content.get("parts"), list):
@@ -197,7 +197,7 @@ class MessageCollector:
         if command not in ("create_textdoc", "update_textdoc"):
             self._counts.omitted(f'tool use "{_CANVAS}{command}"')
             return ""
-        self._counts.converted("version of a canvas")
+        self._counts.converted("canvas version")
         try:
             arguments = json_source.parse(text)
         except ValueError:

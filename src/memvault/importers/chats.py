@@ -74,7 +74,7 @@ class ChatDocuments:
 
 
 def with_title(title: str, text: str, about: str = "") -> str:
-    """Return a text preceded by the name of its file or document."""
+    """Return text preceded by the name of its file or document."""
     name = plain_text.escaped(title, is_line=True)
     head = " ".join(filter(None, (f"**{name}**" if name else "", f"({about})" if about else "")))
     return f"{head}\n\n{text}" if head else text

@@ -82,7 +82,7 @@ def _parts(source: Source) -> dict[str, list[str]]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield a note for each conversation, project, document of a project, and memory."""
+    """Yield a note for each conversation, project, project document, and memory."""
     names: dict[str, str] = {}
     readers = (_conversation, _project, _memories)
     for files, to_items in zip(_parts(source).values(), readers, strict=True):
@@ -115,7 +115,7 @@ def _conversation(
             yield SkippedItem(f"{location}, message {number}", json_source.NO_OBJECT)
     shown = _branch(messages, entry.get("current_leaf_message_uuid"))
     if len(shown) < len(messages):
-        counts.omitted("message of another branch", len(messages) - len(shown))
+        counts.omitted("message on another branch", len(messages) - len(shown))
     for chat_message in shown:
         collector.add(chat_message)
     collector.turns += collector.documents.last_versions()
@@ -197,7 +197,7 @@ class _MessageCollector:
                     text = convert.text(arguments.get("file_text") or arguments.get("content"))
                     self._counts.converted("file")
                     return self.documents.write(path, title, _ending(title), text)
-                self._counts.converted("change of a file")
+                self._counts.converted("file edit")
                 return self.documents.replace(path, *_edit(arguments))
             if name in ("repl", "analysis_tool") and isinstance(arguments.get("code"), str):
                 self._counts.converted("code")
@@ -208,7 +208,7 @@ class _MessageCollector:
     def _artifact(self, arguments: Mapping[str, Any]) -> str:
         key = convert.text(arguments.get("id") or arguments.get("identifier"))
         old, new = _edit(arguments)
-        self._counts.converted("version of an artifact")
+        self._counts.converted("artifact version")
         if new or arguments.get("command") == "update":
             return self.documents.replace(key, old, new)
         title, kind, language, text = (
@@ -217,7 +217,7 @@ class _MessageCollector:
         return self.documents.write(key, title, language or _LANGUAGES.get(kind, ""), text)
 
     def _citations(self, part: Mapping[str, Any]) -> str:
-        """Return the cited pages of a text as a line of links."""
+        """Return the pages that a block cites as a line of links."""
         links: dict[str, str] = {}
         for citation in convert.objects_at(part, "citations"):
             details = {**citation, **convert.object_at(citation, "details")}
@@ -275,7 +275,7 @@ def _project(
         if not isinstance(document, dict) or not isinstance(document.get("content"), str):
             yield SkippedItem(f"{location}, document {number}", "has no text")
         elif document["content"]:
-            counts.converted("document of a project")
+            counts.converted("project document")
             file = convert.text(document.get("filename")) or "document"
             header = {"title": file, "tags": ["claude", convert.tag(name)], **_times(document)}
             doc_key = f"{key}/{document.get('uuid') or file}"

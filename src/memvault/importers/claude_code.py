@@ -37,7 +37,7 @@ def _records(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the files of sessions and subagents, and their auxiliary files."""
+    """Return the session and subagent files, and their auxiliary files."""
     records = [
         name for name in source.with_endings(".jsonl") if _is_record(source.head(name, _HEAD))
     ]

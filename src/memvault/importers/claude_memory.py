@@ -51,7 +51,7 @@ def _folder_names(source: Source) -> tuple[str, str]:
 
 
 def claims(source: Source) -> set[str]:
-    """Return the memory files, and other files of ``~/.claude``."""
+    """Return the memory files, and other files in ``~/.claude``."""
     memories = _memories(source)
     is_home = _HOME in _folder_names(source)
     others = [

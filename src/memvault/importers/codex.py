@@ -33,7 +33,7 @@ def recognize(source: Source) -> Confidence:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the files of sessions, including compressed ones."""
+    """Return the session files, including compressed ones."""
     return _records(source)
 
 

@@ -39,7 +39,7 @@ def time_of(seconds: object, unit: float = 1.0) -> str:
 
 
 def parsed_time(text: object) -> str:
-    """Convert a text such as ``20240131T120000Z`` or a date to ISO 8601; "" if it is neither."""
+    """Convert a string such as ``20240131T120000Z`` or a date to ISO 8601; "" if it is neither."""
     value = str(text).strip() if isinstance(text, str | int | float) else ""
     with suppress(ValueError, OverflowError):
         moment = datetime.fromisoformat(value) if len(value) > len("2024-01-31") else None
@@ -50,7 +50,7 @@ def parsed_time(text: object) -> str:
 
 
 def time_or_text(value: object, unit: float = 1.0) -> str:
-    """Convert a number with ``time_of``, or a text with ``parsed_time``."""
+    """Convert a number with ``time_of``, or a string with ``parsed_time``."""
     if isinstance(value, int | float):
         return time_of(value, unit) if 0 < value < _LAST / unit else ""
     return parsed_time(value)
@@ -84,7 +84,7 @@ def one_line(value: object) -> str:
 
 
 def protect_first_line(text: str) -> str:
-    """Return a text whose first line cannot be mistaken for front matter."""
+    """Return text whose first line cannot be mistaken for front matter."""
     return f"\n{text}" if text.startswith("---") else text
 
 
@@ -113,7 +113,7 @@ def id_from_name(name: str) -> str:
 def id_link(
     ref: str, shown: str, match: re.Match[str] | None = None, is_embed: bool = False
 ) -> str:
-    """Return a link to an id of the source; in a table cell, its bar is escaped.
+    """Return a link to an id in the source; in a table cell, its bar is escaped.
 
     ``match`` is the replaced text; ``ref`` must not contain any of ``[]|``.
     """
@@ -125,7 +125,7 @@ def id_link(
 
 
 def web_link(url: object, title: object) -> str:
-    """Return a link to a web page, labeled by its title or host; "" for other addresses."""
+    """Return a link to a web page, labeled by its title or host; "" for other URLs."""
     address = text(url)
     if not address.startswith(("http://", "https://")) or set(address) & set(" <>\n"):
         return ""
@@ -140,7 +140,7 @@ def task(title: str, is_done: bool, day: str = "") -> str:
 
 
 def label(text: str) -> str:
-    """Return a text as a link label, without the characters that end it."""
+    """Return text as a link label, without the characters that end it."""
     return _NOT_IN_LABELS.sub("-", text)
 
 

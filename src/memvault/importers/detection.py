@@ -21,7 +21,7 @@ from memvault.importers.source import Source
 _MAX_PARTS = 50
 """Maximum number of subfolders, and of files, that are recognized separately."""
 _MIN_FILES = 3
-"""Minimum number of files of a subfolder that is recognized separately."""
+"""Minimum number of files in a subfolder that is recognized separately."""
 
 
 class Detection(NamedTuple):
@@ -98,9 +98,9 @@ def detect_format(source: Source) -> ImportFormat:
 
 
 def _exports_in(source: Source) -> list[Path]:
-    """Return the subfolders and files of a folder, each of which is the export of one program.
+    """Return the subfolders and files in a folder, each of which is the export of one program.
 
-    At least three files of such a subfolder, and most of them, belong to the program.
+    At least three files in such a subfolder, and most of its files, belong to the program.
     """
     from memvault.importers.archives import open_source
 
@@ -124,7 +124,7 @@ def _several_exports(source: Source, exports: list[Path]) -> UsageError:
     listed = " and ".join(filter(None, (", ".join(commands[:-1]), commands[-1])))
     everything = import_command(source.path, find_format(FOLDER))
     return UsageError(
-        f"{source.path} contains exports of other programs",
+        f"{source.path} contains exports from other programs",
         f"{listed} {'import' if commands[1:] else 'imports'} them; "
         f"{everything} imports everything as a folder of markdown",
     )

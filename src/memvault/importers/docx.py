@@ -111,7 +111,7 @@ class Docx:
         """The images, keyed by their names in the document."""
 
     def markdown(self, counts: ContentCounts) -> str:
-        """Convert the document; afterwards ``files`` are its pictures.
+        """Convert the document; afterwards ``files`` are its images.
 
         Raises:
             OSError: if its main file is missing or damaged.
@@ -281,7 +281,7 @@ class Docx:
         if not inner.strip():
             return "p", ""
         if _CONTENTS.fullmatch(named):
-            self._counts.omitted("line of a table of contents")
+            self._counts.omitted("table of contents line")
             return "p", ""
         level, heading = self._level(properties), _HEADING.match(named)
         if heading or named == "title" or level is not None:
@@ -417,11 +417,11 @@ class Docx:
         path = posixpath.normpath(posixpath.join("word", self._links.get(relation, "")))
         path = path if path in self._names else path.removeprefix("word/").lstrip("/")
         if path not in self._names:
-            self._counts.omitted("picture missing from the document")
+            self._counts.omitted("image missing from the document")
             return ""
         ref = f"{self._key}/{posixpath.basename(path)}"
         if path not in self.files:
-            self._counts.converted("picture")
+            self._counts.converted("image")
             self.files[path] = Attachment(f"files/{ref}", GivenBytes(self._read(path)), (ref,))
         return marked_html.link(ref, "", is_embed=True)
 

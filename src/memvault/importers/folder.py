@@ -46,7 +46,7 @@ def items(
 def attachment(
     source: Source, name: str, path: str = "", refs: tuple[str, ...] = ()
 ) -> Attachment | SkippedItem:
-    """Return a file of a source as an attachment, by default at its own path."""
+    """Return a file in a source as an attachment, by default at its own path."""
     try:
         size = source.size(name)
     except (OSError, ValueError) as error:
@@ -67,7 +67,7 @@ def convert_note(
 
 
 def read_file(source: Source, name: str) -> Item:
-    """Return a markdown file of a source as a note, or why it cannot be read."""
+    """Return a markdown file in a source as a note, or why it cannot be read."""
     try:
         decoded = decoding.decode(source.read(name))
         changed = convert.time_of(source.modified(name))
@@ -82,7 +82,7 @@ def read_file(source: Source, name: str) -> Item:
 
 
 def guessed(decoded: decoding.DecodedText) -> str:
-    """Return a warning that the encoding of a text was guessed because it is not UTF-8."""
+    """Return a warning that a file's encoding was guessed because it is not UTF-8."""
     if decoded.damaged:
         return f"{decoded.problem}: \ufffd replaces the damaged characters"
     return f"read as {decoded.encoding.replace('cp125', 'windows-125')} (guessed)"

@@ -20,7 +20,7 @@ from memvault.importers.items import (
 from memvault.importers.source import Source
 
 MAX_RESTARTS = 20
-"""Maximum number of files of a source that may fail; after that, the remaining files are skipped.
+"""Maximum number of files in a source that may fail; after that, the remaining files are skipped.
 """
 REST = "the rest cannot be read"
 FOLDER = "folder"
@@ -161,7 +161,7 @@ FORMATS = tuple(
         ("apple-notes", "Apple Notes", "the folder of Apple's copy, or notes exported as markdown"),
         ("joplin", "Joplin", "a .jex file, or the folder of its export as RAW"),
         ("simplenote", "Simplenote", "the zip of its export, or notes.json"),
-        ("standard-notes", "Standard Notes", "the zip of a decrypted backup, or its file of notes"),
+        ("standard-notes", "Standard Notes", "the zip of a decrypted backup, or its notes file"),
         ("textbundle", "Bear, and TextBundles", "a .bear2bk, .textbundle or .textpack file"),
         ("word", "Word documents, such as OneNote's exports", "a .docx file, or a folder of them"),
         ("bookmarks", "A browser's bookmarks", "its HTML export, or the browser's own file"),

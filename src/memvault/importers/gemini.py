@@ -32,7 +32,7 @@ def _session_of(source: Source, name: str) -> str:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the files of sessions, and the program's other data."""
+    """Return the session files, and the program's other data."""
     sessions = [
         name for name in source.with_endings(".json", ".jsonl") if _session_of(source, name)
     ]

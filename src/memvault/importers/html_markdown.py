@@ -1,7 +1,7 @@
 """Convert HTML to markdown, and parse HTML and XML, with lxml.
 
 Python's own HTML parser takes minutes for kilobytes of unclosed tags. Existing converters escape
-each text separately, but whether a character needs an escape depends on the whole line.
+each text node separately, but whether a character needs an escape depends on the whole line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ Custom = Callable[[Any], str | None]
 """Returns the markdown of a nonstandard element; None for other elements."""
 _MAX_LENGTH = 16_000_000
 _MAX_TAGS = 100_000
-"""Maximum number of tags in one text; each needs two kilobytes of memory during the conversion."""
+"""Maximum number of tags in one document; each needs two kilobytes of memory during the conversion.
+"""
 _MAX_GROWTH, _MIN_GROWN = 20, 1_000_000
 """Length limits of the markdown: a multiple of the HTML's length, or a number of characters if that
 is larger.

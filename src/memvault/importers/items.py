@@ -29,7 +29,7 @@ class ImportedNote(NamedTuple):
 
 
 class StoredBytes:
-    """A function that reads a file of the source on demand; raises ``OSError``."""
+    """A function that reads a file in the source on demand; raises ``OSError``."""
 
     def __init__(self, read: Callable[[str], bytes], name: str) -> None:
         self._read = read
@@ -41,7 +41,7 @@ class StoredBytes:
 
 
 class GivenBytes:
-    """Bytes that were stored inside another file of the source."""
+    """Bytes that were stored inside another file in the source."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -60,7 +60,7 @@ class Attachment(NamedTuple):
 
 
 class VaultFile(NamedTuple):
-    """A file of another vault, which is copied unchanged to the same path."""
+    """A file from another vault, which is copied unchanged to the same path."""
 
     path: str
     read: Callable[[], bytes]

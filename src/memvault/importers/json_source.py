@@ -1,4 +1,4 @@
-"""JSON files of a source: arrays and lines, one item at a time.
+"""JSON files in a source: arrays and lines, one item at a time.
 
 The items of an array are located by their brackets and parsed one by one, so an invalid item does
 not affect the others. A streaming parser would stop at the first invalid item.

@@ -141,7 +141,7 @@ class LexicalDocument:
         item_id = convert.text(node.get(key))
         title = self._titles.get(item_id, "")
         if not title:
-            self._counts.omitted("super node for an item that the backup lacks")
+            self._counts.omitted("super node for an item missing from the backup")
             return ""
         self.linked.add(item_id)
         link = escape(title) if is_file else marked_html.link(item_id, title)
@@ -150,7 +150,7 @@ class LexicalDocument:
     def _image(self, node: dict[str, Any]) -> str:
         src, alt = convert.text(node.get("src")), escape(convert.text(node.get("alt")))
         if not src.startswith(("http:", "https:")) or len(src) > _MAX_URL:
-            self._counts.omitted("super node unencrypted-image without an address")
+            self._counts.omitted("super node unencrypted-image without a URL")
             return ""
         return f'<img src="{escape(src)}" alt="{alt}">'
 

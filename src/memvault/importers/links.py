@@ -95,7 +95,7 @@ def rewrite_links(text: str, path: str, target: str, targets: LinkTargets) -> st
 
 
 def with_targets(text: str, new_target: Callable[[str], str]) -> str:
-    """Replace the targets of a text's links, except wikilinks; "" leaves a target unchanged."""
+    """Replace the targets of links in text, except wikilinks; "" leaves a target unchanged."""
     edits = [
         (link, markdown_inline.written_target(link, target, text))
         for link in markdown.links(text)

@@ -126,11 +126,11 @@ class _LogseqGraph:
         self._title_formats = (self._title, DayFormat("MMM do, yyyy"), *self._file_formats)
         self._blocks: dict[str, ReferredBlock] = {}
         self._refs: dict[str, str] = {}
-        """The ids of pages by lower-case name."""
+        """The ids of pages by lowercase name."""
         self._last_parts: Counter[str] = Counter()
         """The number of pages by the last component of their names."""
         self._paths: dict[str, str] = {}
-        """The lower-case names of pages by id."""
+        """The lowercase names of pages by id."""
         self._others: list[tuple[str, str]] = []
         """The titles and aliases of pages with their ids."""
         self._days: dict[date, str] = {}

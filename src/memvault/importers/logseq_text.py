@@ -84,7 +84,7 @@ class _LogseqBlock:
         self._missing: set[str] = set()
 
     def position(self, start: int, text: str) -> int:
-        """Return the number of the next line that equals a text, ignoring case, or -1."""
+        """Return the number of the next line that equals a string, ignoring case, or -1."""
         if text not in self._missing:
             for number in range(start + 1, len(self.lines)):
                 if self.lines[number].strip().lower() == text:

@@ -1,7 +1,7 @@
 """HTML as an intermediate form for a program's own document format.
 
-Links to ids and literal markdown are represented by custom elements, since the text of the source
-is escaped.
+Links to ids and literal markdown are represented by custom elements, since the source's text is
+escaped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def task(is_done: bool) -> str:
 
 
 def link(ref: str, shown: str, is_embed: bool = False) -> str:
-    """Return a link to an id of the source."""
+    """Return a link to an id in the source."""
     mark = " embed" if is_embed else ""
     return f'<{_LINK} ref="{escape(ref)}"{mark}>{escape(shown)}</{_LINK}>'
 

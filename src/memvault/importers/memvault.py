@@ -43,7 +43,7 @@ def claims(source: Source) -> list[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield each file of the vault."""
+    """Yield each file in the vault."""
     name = _export(source)
     if name:
         yield from _read_lines(source, name)

@@ -3,7 +3,7 @@
 A page is ``Title ID.md``; its sub-pages and files are in a folder of the same name, and links are
 percent-encoded relative paths. A page of a database has ``Name: value`` lines below the title, and
 the database is a CSV file. IDs are 32 hexadecimal digits (as of November 2026). An export is a zip
-that contains one or more zips, which ``Source`` reads as one. HTML pages are listed as skipped.
+that contains one or more zips, which ``Source`` reads as one. HTML pages are reported as skipped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PAGE = lazy_pattern(r"(?:\.md|_all\.csv|\.csv)\Z", re.IGNORECASE)
 _PROPERTY = lazy_pattern(r"([^\W\d_][^:\n]{0,60}): (\S.*)")
 _HEADING = lazy_pattern(r"\A#[ \t]++(.++)\n++")
 _RELATED = lazy_pattern(r" \((\S+?%20([0-9a-f]{32})\.(?:md|csv))\)(?:, |\Z)")
-"""Matches the address after each title in a relation, with the ID of its page."""
+"""Matches the URL after each title in a relation, with the ID of its page."""
 _ADDRESS = lazy_pattern(
     r"(?<=\]\()https://(?:[\w-]+\.)?notion\.(?:so|site|com)/[^\s()?#]{0,500}?([0-9a-f]{32})"
     r"(?:[?#][^\s()]{0,500})?(?=\))"

@@ -27,7 +27,7 @@ _FINISHED_WITH_ERROR = "error"
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the databases with their journals, and the other files of the storage folder."""
+    """Return the databases with their journals, and the other files in the storage folder."""
     databases = tuple(databases_with(source, *_TABLES))
     return [
         name

@@ -294,5 +294,5 @@ def as_code(text: str) -> str:
 
 
 def page_label(text: str) -> str:
-    """Return a text as the label of a link between notes."""
+    """Return text as the label of a link between notes."""
     return " ".join(convert.label(text.replace("[[", "").replace("]]", "")).split())

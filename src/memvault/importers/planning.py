@@ -114,7 +114,7 @@ def plan(
     progress: Callable[[int], object] = lambda _: None,
     included: Included = _DEFAULT,
 ) -> ImportPlan:
-    """Plan an import into a folder of the vault; "" is its root.
+    """Plan an import into a folder in the vault; "" is its root.
 
     ``progress`` is called with the number of items read so far. All paths and ids are in memory,
     but only one item at a time.
@@ -170,7 +170,7 @@ class _Planner:
     def _add_file(self, item: ImportedNote | Attachment | VaultFile) -> None:
         wanted_path = self._wanted_path(item)
         if self._is_settings(item):
-            self._skip(item.path, "settings of another vault are not imported")
+            self._skip(item.path, "another vault's settings are not imported")
         elif isinstance(item, ImportedNote) and item.key in self.result.notes:
             self._skip(item.path, f"duplicate id {item.key}")
         elif reason := _reason_to_skip(wanted_path, self._included):
@@ -262,7 +262,7 @@ class _Planner:
         self.result.names.add(item.path, item.refs, path)
 
     def _add_vault_file(self, item: VaultFile, path: str) -> None:
-        """Add a file of another vault; it is written only if its path is free.
+        """Add a file from another vault; it is written only if its path is free.
 
         Raises:
             ValueError: if the name is not a valid file name.

@@ -211,7 +211,7 @@ class _RoamInline(OutlineInline):
 
     def _task(self, name: str, match: re.Match[str], text: str, end: int) -> tuple[str, int]:
         mark = "[x]" if name == "DONE" else "[ ]"
-        if text[: match.start()].strip():  # markdown has no tasks in the middle of a text
+        if text[: match.start()].strip():  # markdown has no tasks in the middle of a line
             return f"\\{mark}", end
         self._context.counts.converted("task")
         while text[end : end + 1] in (" ", "\t"):

@@ -113,7 +113,7 @@ class Session:
             self.prompts.append(text)
 
     def add_answer(self, text: str) -> None:
-        """Add an answer, unless it is an error message of the program."""
+        """Add an answer, unless it is an error message from the program."""
         if is_error(text):
             self.is_interrupted = True
         elif text.strip():
@@ -146,7 +146,7 @@ class Session:
 
 
 def is_error(text: str) -> bool:
-    """Return whether a text is an error that replaces an answer."""
+    """Return whether an answer is an error message instead."""
     return text.lstrip().startswith(_ERRORS)
 
 
@@ -159,7 +159,7 @@ def _after_common_prefix(first: list[str], other: list[str]) -> list[str]:
 
 
 def _is_user_text(text: str) -> bool:
-    """Return whether a text was written by the user and is not a slash command."""
+    """Return whether a prompt was written by the user and is not a slash command."""
     is_added = text.startswith(_PROGRAM_PROMPTS) or _ADDED_BY_PROGRAMS.match(text) is not None
     return not is_added and _SLASH_COMMAND.match(text) is None
 
@@ -183,7 +183,7 @@ def _without_added_elements(text: str) -> str:
 
 
 def _masked_and_cut(text: str) -> str:
-    """Mask secrets in a text before cutting it, since a cut secret would not be detected."""
+    """Mask secrets in text before cutting it, since a cut secret would not be detected."""
     return masked(text[: _MAX_TEXT * 10]).strip()[:_MAX_TEXT]
 
 

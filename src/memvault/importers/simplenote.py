@@ -42,7 +42,7 @@ def _files(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the files of notes, and the copies."""
+    """Return the note files, and the copies."""
     note_files = _files(source)
     folders = {posixpath.dirname(posixpath.dirname(name)) for name in note_files}
     folders |= {posixpath.join(folder, "trash") for folder in folders}

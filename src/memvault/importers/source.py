@@ -31,7 +31,7 @@ _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
 
 
 class Source:
-    """The files of a source by name: a relative path with forward slashes.
+    """The files in a source by name: a relative path with forward slashes.
 
     ``path`` is the path that the user gave; ``skipped`` lists the unreadable parts. A single file
     is a source with one name.

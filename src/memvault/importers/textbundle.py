@@ -123,7 +123,7 @@ def _folders(source: Source) -> dict[str, list[str]]:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the files of bundles, and Bear's lists."""
+    """Return the bundle files, and Bear's lists."""
     folders = _folders(source)
     return [
         *(posixpath.join(folder, name) for folder, names in folders.items() for name in names),

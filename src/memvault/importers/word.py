@@ -50,7 +50,7 @@ def _documents(source: Source) -> list[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the documents with their pictures, and all other files."""
+    """Yield the documents with their images, and all other files."""
     if _TEXT in source.name_set:
         label = source.label
         name = label[: -len(_DOCX)] if label.lower().endswith(_DOCX) else label
@@ -78,7 +78,7 @@ def _packed(source: Source, name: str) -> Iterator[Item]:
 
 
 def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Item]:
-    """Yield a document's pictures, then its note; ``dated`` is the file whose time it gets."""
+    """Yield a document's images, then its note; ``dated`` is the file whose time it gets."""
     text = document.markdown(source.counts)
     properties = document.properties()
     keywords = properties.get("keywords", "").translate(_TAG_SIGNS).split(",")

@@ -166,7 +166,7 @@ class LinkEntry(NamedTuple):
 
 
 class KeywordQuery(NamedTuple):
-    """A keyword search: the words of a query, and how to limit the results.
+    """A keyword search: the words in a query, and how to limit the results.
 
     ``term_groups`` has one group of alternative stems per word; ``exact_terms`` are unstemmed
     words. ``allowed_uids`` restricts the results, None for all; ``limit`` is the maximum number of

@@ -1,9 +1,9 @@
 """Find pairs of texts that share most of their phrases.
 
-A text's phrases are its runs of three words. For each text, only the smallest hashes of its phrases
-are stored, the bottom-k sketch of Broder (1997, "On the resemblance and containment of documents"),
-which is enough to compare two texts. Phrases that occur in many texts, such as those of a template,
-are ignored.
+A text's phrases are its runs of three words. For each text, only the smallest hashes of its
+phrases are stored, the bottom-k sketch of Broder (1997, "On the resemblance and containment of
+documents"), which is enough to compare two texts. Phrases that occur in many texts, such as those
+of a template, are ignored.
 """
 
 from __future__ import annotations

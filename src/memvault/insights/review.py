@@ -28,7 +28,7 @@ EPISODE_DAYS = 7
 """The number of past days to consolidate, as in `memvault consolidate`."""
 _CONFLICT, _SECRET = "kept-twice", "secret-in-text"
 _MIN_DUPLICATE = 40
-"""Minimum number of characters in a text that counts as a duplicate."""
+"""Minimum length in characters of a body that counts as a duplicate."""
 
 
 class ReviewItem(NamedTuple):
@@ -52,7 +52,7 @@ class ReviewItem(NamedTuple):
     proposals: Proposals | None = None
 
     def described(self) -> ReviewEntry:
-        """Return the item as an entry of a result."""
+        """Return the item as an entry in a result."""
         entry: ReviewEntry = {
             "kind": self.kind,
             "filePath": self.path,

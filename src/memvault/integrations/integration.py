@@ -84,7 +84,7 @@ class SetupContext(NamedTuple):
         return f"{line} hook {event} --for {program} --vault {vault}{options} || true"
 
     def _named(self, root: str | None) -> str:
-        """Return the path of the vault, relative to ``root`` if it is inside the project."""
+        """Return the path in the vault, relative to ``root`` if it is inside the project."""
         if root is None or not self.of_project or not self.vault.is_relative_to(self.root):
             return str(self.vault)
         below = self.vault.relative_to(self.root).as_posix()
@@ -132,7 +132,7 @@ class HookEvent(NamedTuple):
 
 
 def plain_output(_: str, text: str) -> str:
-    """Return a text unchanged, for an event whose output is plain text."""
+    """Return text unchanged, for an event whose output is plain text."""
     return text
 
 
@@ -142,7 +142,7 @@ def json_output(key: str, **fields: Any) -> Callable[[str, str], str]:
 
 
 def context_output(name: str, text: str) -> str:
-    """Return JSON that adds a text to the model's input, in Claude Code's format."""
+    """Return JSON that adds text to the model's input, in Claude Code's format."""
     return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
 
 
@@ -191,7 +191,7 @@ class Integration(NamedTuple):
         return context.root / self.folder if context.of_project else self.user_folder(context)
 
     def hook_output(self, event: Event, text: str) -> str:
-        """Return a text in the format that the program reads at an event.
+        """Return text in the format that the program reads at an event.
 
         Raises:
             KeyError: the program has no such event.

@@ -5,7 +5,7 @@ indentation and line endings of the rest. Removing an entry also removes the obj
 become empty.
 
 The standard library parses the values from a copy of the text with blanks in place of comments and
-trailing commas, so positions in both texts match.
+trailing commas, so positions in both match.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class _Document:
 
 
 def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> str:
-    """Return a text with an entry; a text that already contains it is returned unchanged.
+    """Return text with an entry; text that already contains it is returned unchanged.
 
     ``base`` has the other entries of a file that is created for the entry. Keys that others have
     added to an older version of the entry are preserved.
@@ -163,7 +163,7 @@ def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> st
 
 
 def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | None:
-    """Return a text without an entry, and without objects and lists that become empty.
+    """Return text without an entry, and without objects and lists that become empty.
 
     Returns None if only ``base`` would remain.
 
@@ -199,7 +199,7 @@ def _check_type(text: str, node: _Node, keys: tuple[str, ...], kind: type) -> No
 
 
 def _insert(document: _Document, holder: _Node, value: Any, key: str | None) -> str:
-    """Return a text with a value appended to an object or a list."""
+    """Return text with a value appended to an object or a list."""
     text, start = document.text, holder.begin + 1
     holder_indent = _line_indent(text, holder.begin)
     entries = document.entries(holder)
@@ -225,7 +225,7 @@ def _insert(document: _Document, holder: _Node, value: Any, key: str | None) -> 
 
 
 def _without_entry(document: _Document, entries: list[_Node], removed: _Node) -> str:
-    """Return a text without one entry of an object or a list."""
+    """Return text without one entry of an object or a list."""
     text, start = document.text, removed.start
     index = entries.index(removed)
     comma = document.skip(removed.end)

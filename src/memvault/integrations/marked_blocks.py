@@ -1,4 +1,4 @@
-"""Insert and remove a marked block of lines in a text that others also edit.
+"""Insert and remove a marked block of lines in a file that others also edit.
 
 These functions are pure. A block is appended after a blank line.
 """
@@ -20,7 +20,7 @@ class BlockMarkers(NamedTuple):
 
 
 def insert_block(text: str | None, block: str, markers: BlockMarkers) -> str:
-    """Return a text with the block, replacing an older one.
+    """Return text with the block, replacing an older one.
 
     Raises:
         UnbalancedMarkers: only one of the markers is present.
@@ -37,7 +37,7 @@ def insert_block(text: str | None, block: str, markers: BlockMarkers) -> str:
 
 
 def remove_block(text: str, markers: BlockMarkers) -> str | None:
-    """Return a text without its block, or None if nothing else remains.
+    """Return text without its block, or None if nothing else remains.
 
     Raises:
         UnbalancedMarkers: only one of the markers is present.

@@ -236,7 +236,7 @@ class AsyncVault(AsyncOpenVault):
     async def save(
         self, text: str, *, area: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> SavedText:
-        """Save a text as a new memory, exactly as it is."""
+        """Save text as a new memory, exactly as it is."""
         return cast("SavedText", await self._run("memory_save", locals()))
 
     async def delete(self, ids: Sequence[str] | str) -> DeletedMemories:

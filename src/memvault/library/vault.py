@@ -232,7 +232,7 @@ class Vault(OpenVault):
     def save(
         self, text: str, *, area: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> SavedText:
-        """Save a text as a new memory, exactly as it is."""
+        """Save text as a new memory, exactly as it is."""
         return cast("SavedText", self._run("memory_save", locals()))
 
     def delete(self, ids: Sequence[str] | str) -> DeletedMemories:

@@ -64,7 +64,7 @@ class ProgressTracker:
     async def report_until_cancelled(
         self, report: Callable[[float, float | None, str], Awaitable[None]]
     ) -> None:
-        """Report progress until cancelled, with a heartbeat if there is none for a while."""
+        """Report progress until canceled, with a heartbeat if there is none for a while."""
         started = reported_at = time.monotonic()
         reported = self._latest
         while True:
@@ -99,7 +99,7 @@ def report_progress(what: str, done: int, total: int) -> None:
 class PendingCall:
     """A call of a tool whose caller may disconnect before it gets the result.
 
-    It is pending, running, waiting, done or cancelled. ``cancel`` wakes a waiting tool, or requeues
+    It is pending, running, waiting, done or canceled. ``cancel`` wakes a waiting tool, or requeues
     the events of a finished one, in a thread, since the vault's lock may be held.
 
     Delivered events are confirmed by ``acknowledge`` and returned to their queue by ``cancel``,

@@ -124,7 +124,7 @@ _REST_FACTOR = 20
 class LegacyClient:
     """A client with an older protocol version: its session, subscriptions and log level.
 
-    ``subscribed`` maps an unquoted resource address to the address in the client's spelling.
+    ``subscribed`` maps an unquoted resource URI to the URI in the client's spelling.
     """
 
     def __init__(self) -> None:

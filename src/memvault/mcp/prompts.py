@@ -44,11 +44,11 @@ _PROMPTS = {
             PromptField("memId", "The memory that the request is about"),
         ),
         """\
-You are the historian: you maintain the memories of this vault for everyone who works with it. Use \
+You are the historian: you maintain the memories in this vault for everyone who works with it. Use \
 only the memory tools.
 The request: {request}
 It is about the memory {memId}; read it with memory_show.
-To answer, call memory_recall with the words of the question, and again with other words if no \
+To answer, call memory_recall with the words in the question, and again with other words if no \
 match is strong or fair. Answer only from the memories and cite the memId of each one used. If \
 they do not contain the answer, say so.
 To remember something, recall it first. If a memory says the same, call memory_compound on it. \

@@ -74,7 +74,7 @@ class ReadRunner(Protocol):
     ) -> types.CallToolResult:
         """Run a tool when it is the turn of ``key``; return the client's result.
 
-        If the task is cancelled, the slot of its request stays taken until the tool has ended.
+        If the task is canceled, the slot of its request stays taken until the tool has ended.
 
         Raises:
             MCPError: there is no such tool.

@@ -94,7 +94,7 @@ class RequestQueue:
         return len(self._waiting.get(key, ())) >= self._max_waiting
 
     async def take(self, key: Hashable, is_cheap: bool = False) -> QueueSlot:
-        """Wait for a slot and return it; a cancelled request leaves the queue."""
+        """Wait for a slot and return it; a canceled request leaves the queue."""
         slot = self.take_free(key, is_cheap)
         if slot is not None:
             return slot
@@ -182,7 +182,7 @@ async def run_with_slots(
 
     Before that, ``charge`` is called on the event loop with the processor seconds used. With
     ``on_wait``, work that begins to wait calls it in its thread, and frees the last slot. If the
-    task is cancelled, it does not wait for the thread, but the slots stay taken until the work
+    task is canceled, it does not wait for the thread, but the slots stay taken until the work
     ends. Work that has not started by then never starts.
     """
     loop, context = asyncio.get_running_loop(), copy_context()

@@ -95,7 +95,7 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
 
     The cursor is the last memId of the previous page, so no memory is left out or repeated when
     others are added or removed. A memory whose memId contains a secret is left out, because its
-    address would reveal it.
+    URI would reveal it.
     """
     from memvault.recall.filters import Filters
 
@@ -127,7 +127,7 @@ def _description(record: MemoryRecord) -> str:
 
 
 def templates() -> types.ListResourceTemplatesResult:
-    """Return the address templates of memories and of lists of memories."""
+    """Return the URI templates of memories and of lists of memories."""
     listing = [
         types.ResourceTemplate(
             uri_template=f"{start}{{{argument}}}",
@@ -142,7 +142,7 @@ def templates() -> types.ListResourceTemplatesResult:
 
 
 def read(call: Call, uri: str) -> types.ReadResourceResult:
-    """Return a memory's file with its secrets masked, or the list of memories at an address.
+    """Return a memory's file with its secrets masked, or the list of memories at a URI.
 
     Raises:
         MCPError: there is no such resource, or it cannot be read.
@@ -190,7 +190,7 @@ def _read(call: Call, uri: str) -> str:
 
 
 def uri_for(name: str, start: str = MEMORY) -> str:
-    """Return the address of a memory, or of the memories with a type or tag."""
+    """Return the URI of a memory, or of the memories with a type or tag."""
     return start + quote(name, safe="")
 
 

@@ -178,7 +178,7 @@ class McpServer:
         try:
             with self._reporting_progress(context):
                 result = await self._run_in_thread(run, context, call.note_wait)
-        except BaseException:  # It was cancelled, or the tool is unknown.
+        except BaseException:  # It was canceled, or the tool is unknown.
             replies.abandon(context.request_id, call)
             raise
         return await self._finish(context, params.name, result, started)

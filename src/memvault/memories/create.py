@@ -26,7 +26,7 @@ _RESERVED_KEYS = frozenset(
 
 
 def is_key(key: str) -> bool:
-    """Return whether a text is valid as a header key."""
+    """Return whether a string is valid as a header key."""
     return _KEY.fullmatch(key) is not None
 
 
@@ -96,7 +96,7 @@ def nested(tag: str) -> str:
 
 
 def title_of(text: str, max_length: int = _MAX_TITLE, detector: SecretDetector = BUILTIN) -> str:
-    """Return a title made of the first words of a text.
+    """Return a title made of the first words of a body.
 
     Secrets are masked before truncation, since a truncated secret would not be detected.
 
@@ -133,7 +133,7 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
             if isinstance(entry, str | int) or (isinstance(entry, float) and math.isfinite(entry)):
                 continue
             raise UsageError(
-                f"The value of {key!r} must be a text, a number, true, false or a list of these",
+                f"The value of {key!r} must be a string, a number, true, false or a list of these",
                 "use a string or several keys instead of nested values",
             )
         header[key] = clean_tags([str(tag) for tag in entries]) if key == "tags" else value

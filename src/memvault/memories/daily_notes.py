@@ -161,7 +161,7 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
 
 
 def add(store: MemoryStore, day: date, text: str) -> DailyEntry:
-    """Add a text to the note of a day as a list item with the time.
+    """Add text to the note of a day as a list item with the time.
 
     It is added at the end of the text below the heading for entries; a missing heading is added.
 
@@ -198,9 +198,9 @@ def _moment(day: date) -> datetime:
 
 
 def _item(text: str, moment: datetime) -> str:
-    """Return a text as a list item with the time; further lines are indented.
+    """Return text as a list item with the time; further lines are indented.
 
-    The list marker of a text that is already an item is removed. A text that begins with ``[ ]``
+    The list marker of text that is already an item is removed. Text that begins with ``[ ]``
     becomes a task without the time.
     """
     first, *others = text.splitlines()

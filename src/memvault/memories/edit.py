@@ -42,7 +42,7 @@ def modified_now(memory: Memory) -> dict[str, Any]:
 
 
 def insert_text(body: str, text: str, newline: str, mode: str, section: str) -> str:
-    """Return a body with a text inserted by ``append``, ``replace`` or ``section``."""
+    """Return a body with text inserted by ``append``, ``replace`` or ``section``."""
     if mode == "append":
         return append(body, text, newline)
     if mode == "replace":
@@ -51,7 +51,7 @@ def insert_text(body: str, text: str, newline: str, mode: str, section: str) -> 
 
 
 def append(body: str, text: str, newline: str) -> str:
-    """Return a body with a text added at the end, after a blank line."""
+    """Return a body with text added at the end, after a blank line."""
     addition = _normalized(text, newline)
     if not body.strip():
         return f"{body or newline}{addition}"
@@ -61,7 +61,7 @@ def append(body: str, text: str, newline: str) -> str:
 
 
 def replace_all(body: str, text: str, newline: str) -> str:
-    """Return a text as the new body, keeping the old body's leading blank lines."""
+    """Return text as the new body, keeping the old body's leading blank lines."""
     lead = body[: len(body) - len(body.lstrip("\r\n"))]
     return f"{lead}{_normalized(text, newline)}"
 
@@ -96,7 +96,7 @@ def _normalized(text: str, newline: str) -> str:
 def compound(
     store: MemoryStore, memory: Memory, text: str, mode: str, section: str, kind: str, if_match: str
 ) -> WriteResult:
-    """Insert a text into a memory with ``insert_text``, and change its type if one is given.
+    """Insert text into a memory with ``insert_text``, and change its type if one is given.
 
     With a type, the text to append may be empty.
 

@@ -3,7 +3,7 @@
 A wikilink keeps its form: a link by title gets the new title, a link by path the new path. The rest
 of the link, such as its heading and alias, stays. If the new name contains characters that would
 end the link, the memId replaces it. Markdown links are relative to the folder of their file, so a
-memory that moves also gets new targets for its own links, including links to pictures and other
+memory that moves also gets new targets for its own links, including links to images and other
 files. A link by memId does not change.
 """
 

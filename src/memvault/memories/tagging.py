@@ -144,7 +144,7 @@ def is_under(tag: str, above: str) -> bool:
 
 
 def check_in_texts(memories: Iterable[Memory], old: str, new: str) -> None:
-    """Check that a new tag name is valid in all texts that contain the old one.
+    """Check that a new tag name is valid in every memory that contains the old one.
 
     Raises:
         UsageError: the new name would be parsed as another tag there.
@@ -224,7 +224,7 @@ def _tag_changes(
 
 
 def _rename_in_text(body: str, renamed: Callable[[str], str | None], mark: str) -> str:
-    """Return a text with its tags renamed; ``renamed`` returns None to keep a tag."""
+    """Return text with its tags renamed; ``renamed`` returns None to keep a tag."""
     parts: list[str] = []
     position = 0
     for start, end, name in _renames_in_text(body, renamed):

@@ -78,7 +78,7 @@ def tasks_of(memory: Memory) -> Iterator[Task]:
 
 
 def _due_day(text: str) -> str:
-    """Return the first valid due date in a text, or an empty string."""
+    """Return the first valid due date in text, or an empty string."""
     for day in _DUE.findall(text):
         with contextlib.suppress(ValueError):
             return date.fromisoformat(day).isoformat()
@@ -113,7 +113,7 @@ def complete(store: MemoryStore, memory: Memory, line: int) -> tuple[Task, Write
     if task.is_done:
         raise UsageError(
             f"The task on line {line} of {memory.path} is "
-            + ("cancelled" if task.is_cancelled else "done already"),
+            + ("canceled" if task.is_cancelled else "done already"),
             "run `memvault tasks` to list the open tasks",
         )
     body = f"{memory.body[: task.mark_at]}x{memory.body[task.mark_at + 1 :]}"

@@ -99,7 +99,7 @@ def fill_template(
 
 
 def fill_text(text: str, title: str, moment: datetime) -> str:
-    """Return a text with its placeholders for the title and parts of a local time filled in."""
+    """Return text with its placeholders for the title and parts of a local time filled in."""
     return _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, moment), text)
 
 

@@ -40,7 +40,7 @@ sent = {sent}
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is an engine's address or a milvus-lite file."""
+    """Return whether a string is an engine's address or a milvus-lite file."""
     is_file = text.endswith(".db") and not (Path(text) / SETTINGS_FILE).exists()
     return "://" in text or is_file
 

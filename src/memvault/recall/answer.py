@@ -148,7 +148,7 @@ class RecallResult(NamedTuple):
 
     @property
     def in_title(self) -> bool:
-        """Return whether the title contains a word of the query."""
+        """Return whether the title contains a word in the query."""
         return self.title_coverage > 0
 
     @property

@@ -214,7 +214,7 @@ _RELATIVE = (
     rf"|(?:last|past|previous)\s+(?P<weekday>{'|'.join(_DAYS)}))"
 )
 _HINT = lazy_pattern("|".join(["[0-9]|day|week|month|year", *_MONTHS_SHORT]), re.IGNORECASE)
-"""A cheap pattern that matches every text with a date, since compiling the full patterns takes
+"""A cheap pattern that matches every string with a date, since compiling the full patterns takes
 milliseconds.
 """
 _VERBS = ("may", "march")
@@ -234,16 +234,16 @@ _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
 class DateMention(NamedTuple):
-    """A span of days mentioned in a text, and the words that mention it."""
+    """A span of days mentioned in text, and the words that mention it."""
 
     span: DateRange
     words: str
 
 
 def find_date(text: str, today: date) -> DateMention | None:
-    """Return the days that a text mentions, or None.
+    """Return the days that a string mentions, or None.
 
-    A text that mentions only the end of a span mentions no days.
+    A string that mentions only the end of a span mentions no days.
 
     "Since" or "after" a day means from that day until today.
     """
@@ -317,7 +317,7 @@ def _is_verb(match: re.Match[str]) -> bool:
     """Return whether a lowercase "may" or "march" without a year is a verb rather than a month.
 
     It is a month after a word such as "in" or "on", and at the end of a sentence. The first word of
-    a text is always capitalized, so its case is ignored.
+    a sentence is always capitalized, so its case is ignored.
     """
     parts = match.groupdict()
     month = parts.get("month") or ""
@@ -458,7 +458,7 @@ def parse_moment(text: str, end: bool) -> datetime | None:
 
 
 def _parse_date_phrase(text: str, today: date) -> DateRange | None:
-    """Return the days that a text means if it consists only of a date in words."""
+    """Return the days that a string refers to if it consists only of a date in words."""
     if clock.parse_age(text) is not None:
         return None
     # Phrases with "ago" are approximate.

@@ -266,7 +266,7 @@ class Filters(NamedTuple):
 
 
 def _word_finder(view: View, limit: int = sys.maxsize) -> Callable[[str], Set[int] | None]:
-    """Return a function that finds the memories with all words of a text; see ``_uids_with``."""
+    """Return a function that finds the memories with all words in a value; see ``_uids_with``."""
     from memvault.index.text.analyzer import query_analyzer
     from memvault.recall.query import parse
 
@@ -275,7 +275,7 @@ def _word_finder(view: View, limit: int = sys.maxsize) -> Callable[[str], Set[in
 
 
 def _uids_with(view: View, query: Query, limit: int) -> Set[int] | None:
-    """Return the uids of the memories that contain all words of a query, in any form.
+    """Return the uids of the memories that contain all words in a query, in any form.
 
     Quoted text must occur literally. None if the query has no words. Of a query without quoted text
     at most ``limit`` memories are returned.

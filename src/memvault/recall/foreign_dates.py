@@ -90,7 +90,7 @@ _LANGUAGES = tuple(
 
 
 def parse_phrase(text: str, today: date) -> DateRange | None:
-    """Return the days that a text in any supported language means if it consists only of a date."""
+    """Return the days that a string refers to if it is only a date, in any supported language."""
     has_word = _LETTERS.search(text) is not None
     return (
         _parse_date(text, _LANGUAGES, today)
@@ -192,7 +192,7 @@ def _parse_date(phrase: str, languages: tuple[str, ...], today: date) -> DateRan
 
 
 def parse_full_date(text: str) -> datetime | None:
-    """Return the day or time in a text, without a time zone; None if it is ambiguous or partial."""
+    """Return the day or time in text, without a time zone; None if it is ambiguous or partial."""
     moments = set()
     for order in ("DMY", "MDY"):
         try:

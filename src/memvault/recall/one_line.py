@@ -46,7 +46,7 @@ def one_line(
     """Return a memory as one line: its title, text, memId and marks.
 
     Secrets are masked unless the memory allows them, because a list shows memories that were not
-    requested individually. Raises the errors of ``tokenizer.count_tokens``.
+    requested individually. Raises the same errors as ``tokenizer.count_tokens``.
     """
     name = f"{vault}:{memory.mem_id}" if vault else memory.mem_id
     title, reference = memory.title, "; ".join([name, *marks])
@@ -86,7 +86,7 @@ def split_budget(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tup
 
 
 def _truncate(text: str, max_tokens: int) -> str:
-    """Return the first ``max_tokens`` tokens of a text, cut between words if possible."""
+    """Return the first ``max_tokens`` tokens of a string, cut between words if possible."""
     text = text.strip()
     cut = text[: tokenizer.prefix_within(text, max_tokens)]
     if cut == text:

@@ -1,7 +1,7 @@
 """Parse a query's text into the terms and phrases to search for.
 
-Every text is a valid query: quotation marks request an exact phrase, and everything else is a list
-of words. Quotation marks around a short part of a long query are ignored.
+Every string is a valid query: quotation marks request an exact phrase, and everything else is a
+list of words. Quotation marks around a short part of a long query are ignored.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Query(NamedTuple):
         return {stem: word[0] for word in reversed(self.words) for stem in reversed(word)}
 
     def has_phrases(self, text: str) -> bool:
-        """Return whether a text contains every phrase, ignoring accents, case and white space."""
+        """Return whether a string contains every phrase, ignoring accents, case and white space."""
         if not self.phrases:
             return True
         folded = normal(text)
@@ -104,5 +104,5 @@ def plain(text: str) -> str:
 
 
 def normal(text: str) -> str:
-    """Return a text with letters and white space normalized, for comparing phrases."""
+    """Return text with letters and white space normalized, for comparing phrases."""
     return _SPACE.sub(" ", fold(text)).strip()

@@ -3,8 +3,8 @@
 Filters are ``tag:``, ``type:``, ``in:`` (a folder), ``since:`` and ``until:``, each directly
 followed by a value, which may be quoted; and ``-`` before a word, a quoted phrase or a filter,
 which excludes the memories that match it. Everything else is searched as words: other prefixes, a
-value that is not a date, a single letter or a number after ``-``, and quoted text. A text with line
-breaks or more than ``_MAX_WORDS`` words was probably pasted, so it is not parsed for filters.
+value that is not a date, a single letter or a number after ``-``, and quoted text. A query with
+line breaks or more than ``_MAX_WORDS`` words was probably pasted, so it is not parsed for filters.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _PART = lazy_pattern(
     r"""|"[^"\n]*\""""
 )
 _MAX_WORDS = 30
-"""The maximum number of words of a query with filters."""
+"""The maximum number of words in a query with filters."""
 _SHORT = 4
 """The maximum length of an excluded word that may be a command-line option, such as ``-av``."""
 
 
 class QueryLine(NamedTuple):
-    """The words of a query, its filters, and notes about ambiguous parts."""
+    """The words in a query, its filters, and notes about ambiguous parts."""
 
     words: str
     filters: Filters = Filters()

@@ -240,7 +240,7 @@ def is_title_of(name: str, entry: Nameable) -> bool:
 
 
 def is_name_of(name: str, entry: Nameable) -> bool:
-    """Return whether a text is meant as a memory's name rather than as a query.
+    """Return whether a string is meant as a memory's name rather than as a query.
 
     A memId prefix counts only if it contains the whole slug, so that a short word is not mistaken
     for a name.

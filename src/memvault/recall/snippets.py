@@ -45,7 +45,7 @@ class TextUnit(NamedTuple):
 
 
 def units(text: str) -> list[TextUnit]:
-    """Return the units of a text in document order."""
+    """Return the units of a body in document order."""
     result: list[TextUnit] = []
     block: list[str] = []
     last = ""
@@ -63,7 +63,7 @@ def units(text: str) -> list[TextUnit]:
 
 
 def _prose(text: str) -> str:
-    """Return a text without its badges, and with its comments replaced by spaces."""
+    """Return text without its badges, and with its comments replaced by spaces."""
     return _BADGE.sub("", mask_comments(text))
 
 
@@ -336,7 +336,7 @@ def _densest(hits: Sequence[_TermSpan]) -> tuple[int, int]:
 
 
 def _find_unspaced(text: str, query_terms: frozenset[str]) -> list[_TermSpan]:
-    """Return the positions of terms in a text without spaces between words."""
+    """Return the positions of terms in text without spaces between words."""
     lowered = text.lower()
     if len(lowered) != len(text):
         return []
@@ -350,7 +350,7 @@ def _find_unspaced(text: str, query_terms: frozenset[str]) -> list[_TermSpan]:
 
 
 def coverage(text: str, query: Query, analyzer: Analyzer) -> float:
-    """Return the share of a query's words that a text contains, in 0..1."""
+    """Return the share of a query's words that are in a string, in 0..1."""
     if not query.words:
         return 0.0
     stems = analyzer.terms(text).stems

@@ -1,4 +1,4 @@
-"""Read from git when the files of a vault were first and last committed."""
+"""Read from git when the files in a vault were first and last committed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _log(repository: Repository, commits: str, until: float) -> bytes:
 def _in_tree(
     repository: Repository, commit: str, by_path: Mapping[str, FileCommits], until: float
 ) -> dict[str, FileCommits]:
-    """Return the files found so far that are memories of the vault and in a commit's tree."""
+    """Return the files found so far that are memories in the vault and in a commit's tree."""
     args = ("ls-tree", "-r", "-z", "--full-tree", commit)
     prefix = repository.prefix
     listed = repository.git.run(*args, *((prefix,) if prefix else ()), seconds=_left(until))

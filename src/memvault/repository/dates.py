@@ -62,7 +62,7 @@ class CommitDates:
         self._known_source: tuple[object, int] = None, 0
 
     def times(self, path: str, data: bytes) -> CommitTimes:
-        """Return git's times for a file of the vault with these bytes."""
+        """Return git's times for a file in the vault with these bytes."""
         commits = None
         with self._reading() as cache:
             if cache is not None and self._source_of(cache):

@@ -259,7 +259,7 @@ def resume_hint(repository: Repository) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """Return a text without the usernames and passwords in its URLs."""
+    """Return text without the usernames and passwords in its URLs."""
     return _CREDENTIALS.sub("", text)
 
 

@@ -52,7 +52,7 @@ def new_files(git: Git) -> list[str]:
 
 
 def tracked(git: Git, path: str, seconds: float = 0) -> list[str]:
-    """Return the tracked files at or below a path of the vault."""
+    """Return the tracked files at or below a path in the vault."""
     return null_separated(git.run("ls-files", "-z", "--", path, seconds=seconds))
 
 

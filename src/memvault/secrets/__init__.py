@@ -2,5 +2,5 @@
 
 ``patterns`` defines the formats, ``detector`` finds and masks secrets, including those that only
 the copies without markup from ``plain_copy`` show. A vault's settings have the ``SecretDetector``
-for its texts; ``BUILTIN`` is the detector for all other texts.
+for its memories; ``BUILTIN`` is the detector for everything else.
 """

@@ -1,4 +1,4 @@
-"""Find secrets in a text, and mask them."""
+"""Find secrets in text, and mask them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NEEDED = {
     "credentials in a header": ("earer", "asic", "oken"),
     "private key": ("PRIVATE KEY", "Private-Lines"),
 }
-"""Words by kind: a text must contain one of them in addition to the kind's marker."""
+"""Words by kind; text must contain one of them in addition to the kind's marker."""
 _AFTER_KEYWORD = frozenset({"credentials in a header", "AWS secret key"})
 _LINE_END = lazy_pattern("\n")
 
@@ -76,7 +76,7 @@ def allows(header: Mapping[str, Any]) -> bool:
 
 
 Source = Callable[[str], Iterable[tuple[int, int, str]]]
-"""A function from a text to the start, end and kind of each secret in it."""
+"""A function that maps text to the start, end and kind of each secret in it."""
 
 
 class SecretDetector:
@@ -89,7 +89,7 @@ class SecretDetector:
         self._extra_source = extra_source
 
     def find(self, text: str) -> list[Secret]:
-        """Return the secrets in a text in order, without overlaps.
+        """Return the secrets in text in order, without overlaps.
 
         Secrets on a line with a comment that allows them are left out.
         """
@@ -112,7 +112,7 @@ class SecretDetector:
         return secrets
 
     def _spans(self, text: str) -> list[_Span]:
-        """Return the secrets in a text and in its copies without markup, which may overlap."""
+        """Return the secrets in text and in its copies without markup, which may overlap."""
         long_words = _long_words(text)
         forms = _possible_formats(text, long_words)
         spans = [_Span(*span, text[span[0] : span[1]]) for span in self._written(text, forms)]
@@ -131,17 +131,17 @@ class SecretDetector:
         return spans
 
     def _written(self, text: str, forms: Iterable[SecretPattern]) -> Iterator[tuple[int, int, str]]:
-        """Yield the position and kind of each secret as it is written in a text."""
+        """Yield the position and kind of each secret as it is written in text."""
         yield from _find_spans(text, forms)
         if self._extra_source:
             yield from self._extra_source(text)
 
     def values(self, text: str) -> dict[str, str]:
-        """Return the kind of each secret in a text, by its value as written and as rendered."""
+        """Return the kind of each secret in text, by its value as written and as rendered."""
         return {value: secret.kind for secret in self.find(text) for value in secret.values}
 
     def around(self, text: str, start: int, end: int) -> tuple[int, int]:
-        """Return the start and end of a part of a text, extended so that it splits no secret.
+        """Return the start and end of a part of the text, extended so that it splits no secret.
 
         Masking the part then hides every secret in it.
         """
@@ -153,7 +153,7 @@ class SecretDetector:
         return start, end
 
     def masked(self, text: str, fine: Iterable[str] = ()) -> str:
-        """Return a text in which each secret is masked, except the values in ``fine``."""
+        """Return text in which each secret is masked, except the values in ``fine``."""
         allowed = frozenset(fine)
         while spans := [secret for secret in self.find(text) if not secret.is_in(allowed)]:
             text = _with_masks(text, [(secret.start, secret.end, secret.kind) for secret in spans])
@@ -184,7 +184,7 @@ class SecretDetector:
         return str if allows(header) else self.masked
 
     def masked_part(self, part: str, secrets: Mapping[str, str], fine: Iterable[str] = ()) -> str:
-        """Return a part of a text with all pieces of the whole text's secrets masked.
+        """Return a part of text in which all pieces of the whole text's secrets are masked.
 
         ``secrets`` are those of the whole text, from ``values``. Fewer than eight characters of a
         secret may remain at the edges of the part.
@@ -208,7 +208,7 @@ class SecretDetector:
 BUILTIN = SecretDetector()
 """The detector that uses only the built-in formats."""
 masked = BUILTIN.masked
-"""Masks the secrets in a text from outside a vault."""
+"""Masks the secrets in text from outside a vault."""
 
 
 @lru_cache(None)
@@ -240,7 +240,7 @@ def _piece_spans(text: str, pieces: Mapping[str, str]) -> Iterator[tuple[int, in
 
 
 def _with_masks(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """Return a text with each span replaced by a mask; overlapping spans share one."""
+    """Return text with each span replaced by a mask; overlapping spans share one."""
     pieces, done = [], 0
     for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
         if end <= done:
@@ -283,7 +283,7 @@ def _is_distinctive(value: str) -> bool:
 
 
 def _long_words(text: str) -> str:
-    """Return the words of a text that are long enough to be secrets; most texts have few."""
+    """Return the words in text that are long enough to be secrets, usually few."""
     return " ".join([word for word in text.split() if len(word) >= SHORTEST_WORD])
 
 
@@ -297,7 +297,7 @@ for _number, _form in enumerate(FORMS):
 
 
 def _possible_formats(text: str, long_words: str) -> list[SecretPattern]:
-    """Return the formats whose marker occurs in a text with these long words."""
+    """Return the formats whose marker occurs in text with these long words."""
     possible = list(dict.fromkeys([form for mark, form in _TEXT_MARKS if mark in text]))
     possible = [form for form in possible if any(sign in text for sign in _NEEDED[form.kind])]
     numbers: list[int] = []

@@ -1,4 +1,4 @@
-r"""Copy a text without its markup, to detect secrets as a reader sees them.
+r"""Copy text without its markup, to detect secrets as a reader sees them.
 
 Markdown escapes (``ghp\_x``), character references, percent-encoding, JSON, YAML and C escapes,
 emphasis, tags, comments, links, invisible characters and compatibility characters can all hide a
@@ -139,7 +139,7 @@ _ANY_MARK = lazy_pattern(rf"[{_MARKUP}]")
 
 
 class PlainCopy:
-    """A text without markup, which maps its positions to the original."""
+    """Text without markup, which maps its positions to the original."""
 
     def __init__(self, parts: Iterable[_CopiedPart]) -> None:
         self._starts: list[int] = []
@@ -215,7 +215,7 @@ def plain_copies(
 
 
 def _is_marked(text: str, long_words: str) -> bool:
-    """Return whether markup can hide a secret in one of the words of a text, or between them."""
+    """Return whether markup can hide a secret in one of the words, or between them."""
     return _has_one(long_words, _JOINED) or _has_one(text, _SPACED) or _has_strange(long_words)
 
 
@@ -250,7 +250,7 @@ def _regions(text: str, near_keyword: bool) -> list[tuple[int, int]]:
 
 
 def _has_strange(text: str) -> bool:
-    """Return whether a text has invisible characters or compatibility characters."""
+    """Return whether a string has invisible characters or compatibility characters."""
     rest = text.encode("utf-8", "surrogatepass").translate(None, _ORDINARY)
     return bool(rest) and _STRANGE.search(rest.decode("utf-8", "surrogatepass")) is not None
 

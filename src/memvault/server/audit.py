@@ -261,7 +261,7 @@ def _outcome(result: Any) -> str:
 
 
 def _vault(result: Any, default: str) -> str:
-    """Return the vault in which a tool ran, which differs for a memory of another vault."""
+    """Return the vault in which a tool ran, which differs for a memory in another vault."""
     content = _structured(result)
     called = content.get("result")  # The result of call_tool.
     vault = (called if isinstance(called, Mapping) else content).get("vault")

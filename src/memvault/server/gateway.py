@@ -262,7 +262,7 @@ class HttpGateway:
                 with anyio.move_on_after(self._limits.wait):
                     slot = await queue.take(token)
                 tasks.cancel_scope.cancel()
-        except BaseException:  # The request was cancelled after it got its slot.
+        except BaseException:  # The request was canceled after it got its slot.
             if slot is not None:
                 slot.leave()
             raise

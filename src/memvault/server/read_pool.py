@@ -239,7 +239,7 @@ class ReadPool:
         print(f"note: a read process ended with code {code}", file=sys.stderr, flush=True)
 
     async def close(self) -> None:
-        """End all processes; calls that still run are cancelled."""
+        """End all processes; calls that still run are canceled."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, *self._background, return_exceptions=True)

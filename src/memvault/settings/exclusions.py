@@ -286,7 +286,7 @@ class Exclusions:
         return bool(self._pattern is not None or levels or self._prefixes)
 
     def excludes(self, path: str, is_folder: bool, levels: Levels) -> bool:
-        """Return whether an entry of a folder with these ignore files is excluded."""
+        """Return whether an entry in a folder with these ignore files is excluded."""
         if self._pattern is not None and self._pattern.match(path):
             return True
         for level in levels:

@@ -147,7 +147,7 @@ def _set_value(table: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _update_list(current: list[Any], value: list[Any]) -> None:
-    """Change the entries of a list in a TOML document, keeping its comments."""
+    """Change the entries in a list in a TOML document, keeping its comments."""
     for entry in [entry for entry in current if entry not in value]:
         current.remove(entry)
     if list(current) != [entry for entry in value if entry in current]:

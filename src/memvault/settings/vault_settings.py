@@ -293,7 +293,7 @@ class Settings(Section):
     """The settings in force.
 
     ``explicit`` lists the settings that are in ``memvault.toml``, such as ``embedder.model``.
-    ``exclusions`` decides which files are not memories, by ``ignore`` and other files of the vault.
+    ``exclusions`` decides which files are not memories, by ``ignore`` and other files in the vault.
     """
 
     version = Setting(1, _VERSION, "version of this file's format")

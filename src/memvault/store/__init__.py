@@ -1,4 +1,4 @@
-"""Read, write, version and trash the files of a vault.
+"""Read, write, version and trash the files in a vault.
 
 Every write to a memory's file goes through this package. ``memory_store`` adds, changes, moves and
 trashes memories; ``writer`` replaces files after ``secret_policy`` has checked their new bytes, and

@@ -22,7 +22,7 @@ FILE_MISSING_HINT = "`memvault list` shows the files, `memvault trash list` the 
 
 @contextlib.contextmanager
 def missing_as_not_found(path: str) -> Iterator[None]:
-    """Convert ``FileNotFoundError`` to ``NotFound`` for a file of the vault."""
+    """Convert ``FileNotFoundError`` to ``NotFound`` for a file in the vault."""
     try:
         yield
     except FileNotFoundError as error:
@@ -71,7 +71,7 @@ class ChangeSet:
         self.journal_segment: Path | None = None
 
     def can_see(self, path: str) -> bool:
-        """Return whether this call may see a file of the vault."""
+        """Return whether this call may see a file in the vault."""
         return self.sees_all or not belongs_to_other_agent(path, self.agent)
 
     def summary(self, when: str = " before that") -> str:

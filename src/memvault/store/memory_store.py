@@ -112,7 +112,7 @@ class MemoryStore:
 
     @cached_property
     def changes(self) -> VaultWriter:
-        """The writer for all files of the vault, which records each change in the journal."""
+        """The writer for all files in the vault, which records each change in the journal."""
         return self._writer()
 
     def reverting(self, change_id: str) -> VaultWriter:
@@ -131,7 +131,7 @@ class MemoryStore:
         return MemoryStore(self.root, self.settings, change_set, self._open_dates)
 
     def has_file(self, path: str) -> bool:
-        """Return whether a file or folder exists at a path of the vault."""
+        """Return whether a file or folder exists at a path in the vault."""
         return os.path.lexists(self.root / path)
 
     def require_writable(self, path: str) -> None:

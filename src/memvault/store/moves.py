@@ -131,7 +131,7 @@ def _find_unfinished_move(root: Path, history: Revisions, encoding: str) -> str 
 
 
 def _memory_with_etag(root: Path, path: str, expected_etag: str, encoding: str) -> Memory | None:
-    """Return the memory at a path of the vault, or None if its etag differs."""
+    """Return the memory at a path in the vault, or None if its etag differs."""
     if PurePosixPath(path).is_absolute() or not is_memory_path(path):
         return None
     require_plain_folders(root, PurePosixPath(path).parent.as_posix())

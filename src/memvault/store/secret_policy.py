@@ -63,7 +63,7 @@ class SecretPolicy:
 
 
 class SecretRejected(Refused):
-    """A text contains a secret, and the vault's settings refuse secrets.
+    """The text contains a secret, and the vault's settings refuse secrets.
 
     The message has no line numbers, since no file exists yet.
     """
@@ -71,7 +71,7 @@ class SecretRejected(Refused):
     def __init__(self, secrets: Sequence[Secret], detector: SecretDetector) -> None:
         super().__init__(
             _REFUSED_MESSAGE + _join_places([secret.kind for secret in secrets]),
-            "write where it is stored; to allow it in a text, add gitleaks:allow to its line",
+            "write where it is stored; to allow it in a memory, add gitleaks:allow to its line",
         )
         self._detector = detector
 

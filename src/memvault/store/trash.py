@@ -41,7 +41,7 @@ class Trash:
         self._last_folder = ""
 
     def discard(self, path: str) -> TrashedFile:
-        """Move a file of the vault to the trash.
+        """Move a file in the vault to the trash.
 
         Raises:
             FileNotFoundError: the file is missing.

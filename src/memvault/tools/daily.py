@@ -113,7 +113,7 @@ def memory_today(
         "memvault tasks --done -n 20",
     ),
     view="""*tasks | There are no such tasks
-        [{mark}] {text}  {due}  {isCancelled:cancelled|}
+        [{mark}] {text}  {due}  {isCancelled:canceled|}
            {title}  {filePath}:{line}""",
 )
 def list_tasks(

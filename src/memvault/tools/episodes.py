@@ -269,7 +269,7 @@ def _latest(
 
 
 def _fields(memory: Memory) -> EpisodeEntry:
-    """Return an episode as an entry of a result."""
+    """Return an episode as an entry in a result."""
     from memvault.experience.episodes import episode_of, summary
 
     episode = episode_of(memory)

@@ -62,7 +62,7 @@ def memory_save(
         ),
     ] = None,
 ) -> SavedText:
-    """Save a text as a new memory, exactly as it is.
+    """Save text as a new memory, exactly as it is.
 
     Metadata becomes front matter, so that `memvault load --query` and `memvault recall` can
     filter by it. Keys that memvault sets itself, such as created, are rejected.

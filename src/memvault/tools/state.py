@@ -397,7 +397,7 @@ def get_plans(
 
 
 def _plan(plan_status: PlanStatus) -> StoredPlan:
-    """Return a plan as an entry of a result, with the resolved time of a delay."""
+    """Return a plan as an entry in a result, with the resolved time of a delay."""
     from memvault import clock
 
     plan = plan_status.plan

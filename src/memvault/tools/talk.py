@@ -96,7 +96,7 @@ class EventSpec(TypedDict):
 
 
 def _with_heads(result: Result) -> Result:
-    """Add a heading and a text to each event.
+    """Add a heading and a body to each event.
 
     Only talks and space messages have a sender; it is ignored in other events.
     """

@@ -24,7 +24,7 @@ _REPLACEMENT = "\ufffd"
 _DAMAGED = lazy_pattern("[\udc80-\udcff]+|\ufffd")
 """Matches bytes that are not UTF-8, decoded with surrogates, and replacement characters."""
 _MAX_CONTROLS = 8
-"""Number of control characters that a text may contain, such as a NUL left by a crash."""
+"""Number of control characters that a text file may contain, such as a NUL left by a crash."""
 
 
 class DecodedText(NamedTuple):
@@ -108,7 +108,7 @@ def _damaged_utf8(data: bytes) -> DecodedText:
 
 
 def _is_binary(data: bytes) -> bool:
-    """Return whether bytes are binary; a text may contain a few control characters."""
+    """Return whether bytes are binary; text may contain a few control characters."""
     head = data[:65536]
     if b"\0" not in head:
         return False

@@ -96,7 +96,7 @@ _ID_LINE = lazy_pattern(
 
 
 def given_id(text: str) -> str:
-    """Return the id in the header of a text; empty if there is none or it is invalid."""
+    """Return the id in a document's header; empty if there is none or it is invalid."""
     end = text.find("\n---", 3) if text.startswith("---") else -1
     if end < 0 or (line := _ID_LINE.search(text, 3, end)) is None:  # Most texts have no id.
         return ""
@@ -134,7 +134,7 @@ def _decode_argument(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Return a text with LF line endings and without control characters and lone surrogates."""
+    """Return text with LF line endings and without control characters and lone surrogates."""
     unified = _decode_argument(text).replace("\r\n", "\n").replace("\r", "\n")
     if unified.isascii() and unified.isprintable():
         return unified

@@ -1,4 +1,4 @@
-"""Detect the encoding of a text that is neither UTF-8 nor begins with a byte order mark.
+"""Detect the encoding of a file that is neither UTF-8 nor begins with a byte order mark.
 
 chardet compares bytes with models of languages. Notes are often too short for that, so the
 candidates are narrowed first: accented letters within ASCII words indicate a Latin encoding; whole

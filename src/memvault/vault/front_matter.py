@@ -86,7 +86,7 @@ class FrontMatter(NamedTuple):
 
 
 def split_front_matter(text: str) -> FrontMatter:
-    """Split a text at the lines around its header; without a closing line it has no header."""
+    """Split text at the lines around its header; without a closing line it has no header."""
     opening = _OPENING.match(text)
     if opening is None:
         return FrontMatter("", "", "", text)
@@ -102,7 +102,7 @@ def split_front_matter(text: str) -> FrontMatter:
 
 
 def close_front_matter(text: str) -> FrontMatter | None:
-    """Split a text whose header lacks its closing line, ending the header at its last line.
+    """Split text whose header lacks its closing line, ending the header at its last line.
 
     Returns None if there is no such header.
     """

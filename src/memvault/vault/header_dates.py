@@ -226,7 +226,7 @@ def _partial(match: re.Match[str]) -> datetime | None:
 
 
 def _worded(text: str) -> datetime | None:
-    """Return the time in a text that is not in ISO 8601; raises ``ValueError``."""
+    """Parse a time that is not in ISO 8601; raises ``ValueError``."""
     for pattern in _FORMS:
         match = pattern.fullmatch(text)
         moment = _moment(match.groupdict()) if match else None
@@ -237,7 +237,7 @@ def _worded(text: str) -> datetime | None:
 
 
 def _moment(parts: Mapping[str, str | None]) -> datetime | None:
-    """Return the time from the parsed parts of a text; raises ``ValueError`` if out of range."""
+    """Return the time from its parsed parts; raises ``ValueError`` if out of range."""
     month, day = _month_and_day(parts)
     if not month:
         return None

@@ -46,7 +46,7 @@ def read_header_files(
     max_bytes: int = plain_files.MAX_MEMORY_BYTES,
     ours: bool = False,
 ) -> Iterator[HeaderFile]:
-    """Yield the markdown files in a folder of the vault, sorted by name.
+    """Yield the markdown files in a folder in the vault, sorted by name.
 
     Yields nothing if the folder is missing. ``skipped`` is called with the printable path of each
     unreadable file, and the reason.

@@ -112,10 +112,10 @@ def _with_spaces(entry: str, key: str) -> Any:
 
 
 def _unquoted(text: str) -> str:
-    """Return a text without its surrounding quotes, one of which may be missing."""
+    """Return text without its surrounding quotes, one of which may be missing."""
     return text.strip(text[0]).strip() if text[:1] in ("'", '"') else text
 
 
 def _commented(text: str, start: int, end: int) -> str:
-    """Return a text with ``#`` as the first character of each line between two positions."""
+    """Return text with ``#`` as the first character of each line between two positions."""
     return text[:start] + _LINE_START.sub("#", text[start:end]) + text[end:]

@@ -31,7 +31,7 @@ def header_links(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def is_wikilink(text: str) -> bool:
-    """Return whether a text consists of one wikilink."""
+    """Return whether a string consists of one wikilink."""
     name = text.strip()
     return name.startswith("[[") and name.endswith("]]") and not set("[]") & set(name[2:-2])
 

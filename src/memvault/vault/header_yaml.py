@@ -253,7 +253,7 @@ def dump_item(value: Any) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text is parsed back as itself without quotes."""
+    """Return whether YAML parses a string as itself without quotes."""
     import yaml
 
     if not _PLAIN_SCALAR.fullmatch(text) or text != text.strip() or not text.isprintable():
@@ -265,7 +265,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _quote(text: str) -> str:
-    """Return a text in double quotes, escaping the characters that YAML requires."""
+    """Return text in double quotes, escaping the characters that YAML requires."""
 
     def escaped(match: re.Match[str]) -> str:
         number = ord(match[0])

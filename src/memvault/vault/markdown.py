@@ -3,7 +3,7 @@
 This package alone defines what counts as code, a link, an embed, a tag or a task, following
 CommonMark, GFM and Obsidian's extensions: wikilinks, tags, comments between ``%%`` and math between
 ``$``. ``markdown_blocks`` parses blocks and ``markdown_inline`` their content; both are imported
-when a text is first parsed.
+when markdown is first parsed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _parsed(text: str) -> ParsedMarkdown:
 
 
 def links(text: str) -> Iterator[Link]:
-    """Yield a text's links to other files, in order; links within the text are left out."""
+    """Yield the links to other files, in order; links within the document are left out."""
     if "[" in text or "<" in text:
         yield from _parsed(text).inline.links
 
@@ -63,11 +63,11 @@ _TITLE = lazy_pattern(r"(?:[ \t]*+(?:\r\n|\n|\r))*+( {0,3}#[ \t]++[^\s#][^\r\n]*
 
 
 _MAYBE_CODE = lazy_pattern(r"```|~~~|\t| {4}")
-"""Matches a fence or an indentation; a text without a match has no code blocks."""
+"""Matches a fence or an indentation; text without a match has no code blocks."""
 
 
 def lines(text: str) -> Iterator[re.Match[str]]:
-    """Yield a text's lines with their line endings."""
+    """Yield a string's lines with their line endings."""
     return _LINES.finditer(text)
 
 
@@ -109,7 +109,7 @@ def first_heading(body: str) -> str:
 
 
 def mask_code(text: str) -> str:
-    """Return a text of the same length with spaces in place of code and math.
+    """Return text of the same length with spaces in place of code and math.
 
     Positions in the result are also valid in the text.
     """
@@ -122,7 +122,7 @@ def mask_code(text: str) -> str:
 def replace_outside_code(
     pattern: re.Pattern[str], written: Callable[[re.Match[str]], str], text: str
 ) -> str:
-    """Return a text with each match of a pattern outside code replaced."""
+    """Return text with each match of a pattern outside code replaced."""
     if pattern.search(text) is None:
         return text
     pieces: list[str] = []
@@ -143,7 +143,7 @@ def _code_spans(parsed: ParsedMarkdown) -> Iterator[Span]:
 
 
 def mask_comments(text: str) -> str:
-    """Return a text of the same length with spaces in place of Obsidian's and HTML's comments."""
+    """Return text of the same length with spaces in place of Obsidian's and HTML's comments."""
     if "%%" not in text and "<!--" not in text:
         return text
     from memvault.vault.markdown_blocks import masked
@@ -152,7 +152,7 @@ def mask_comments(text: str) -> str:
 
 
 def lines_with_code(text: str) -> Iterator[tuple[re.Match[str], bool]]:
-    """Yield a text's lines, each with whether it is in a fenced or indented code block."""
+    """Yield each line, and whether it is in a fenced or indented code block."""
     if _MAYBE_CODE.search(text) is None:  # Most texts have no code and need not be parsed.
         return ((line, False) for line in lines(text))
     code = _parsed(text).blocks.code_lines
@@ -174,7 +174,7 @@ def tasks(text: str) -> Iterator[int]:
 
 
 def tags(text: str) -> list[re.Match[str]]:
-    """Return the matches of tags in a text, by Obsidian's rules; group 1 is a tag without its #."""
+    """Return matches of tags by Obsidian's rules; group 1 is the tag without its #."""
     if _MAYBE_TAG.search(text) is None:
         return []
     from memvault.vault.markdown_blocks import masked
@@ -186,7 +186,7 @@ def tags(text: str) -> list[re.Match[str]]:
 
 
 def has_conflict_markers(text: str) -> bool:
-    """Return whether a text has git conflict markers that are not an example in code."""
+    """Return whether text has git conflict markers that are not an example in code."""
     if _BEGIN not in text:
         return False
     remaining = iter((_BEGIN, _MIDDLE, _END))
@@ -202,7 +202,7 @@ def has_conflict_markers(text: str) -> bool:
 
 
 def keep_ours(text: str) -> str:
-    """Return a text with our side of each conflict, without their side and the markers."""
+    """Return text with our side of each conflict, without their side and the markers."""
     if _BEGIN not in text:
         return text
     ours, left_out, inside = [], False, False
@@ -220,7 +220,7 @@ def keep_ours(text: str) -> str:
 
 
 def unwrapped(text: str) -> str:
-    """Return a text without the conflict marker at its start, if the whole file is in conflict."""
+    """Return text without the conflict marker at its start, if the whole file is in conflict."""
     return (
         text.partition("\n")[2] if text.startswith(_BEGIN) and has_conflict_markers(text) else text
     )

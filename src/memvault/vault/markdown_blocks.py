@@ -17,7 +17,7 @@ from typing import NamedTuple
 from memvault.lazy_pattern import lazy_pattern
 
 Span = tuple[int, int]
-"""The start and end of part of a text."""
+"""The start and end of part of the text."""
 
 
 class Definition(NamedTuple):
@@ -33,7 +33,7 @@ class Definition(NamedTuple):
 
 
 class Blocks:
-    """The blocks of a text.
+    """The blocks of a document.
 
     ``flat`` is the text with spaces in place of code blocks, HTML blocks, definitions and quote
     markers; positions are the same as in the text. ``segments`` are the parts with inline content,
@@ -125,7 +125,7 @@ _MAX_NESTING = 100
 
 
 def scan_blocks(text: str) -> Blocks:
-    """Parse a text into blocks."""
+    """Parse text into blocks."""
     return _Scanner(text).blocks()
 
 
@@ -536,7 +536,7 @@ def _cells(row: str, start: int) -> list[Span]:
 
 
 def masked(text: str, spans: list[Span], sign: str = " ") -> str:
-    """Return a text with the characters in spans replaced by ``sign``, except line endings.
+    """Return text with the characters in spans replaced by ``sign``, except line endings.
 
     ``spans`` may overlap and have any order.
     """

@@ -30,7 +30,7 @@ _EXTERNAL = lazy_pattern(r"[A-Za-z][\w+.-]*+:|//|#")
 
 
 class Link(NamedTuple):
-    """A link in a text.
+    """A link in a document.
 
     ``target`` is the name it links to, as expected by ``recall.resolve.linked``; ``heading`` is the
     heading, or the block with its ``^``; ``shown`` is the label, if any. ``span`` is the position
@@ -80,7 +80,7 @@ _ENTITY = lazy_pattern(r"&(?=[A-Za-z][A-Za-z0-9]{1,31};)")
 
 
 def written_target(link: Link, path: str, text: str) -> str:
-    """Return a relative path formatted as the target of a link in a text."""
+    """Return a relative path formatted as a link target."""
     from urllib.parse import quote
 
     if link.is_wikilink:
@@ -99,7 +99,7 @@ def written_target(link: Link, path: str, text: str) -> str:
 
 
 def replaced(text: str, targets: Iterable[tuple[Link, str]]) -> str:
-    """Return a text with changed link targets; links may share a definition."""
+    """Return text with changed link targets; links may share a definition."""
     spans = {link.target_span: written for link, written in targets}
     pieces: list[str] = []
     done = 0
@@ -163,7 +163,7 @@ _EMBEDDING_TAGS = frozenset(("img", "video", "audio", "source", "embed", "iframe
 
 
 class InlineContent:
-    """The inline content of a text, found in one pass over its segments.
+    """The inline content of a document, found in one pass over its segments.
 
     ``whole_links`` are all links, including links to websites; ``code`` are code spans and math;
     ``hidden`` are the spans that cannot contain tags: code, HTML, and the addresses and names of
@@ -406,7 +406,7 @@ class InlineContent:
 
 
 class _CodeSpans:
-    """The positions of backtick runs in part of a text, by length."""
+    """The positions of backtick runs in part of the text, by length."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
         self._places: dict[int, list[int]] = {}
@@ -477,5 +477,5 @@ class ParsedMarkdown:
 
 @lru_cache(maxsize=1)  # One note's features parse the same text several times.
 def parsed(text: str) -> ParsedMarkdown:
-    """Parse a text."""
+    """Parse text."""
     return ParsedMarkdown(text)

@@ -17,7 +17,7 @@ _MARKS = lazy_pattern(f"(?:[^\\w\\s\0-\u02ff]|[\uff9e\uff9f]){{{_MOST_MARKS + 1}
 
 
 def normalize(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
-    """Return a text in a Unicode normal form, normalizing long runs of marks in pieces.
+    """Return text in a Unicode normal form, normalizing long runs of marks in pieces.
 
     Python sorts a run of combining marks in quadratic time: half a million marks on one letter
     would take minutes.

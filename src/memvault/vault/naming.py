@@ -86,7 +86,7 @@ def _hash_suffix(text: str) -> str:
 
 
 def is_mem_id(text: str) -> bool:
-    """Return whether a text is a valid memId: letters, digits and marks, with - _ . inside."""
+    """Return whether a string is a valid memId: letters, digits and marks, with - _ . inside."""
     return 1 < len(text) <= _MAX_ID and all(
         unicodedata.category(char)[0] in "LMN" or (position and char in "-_.")
         for position, char in enumerate(text)

@@ -79,7 +79,7 @@ def resolve_inside(root: Path, path: str) -> str:
 
 
 def require_plain_folders(root: Path, folder: str) -> None:
-    """Check that a folder of the vault is a real folder, or can be created as one.
+    """Check that a folder in the vault is a real folder, or can be created as one.
 
     Raises:
         Refused: the folder or one of its parents is a link or a file.

@@ -154,7 +154,7 @@ def _resolve(base: str, path: str) -> str | None:
 
 
 def _files_below(base: str, top: str) -> Iterator[str]:
-    """Yield every file below a folder of the vault.
+    """Yield every file below a folder in the vault.
 
     Raises:
         Refused: one is a link, whose target could change without notice.

@@ -15,7 +15,7 @@ _BYTES = 16
 
 
 class Access(NamedTuple):
-    """Random strings: the path prefix of all addresses, the token, and the cookie."""
+    """Random strings: the path prefix of all URLs, the token, and the cookie."""
 
     folder: str
     token: str
@@ -33,7 +33,7 @@ class Access(NamedTuple):
 
     @property
     def first(self) -> str:
-        """The path and query of the address to open."""
+        """The path and query of the URL to open."""
         return f"{self.base}/?token={self.token}"
 
     def is_folder(self, name: str) -> bool:
@@ -41,7 +41,7 @@ class Access(NamedTuple):
         return _same(name, self.folder)
 
     def is_token(self, candidate: str) -> bool:
-        """Return whether a text is the token."""
+        """Return whether a string is the token."""
         return _same(candidate, self.token)
 
     def is_in(self, cookies: list[str]) -> bool:

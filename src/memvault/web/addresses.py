@@ -1,4 +1,4 @@
-"""Addresses of pages, on the server and in the folder of a static site."""
+"""URLs of pages, on the server and in the folder of a static site."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HasHeader(Protocol):
 
 
 def public_id(memory: HasHeader, detector: SecretDetector) -> str:
-    """Return a memory's name in addresses: its memId, or a digest if that is a secret."""
+    """Return a memory's name in URLs: its memId, or a digest if that is a secret."""
     if detector.masking(memory.metadata)(memory.mem_id) == memory.mem_id:
         return memory.mem_id
     return hidden_name(memory.path)
@@ -44,33 +44,33 @@ def hidden_name(path: str) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether a name in an address may represent a memId that is a secret."""
+    """Return whether a name in a URL may represent a memId that is a secret."""
     return name.startswith(_HIDDEN)
 
 
 class Addresses(Protocol):
-    """The addresses for a page's links; None for a memory or file without a page."""
+    """The URLs for a page's links; None for a memory or file without a page."""
 
     is_site: bool
     """Whether the pages are static files, so nothing is searched or rendered on demand."""
 
     def page(self, name: str) -> str:
-        """Return the address of a page such as ``search``, ``map``, ``tags`` or ``all``."""
+        """Return the URL of a page such as ``search``, ``map``, ``tags`` or ``all``."""
 
     def asset(self, name: str) -> str:
-        """Return the address of the style sheet or the script."""
+        """Return the URL of the style sheet or the script."""
 
     def memory(self, mem_id: str) -> str | None:
-        """Return the address of a memory by its public id."""
+        """Return the URL of a memory by its public id."""
 
     def file(self, path: str) -> str | None:
-        """Return the address of an attachment."""
+        """Return the URL of an attachment."""
 
     def tag(self, name: str) -> str:
-        """Return the address of the memories with a tag."""
+        """Return the URL of the memories with a tag."""
 
     def type(self, name: str) -> str:
-        """Return the address of the memories of a type."""
+        """Return the URL of the memories of a type."""
 
 
 PICTURES = {
@@ -81,11 +81,11 @@ PICTURES = {
     ".webp": "image/webp",
     ".avif": "image/avif",
 }
-"""The media types of pictures by file extension."""
+"""The media types of images by file extension."""
 
 
 class ServedAddresses:
-    """The addresses of ``memvault web`` below a folder, which are the same on each page."""
+    """The URLs of ``memvault web`` below a folder, which are the same on each page."""
 
     is_site = False
 
@@ -118,7 +118,7 @@ class ServedAddresses:
 
 
 class SiteAddresses:
-    """The addresses on the page ``at`` of a static site, relative to that page.
+    """The URLs on the page ``at`` of a static site, relative to that page.
 
     ``memories`` maps public ids to the paths of memories' pages, and ``files`` maps vault paths to
     the paths of attachments; ``at`` and these paths are relative to the site's folder.
@@ -131,7 +131,7 @@ class SiteAddresses:
         self._files = files
         self._folder = posixpath.dirname(at)
         self.linked: set[str] = set()
-        """The attachments whose address was requested."""
+        """The attachments whose URL was requested."""
 
     def page(self, name: str) -> str:
         """See ``Addresses.page``."""

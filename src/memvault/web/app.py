@@ -28,7 +28,7 @@ _POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HTTP = 80
-_UNOPENED = "Open the address that `memvault web` printed"
+_UNOPENED = "Open the URL that `memvault web` printed"
 _FILE_POLICY = "default-src 'none'; sandbox"
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
@@ -57,7 +57,7 @@ def application(
 ) -> Starlette:
     """Return the application, which answers only requests for this address and port.
 
-    ``opened`` is called when a browser has opened the address with the token.
+    ``opened`` is called when a browser has opened the URL with the token.
     """
     to = ServedAddresses(access.base)
     guard = _Guard(access, _hosts(*address), to, opened)

@@ -1,4 +1,4 @@
-"""Write the map with all texts as one HTML file, which loads nothing and needs no server."""
+"""Write the map with all memories as one HTML file, which loads nothing and needs no server."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MARK = "made by memvault graph"
 """Text near the beginning of files written by this command."""
 
 _MAX_PICTURE, _MAX_PICTURES = 5_000_000, 50_000_000
-"""Maximum size in bytes of a picture in the file, and of all pictures."""
+"""Maximum size in bytes of an image in the file, and of all images."""
 
 
 class _FileAddresses(ServedAddresses):
-    """The addresses in the file, which refer to memories and pictures in the script's data.
+    """The URLs in the file, which refer to memories and images in the script's data.
 
-    ``pictures`` are the pictures as data URLs, without duplicates, ordered by number.
+    ``pictures`` are the images as data URLs, without duplicates, ordered by number.
     """
 
     def __init__(self, session: WebSession) -> None:
@@ -37,7 +37,7 @@ class _FileAddresses(ServedAddresses):
         self.pictures: list[str] = []
 
     def file(self, path: str) -> str | None:
-        """See ``Addresses.file``; None for a file that is too large or is not a picture."""
+        """See ``Addresses.file``; None for a file that is too large or is not an image."""
         if path not in self._addresses:
             self._addresses[path] = self._added(path)
         return self._addresses[path]

@@ -1,8 +1,8 @@
 """Render markdown of a vault as HTML that runs and loads nothing.
 
-HTML in a text is shown, not interpreted. Only links to pages of the vault, to the web and to mail
-addresses remain links; images of the vault are shown, others become links. Links to pages are
-parsed with a number in place of the address, so no address in a text can lead to a page.
+HTML in a memory is shown, not interpreted. Only links to pages of the vault, to the web and to mail
+URLs remain links; images of the vault are shown, others become links. Links to pages are
+parsed with a number in place of the URL, so no URL in a memory can lead to a page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_RENDERED = 400_000
 
 
 class PlacedLink(NamedTuple):
-    """A link in a text: its position, its address or None, and its label."""
+    """A link in markdown: its position, its URL or None, and its label."""
 
     span: tuple[int, int]
     address: str | None
@@ -41,7 +41,7 @@ def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     class SafeMarkdown(MarkdownIt):
-        """A parser that renders links to unsafe addresses as plain text."""
+        """A parser that renders links to unsafe URLs as plain text."""
 
         def validateLink(self, url: str) -> bool:  # noqa: N802  # the parser calls it
             return _SAFE.fullmatch(url) is not None
@@ -52,7 +52,7 @@ def _parser() -> MarkdownIt:
 def to_html(
     text: str, links: Sequence[PlacedLink] = (), detector: SecretDetector | None = None
 ) -> str:
-    """Return a text as HTML, with its links replaced by the given ones.
+    """Return text as HTML, with its links replaced by the given ones.
 
     With a ``detector``, secrets are masked in the text of each block without its markup, and in the
     attributes.
@@ -86,7 +86,7 @@ def _mask_inline(
 ) -> None:
     """Mask secrets in a block's text, which markup may split, and in attributes.
 
-    ``vault_addresses`` are the addresses of this vault's pages and files.
+    ``vault_addresses`` are the URLs of this vault's pages and files.
     """
     pieces: list[tuple[int, Token]] = []
     texts: list[str] = []
@@ -95,7 +95,7 @@ def _mask_inline(
         for name, value in token.attrs.items():
             if isinstance(value, str) and value not in vault_addresses:
                 token.attrs[name] = detector.masked(value)
-        # The children are a picture's alternative text.
+        # The children are an image's alternative text.
         _mask_inline(token.children or (), detector, vault_addresses)
         if token.type in ("text", "code_inline"):
             pieces.append((length, token))
@@ -112,7 +112,7 @@ def _mask_inline(
 
 
 def _without_secrets(piece: str, start: int, secrets: Sequence[Secret]) -> str:
-    """Return a piece of a text that begins at ``start``, with secrets in it replaced by masks."""
+    """Return a piece of text that begins at ``start``, with secrets in it replaced by masks."""
     out: list[str] = []
     done = 0
     for secret in secrets:
@@ -125,12 +125,12 @@ def _without_secrets(piece: str, start: int, secrets: Sequence[Secret]) -> str:
 
 
 def _numbers(links: Sequence[PlacedLink]) -> dict[str, str]:
-    """Return the addresses of links by their placeholders in the parsed text."""
+    """Return the URLs of links by their placeholders in the parsed text."""
     return {f"{_NUMBERED}{number}": link.address or "#" for number, link in enumerate(links)}
 
 
 def _with_links(text: str, links: Sequence[PlacedLink]) -> str:
-    """Return a text in which each link is a markdown link to its number, or its label."""
+    """Return text in which each link is a markdown link to its number, or its label."""
     pieces: list[str] = []
     done = 0
     for number, link in sorted(enumerate(links), key=lambda entry: entry[1].span):

@@ -37,12 +37,12 @@ def _environment() -> Environment:
 
 
 def render(name: str, to: Addresses | None = None, **values: Any) -> str:
-    """Return a page from the template with a name; ``to`` has the addresses for its links."""
+    """Return a page from the template with a name; ``to`` has the URLs for its links."""
     return _environment().get_template(f"{name}.html").render(to=to, **values)
 
 
 def as_html(text: str) -> Any:
-    """Mark a text as HTML that needs no escaping."""
+    """Mark a string as HTML that needs no escaping."""
     from markupsafe import Markup
 
     return Markup(text)  # noqa: S704  # made by markdown_html

@@ -48,7 +48,7 @@ class Renderer:
         return _FIRST_HEADING.sub("", html, 1)
 
     def _placed(self, memory: Memory, to: Addresses) -> list[PlacedLink]:
-        """Return the links of a memory's text with the addresses of pages and files."""
+        """Return the links of a memory's text with the URLs of pages and files."""
         body_links = [
             link for link in links(memory.body) if link.form not in ("definition", "html")
         ]
@@ -74,7 +74,7 @@ class Renderer:
         return placed
 
     def _file_beside(self, target: str, path: str) -> str:
-        """Return the path of a file of the vault that a link refers to; empty if there is none."""
+        """Return the path of a file in the vault that a link refers to; empty if there is none."""
         if PurePosixPath(target).suffix.lower() not in _FILE_SUFFIXES:
             return ""
         root = self._call.root
@@ -100,7 +100,7 @@ _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xb
 
 
 def masked_attachment(path: str, data: bytes, masked: Callable[[str], str]) -> bytes:
-    """Return the bytes of an attachment, with secrets masked if it is a text.
+    """Return the bytes of an attachment, with secrets masked if it is text.
 
     Only text formats can be masked, not an image or a PDF.
     """

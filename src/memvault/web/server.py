@@ -1,4 +1,4 @@
-"""Serve the pages: a socket on loopback, uvicorn, and the address with its token."""
+"""Serve the pages: a socket on loopback, uvicorn, and the URL with its token."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def serve(
 ) -> None:
     """Serve the pages of a vault until interrupted; ``listening`` explains ``port``.
 
-    ``ready`` gets the address to open, and ``opened`` is called when a browser has opened it.
+    ``ready`` gets the URL to open, and ``opened`` is called when a browser has opened it.
     """
     import uvicorn
 

@@ -103,7 +103,7 @@ class WebSession:
         return named
 
     def path_of(self, name: str) -> str:
-        """Return a name that the tools accept, for the memId or public id in an address."""
+        """Return a name that the tools accept, for the memId or public id in a URL."""
         if not is_hidden(name):
             return name
         paths = self.on_view(
@@ -130,7 +130,7 @@ class WebSession:
         return ReadMemory(entry, self._html(name, to), backlinks)
 
     def file(self, path: str) -> bytes:
-        """Return the bytes of an attachment, with secrets masked if it is a text.
+        """Return the bytes of an attachment, with secrets masked if it is text.
 
         Raises:
             NotFound: there is none, it is hidden, it is a memory, or its name is a secret.

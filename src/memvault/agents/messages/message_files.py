@@ -157,7 +157,7 @@ def header_of(path: Path) -> dict[str, Any]:
 
 
 def checked_text(text: str, label: str = "message") -> str:
-    """Return a text in the form stored in message files.
+    """Return text in the form stored in message files.
 
     Raises:
         UsageError: the text is empty.
@@ -169,7 +169,7 @@ def checked_text(text: str, label: str = "message") -> str:
 
 
 def inside(root: Path, folder: Path) -> Path:
-    """Return a folder of the vault, which may not exist yet.
+    """Return a folder in the vault, which may not exist yet.
 
     Raises:
         Refused: the folder or one of its parents is a link or a file.

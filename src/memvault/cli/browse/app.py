@@ -405,7 +405,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     @work
     async def action_undo(self) -> None:
-        """Undo the last change of the vault."""
+        """Undo the last change in the vault."""
         from memvault.tools.history import memory_undo
 
         await self._change(self._session.run(memory_undo), "Undone")

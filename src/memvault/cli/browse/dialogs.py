@@ -133,7 +133,7 @@ class ConfirmDialog(ModalScreen[bool]):
 
 
 class HelpDialog(ModalScreen[None]):
-    """Shows a text until a key is pressed."""
+    """Shows text until a key is pressed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

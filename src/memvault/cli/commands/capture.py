@@ -94,7 +94,7 @@ def capture(
     appends it to a memory instead.
     """
     if clip and text:
-        raise UsageError("`--clip` cannot be combined with a text", "omit one of them")
+        raise UsageError("`--clip` cannot be combined with text", "omit one of them")
     if to and (memory_type or tags):
         raise UsageError("`--to` cannot change the type or the tags", "omit `--type` and `--tags`")
     if clip:
@@ -115,7 +115,7 @@ def capture(
 def _remember(
     options: GlobalOptions, text: str, to: str, memory_type: str, tags: list[str] | None
 ) -> None:
-    """Append a text to a memory, or store it as a new memory titled by its first words."""
+    """Append text to a memory, or store it as a new memory titled by its first words."""
     from memvault.memories import create
     from memvault.tools.recall import memory_compound, memory_remember
 
@@ -133,7 +133,7 @@ def _remember(
 
 
 def _piped(options: GlobalOptions, required: bool) -> str:
-    """Return the text piped to standard input, or an empty text."""
+    """Return the text piped to standard input, or an empty string."""
     from memvault.cli.stdin import piped
 
     return piped("TEXT", False, options.quiet, required) or ""

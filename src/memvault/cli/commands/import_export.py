@@ -321,10 +321,10 @@ def export(
 ) -> dict[str, Any]:
     """Export the vault, or the memories that match filters, to a file or folder.
 
-    A .jsonl file has one line per file; a .zip or a folder contains the files; a .md file
-    contains all memories as one text. `memvault import` reads all but the last, byte for
-    byte. `--to site` writes web pages, and needs the extra web. Hidden files are skipped.
-    Nothing is replaced without `--force`.
+    A .jsonl file has one line per file; a .zip or a folder contains the files; a .md file contains
+    all memories as one document. `memvault import` reads all but the last, byte for byte. `--to
+    site` writes web pages, and needs the extra web. Hidden files are skipped. Nothing is replaced
+    without `--force`.
     """
     from memvault.call import Call
     from memvault.cli.commands.web import require_extra
@@ -360,7 +360,7 @@ _VIEW = Template(_IMPORT_VIEW, _for_people)
 
 
 def _require_apart(call: Call, source: Source, kind: ImportFormat) -> None:
-    """Raise ``Refused`` if a source contains memories of this vault."""
+    """Raise ``Refused`` if a source contains memories in this vault."""
     from memvault.vault import paths
 
     root, source_path = call.root.resolve(), source.path

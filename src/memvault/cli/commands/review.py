@@ -162,7 +162,7 @@ def _keep_both(call: Call, item: ReviewItem) -> None:
 
 
 def _merge(call: Call, item: ReviewItem) -> None:
-    """Put both texts into the first memory, open it in the editor, and trash the second."""
+    """Put both bodies into the first memory, open it in the editor, and trash the second."""
     from memvault.memories import edit
 
     first, other = _memory(call, item), _memory(call, item, second=True)

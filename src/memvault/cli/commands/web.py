@@ -28,7 +28,7 @@ def web(
 ) -> None:
     """Show the vault in a browser: search, memories, map, growth, items to review.
 
-    It serves only this machine, and only the browser that opens the printed address.
+    It serves only this machine, and only the browser that opens the printed URL.
     Pages are read-only. Press Ctrl-C to stop. Requires the extra web.
     """
     root = options.root()
@@ -50,7 +50,7 @@ def web(
 
 
 def _open(address: str, root: Path, files: contextlib.ExitStack) -> None:
-    """Open an address in the browser; ``files`` later deletes the redirect file."""
+    """Open a URL in the browser; ``files`` later deletes the redirect file."""
     from memvault.cli import desktop
 
     try:
@@ -71,7 +71,7 @@ def graph(
     file: Annotated[str, Arg("The HTML file to write", positional=True, completes="file")],
     force: Annotated[bool, Arg("Replace the file even if another program created it")] = False,
 ) -> dict[str, Any]:
-    """Write the map of the vault with all texts as one HTML file.
+    """Write the map of the vault, with all memories, as one HTML file.
 
     The file needs no server and loads nothing else; secrets are masked, and only you can read it.
     It needs the extra web.

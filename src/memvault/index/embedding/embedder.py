@@ -26,7 +26,7 @@ Model = TypeVar("Model")
 
 
 class Calibration(NamedTuple):
-    """The logistic map from a cosine to the probability that two texts are about the same subject.
+    """Logistic map from a cosine to the probability that two passages share a subject.
 
     ``separation`` is the difference between the mean cosines of anchor pairs about the same subject
     and of other pairs, in standard deviations.

@@ -69,7 +69,7 @@ class EmbeddingSchedule(NamedTuple):
 
         The most recently changed memories come first; of long ones, first only the beginnings.
         ``should_continue`` is called before each write and stops the work by returning False.
-        Raises the errors of ``TransformerWriter.embed``.
+        Raises the same errors as ``TransformerWriter.embed``.
         """
         writer = TransformerWriter(self.model)
         tried: set[_TriedPart] = set()

@@ -100,7 +100,7 @@ class LocalIndex:
         """Update the index from the folder, and return a snapshot of it.
 
         Without ``vectors`` the snapshot has no vectors, and none are computed. A corrupted index is
-        rebuilt once. Raises the errors of ``SearchIndex.refresh``.
+        rebuilt once. Raises the same errors as ``SearchIndex.refresh``.
         """
         self._unavailable = ""
         try:
@@ -306,8 +306,8 @@ class LocalIndex:
     def _texts(self, path: str) -> list[str]:
         """Return the texts of a memory's passages as indexed; only the path if the file is missing.
 
-        Static and transformer vectors are matched by the hashes of these texts, so both must use
-        the same texts even if the file cannot be read.
+        Static and transformer vectors are matched by the hashes of these passages, so both must use
+        the same passages even if the file cannot be read.
         """
         from memvault.index.local.file_analysis import read_file
         from memvault.index.text.sentence_blocks import leading_part, passage_texts

@@ -130,7 +130,7 @@ def _parse_version(store: MemoryStore, record: MemoryRecord, data: bytes, since:
 def _with_texts(
     snapshot: Snapshot, records: Iterable[MemoryRecord], texts: Mapping[int, Memory]
 ) -> Snapshot:
-    """Return a snapshot of the given memories, some of which have other texts.
+    """Return a snapshot of the given memories, some of which have changed passages.
 
     ``texts`` are keyed by the uids of the memories that they replace. The new snapshot gives them
     new uids, the keys of ``overlay.texts``, in the same order.

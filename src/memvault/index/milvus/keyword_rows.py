@@ -316,7 +316,7 @@ def are_lengths(value: object) -> bool:
 
 
 def _pieces(tokens: Iterable[str]) -> Iterator[str]:
-    """Split a document's tokens into texts that each fit in one field; yield at least one text."""
+    """Split a document's tokens into strings that each fit in one field; yield at least one."""
     piece: list[str] = []
     size = 0
     for token in tokens:

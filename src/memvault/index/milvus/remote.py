@@ -64,7 +64,7 @@ def _state_of(publication: Publication) -> str:
 
 
 class RemoteReader:
-    """The memories of a vault that another machine publishes: a local manifest and remote texts.
+    """The memories in a vault that another machine publishes: a local manifest and remote texts.
 
     Texts are fetched from the engine on demand, and some are cached.
     """

@@ -6,7 +6,7 @@ becomes a *whole* term, which is stored separately and never stemmed, unless the
 only part. Scripts without spaces become single characters and overlapping pairs of characters.
 
 A memory is stemmed in the language in which it is written (``languages``), and a query in every
-language of its vault: a word of a query is a group of alternative stems.
+language of its vault: a word in a query is a group of alternative stems.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _MAX_TERM_LENGTH = 80
 _MAX_CACHED, _MAX_ANALYZED = 60_000, 10_000
 """Maximum numbers of chunks whose terms are cached, and whose complete analysis is cached."""
 _LONGEST_CACHED = 100
-"""The maximum length of cached strings, since any text without spaces is one chunk."""
+"""The maximum length of cached strings, since a string without spaces is one chunk."""
 _QUESTION_WORDS = frozenset(
     "what which who whom whose when where why how did does do is are was were can could would "
     "should will shall may might must has have had dont doesnt didnt cant wont im ive "
@@ -123,7 +123,7 @@ class Terms(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """Lower-case and compatibility-normalize a text, and remove accents except in Cyrillic."""
+    """Lowercase and compatibility-normalize a text, and remove accents except in Cyrillic."""
     if text.isascii():
         return text.lower()
     apart = normalize("NFKD", text.casefold())

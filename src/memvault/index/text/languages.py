@@ -1,7 +1,7 @@
 """Detect the language of a memory by its common words and by its letters.
 
-Whoosh includes Snowball's stop word lists of fourteen languages. A text in one of them contains
-several of its words within two sentences, and few of any other language. Code and names contain
+Whoosh includes Snowball's stop word lists of fourteen languages. A passage in one of them contains
+several of its words within two sentences, and few words of other languages. Code and names contain
 none, so no language is guessed for them. Languages without a stemmer, such as Chinese or Polish,
 are detected by their letters and count as ``none``.
 """
@@ -80,7 +80,7 @@ _NOT_STEMMED = lazy_pattern(
 )
 """Letters of scripts without stemmers, such as Chinese, Korean and Hindi."""
 _MIN_NOT_STEMMED = 0.3
-"""The minimum share of such letters in a text; the other words in such texts are mostly names."""
+"""The minimum share of such letters; the other words in such texts are mostly names."""
 _WORD = lazy_pattern(r"[\u0b80-\u0bff]+|[^\W\d_]+")
 _SPACES = {number: " " for number in range(128) if not chr(number).isalpha()}
 """A table that replaces non-letters with spaces; for ASCII text it is five times as fast as a

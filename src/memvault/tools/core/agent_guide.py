@@ -1,6 +1,6 @@
 """The guide for agents: which tool to call in which situation, and how.
 
-All variants share one text, in which tools have the names that the reader uses: commands in a
+All variants are generated from one text, with the tool names that the reader uses: commands in a
 shell, or exact names over MCP. Command names come from the command table.
 """
 
@@ -55,7 +55,7 @@ _RULES = (_RECALL, _COMPOUND, _FORGET)
 _WAYS_TO_WRITE = (
     "**Five ways to write.** {memory_remember} is for knowledge that everyone should have. "
     "{memory_create} is for what you are working on: it stays in your active memory. {memory_save} "
-    "stores a text exactly as it is. {store_episode}, {store_fact} and {store_procedure} are for "
+    "stores text exactly as it is. {store_episode}, {store_fact} and {store_procedure} are for "
     "experience: what you did, what you learned, and how to do something. {set_memories}, "
     "{set_goals} and {set_plans} store your own state."
 )

@@ -31,7 +31,7 @@ _MAX_DEPTH = 12
 _NOTE_ROOM = 60
 """Tokens reserved for the warning about shortened values."""
 _BOUNDARIES = ("\n", ". ", "。", " ")
-"""Matches preferred places to cut a text: after a line, a sentence or a word."""
+"""Matches preferred places to cut text: after a line, a sentence or a word."""
 _LARGE = 10**9
 
 Present = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -39,7 +39,7 @@ Present = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 AdjustCut = Callable[[str, int, int], tuple[int, int]]
-"""A function that adjusts the bounds of a part of a text so that they split no secret."""
+"""A function that adjusts the bounds of a part of the text so that they split no secret."""
 
 
 def keep_bounds(_: str, start: int, end: int) -> tuple[int, int]:
@@ -89,7 +89,7 @@ def fits(value: Any, room: int) -> bool:
 
 
 def prefix_length(text: str, room: int) -> int:
-    """Return how many characters of a text fit, up to the end of a line, sentence or word."""
+    """Return how many characters of the text fit, up to the end of a line, sentence or word."""
     clip = text[: max(1, room * MAX_CHARACTERS)]
     if len(clip) == len(text) and fits(text, room):
         return len(text)
@@ -113,8 +113,8 @@ def skip(
 ) -> tuple[dict[str, Any], int]:
     """Return the part of a result from an offset on, and the offset.
 
-    A text is cut to the given length; ``length`` 0 means the rest. ``adjust_cut`` may move the
-    offset of a text.
+    Text is cut to the given length; ``length`` 0 means the rest. ``adjust_cut`` may move the text's
+    offset.
     """
     present = [key for key in keys if key in result]
     if not present:

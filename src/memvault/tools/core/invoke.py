@@ -88,7 +88,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _split_name(text: str, vault_roots: Mapping[str, Path]) -> tuple[str, str]:
-    """Split a text into the name of a vault and the name of a memory in it."""
+    """Split a name into the name of a vault and the name of a memory in it."""
     vault, colon, rest = text.partition(":")
     is_named = colon and vault in vault_roots and rest[:1].strip()
     return (vault, rest) if is_named else (locate.THIS, text)
@@ -568,7 +568,7 @@ def call_nested(
 
 
 def require_local_files(call_context: Call, name: str) -> None:
-    """Check that the files of a vault are on this machine.
+    """Check that the files in a vault are on this machine.
 
     Raises:
         Refused: they are on another machine.

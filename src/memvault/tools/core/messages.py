@@ -80,7 +80,7 @@ def render(text: str, tool: Tool | None, caller: Caller, root: Path | None = Non
 
 
 def _is_in_file_name(text: str, span: tuple[int, int], root: Path) -> bool:
-    """Return whether a span of a text is a part of the path of a file in the vault."""
+    """Return whether a span of text is part of the path of a file in the vault."""
     before, behind = text[: span[0]], text[span[1] :]
     words = [*_WORD.finditer(before)][-_MAX_NAME_WORDS:]
     starts = {match.start() for match in words} | {span[0]}
@@ -135,7 +135,7 @@ def _arguments(
 
 
 def _find(tools: list[Tool], word: str) -> Parameter | None:
-    """Return the first parameter with this option or this upper-case argument name."""
+    """Return the first parameter with this option or this uppercase argument name."""
     for tool in tools:
         for entry in tool.parameters:
             for part in (entry, *entry.items):
@@ -169,7 +169,7 @@ def render_result(
 
 
 def _at(value: Any, path: list[str], change: Callable[[str], str]) -> Any:
-    """Apply a function to the texts at a path of keys, descending into each entry of a list."""
+    """Apply a function to the texts at a path of keys, descending into each entry in a list."""
     if isinstance(value, list):
         return [_at(entry, path, change) for entry in value]
     if isinstance(value, Mapping):

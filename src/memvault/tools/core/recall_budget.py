@@ -29,7 +29,7 @@ _MARK_LABELS = {
 
 
 class RenderedMemory(NamedTuple):
-    """A memory as a full entry of a result, and the data for its one-line form."""
+    """A memory as a full entry in a result, and the data for its one-line form."""
 
     memory: Memory
     whole: RecalledMemory

@@ -27,7 +27,7 @@ _TEXT_KEYS = ("content", "snippet", "text", "diff")
 _MEM_ID = re.compile(r"\(([\w.-]{1,200})[;)]")
 """Matches the memId that ``context`` adds to a line as its source."""
 _MAX_MEM_IDS = 1_000
-"""The maximum number of source memIds to look up in one text; ``context`` adds up to ten."""
+"""The maximum number of source memIds to look up in one string; ``context`` adds up to ten."""
 _BETWEEN = "\n\0\n"
 """A string that no secret contains."""
 _MAX_FILES = 4_096

@@ -87,7 +87,7 @@ class Tool(NamedTuple):
         takes_long: Whether it waits, checks or rebuilds everything, or runs or looks up programs.
             The resident process does not run such a tool.
         paged_keys: Keys of the lists, or of the text, that may make its result long. It gets the
-            arguments ``budget`` and, unless the function has it, ``offset``, and for a text
+            arguments ``budget`` and, unless the function has it, ``offset``, and for text
             ``length``. None if the result is always short.
         newest_last: Whether these lists are cut at their beginning.
         continuation_hint: How to read the part of its result omitted by a budget.

@@ -4,7 +4,7 @@ For people, a tool's ``Template`` formats its result. Results without a template
 for models, are formatted by the types of their values; for people, keys, booleans and empty values
 become words. Many MCP clients pass only this text to a model, others only the structured content.
 So the text omits only details that no model needs: in lists, the seconds of times, empty values,
-and a creation date beside a modification date. A text from the vault follows its key on the same
+and a creation date beside a modification date. Text from the vault follows its key on the same
 line, or is indented below it, so that no line of it can be mistaken for one of the result itself.
 """
 
@@ -46,11 +46,11 @@ class Template(NamedTuple):
       the first word if true, else the second
     - ``value=text``: the text if it has that value
     - ``#``: the number of entries
-    - ``first``: the first line of a text
+    - ``first``: the first line of text
     - ``json``: JSON
     - ``day``, ``minute``, ``second``: a time in the user's time zone, truncated to that unit
-    - ``each``, ``rest``: a line for each entry of a list or line of a text, or all but the first
-    - ``diff``: a line for each line of a text, colored by what it adds or removes
+    - ``each``, ``rest``: a line for each entry in a list or line of text, or all but the first
+    - ``diff``: a line for each line of text, colored by what it adds or removes
     - ``markdown``, which must be alone in its line: the text as rendered markdown
 
     Common indentation is removed; a first line that directly follows the quotes has none.
@@ -66,7 +66,7 @@ class Template(NamedTuple):
 
 
 def _dedented(text: str) -> str:
-    """Return a text without common indentation and surrounding blank lines, like a docstring."""
+    """Return text without common indentation and surrounding blank lines, like a docstring."""
     first, *others = text.split("\n")
     indents = [len(line) - len(line.lstrip()) for line in others if line.strip()]
     margin = min(indents, default=0)

@@ -54,7 +54,7 @@ def expanded(
 
 
 def words_of(line: str, searches: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the words of a query without its filters, replacing the name of a saved search."""
+    """Return the words in a query without its filters, replacing the name of a saved search."""
     name, _, others = line.strip().partition(" ")
     search = searches.get(name[1:]) if name[:1] == SIGN else None
     if search is not None and not query_filters.parse(others).words.strip():

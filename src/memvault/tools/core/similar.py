@@ -1,4 +1,4 @@
-"""Find memories that are similar to a text that was just written."""
+"""Find memories that are similar to text that was just written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_SIMILAR_TEXT = 400
 def similar_memories(
     call: Call, text: str, own_path: str, memory_type: str = ""
 ) -> list[tuple[Memory, float]]:
-    """Return the memories most similar to a text that was just written, with similarities in 0..1.
+    """Return the memories most similar to text that was just written, with similarities in 0..1.
 
     Weak results, outdated memories, and the memory at ``own_path`` are left out. Every failure
     becomes a note, since a caller that gets an error would write the text again.

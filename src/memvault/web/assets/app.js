@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
-  // A file with all texts, or a page of a static site, brings its data; the server is asked for it.
+  // A graph file or a page of a static site contains its data; otherwise it is requested from the server.
   const own = $("data") ? JSON.parse($("data").textContent) : window.memvaultSite || null;
   // The folder of all addresses of the server, which is that of this script.
   const base = document.currentScript.src.replace(/[^/]*$/, "");
