@@ -147,7 +147,7 @@ def test_capture_appends_below_configured_heading(
 
 
 def test_capture_text_with_checkbox_is_a_task(run: Run, folder: Path) -> None:
-    """A text such as "[ ] call Ann" is added as a task, and tasks lists it."""
+    """Content such as "[ ] call Ann" is added as a task, and tasks lists it."""
     for text in (
         "[ ] call Ann",
         "- [ ] buy paper",
@@ -199,7 +199,7 @@ def test_tasks_canceled_task_is_shown_as_canceled(run: Run, folder: Path) -> Non
 def test_compound_without_text_opens_the_editor(
     run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a terminal the text is written in the editor; elsewhere a missing text is an error."""
+    """On a terminal the content is written in the editor; elsewhere missing content is an error."""
     script = write(tmp_path, "editor.py", EDITOR)
     monkeypatch.setenv("VISUAL", f"{sys.executable} {script}")
     file = write(folder, "plan.md", "# Plan\n\nOne.\n")

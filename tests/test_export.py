@@ -35,7 +35,8 @@ from test_import_safety import limited
 SECRET = "The spare key is under the third stone"
 NOBODY = 65_534
 needs_root = pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root makes files of other users"
+    not hasattr(os, "geteuid") or os.geteuid() != 0,
+    reason="only root can create files owned by other users",
 )
 has_web = find_spec("jinja2") is not None and find_spec("starlette") is not None
 FILES = ["x.jsonl", "x.zip", "x.md", *(["x.html"] if has_web else [])]
@@ -327,7 +328,7 @@ def test_export_refuses_symlinks_of_other_users(tmp_path: Path) -> None:
     assert len(list(real.rglob("*.md"))) == 4
     for way in ("theirs", "theirs/new", "through", "theirs/../real"):
         for writes in (target_file(shared / way / "x.md", True), target_files(shared / way, True)):
-            with pytest.raises(Refused, match="symbolic link of another user"):
+            with pytest.raises(Refused, match="symbolic link owned by another user"):
                 writes.__enter__()
     with pytest.raises(MemvaultError), target_file(shared / "round/x.md", True):
         pass

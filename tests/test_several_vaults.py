@@ -255,7 +255,7 @@ def test_missing_engine_of_another_vault_shows_no_path(places: dict[str, Path]) 
     assert Call(workspace, Caller(may_see_paths=True)).hide_paths(said) == said
     told = Call(workspace, Caller(may_see_paths=False)).hide_paths(said)
     workspace.close()
-    assert told == "The engine at a file of this machine does not answer"
+    assert told == "The engine at a file on this machine does not answer"
 
 
 def test_title_with_colon_is_not_a_vault_prefix(work: Vault, places: dict[str, Path]) -> None:
@@ -550,7 +550,7 @@ def test_trusted_vaults_need_absolute_paths(
 
 @pytest.mark.promise("S14")
 @pytest.mark.parametrize("place", ["", "deep"])
-def test_own_settings_file_does_not_make_foreign_folder_trusted(
+def test_own_settings_file_does_not_make_another_users_folder_trusted(
     foreign: Path, run: Run, place: str
 ) -> None:
     """The user's memvault.toml in another user's folder does not make the vault trusted."""
@@ -580,7 +580,7 @@ def test_vault_in_world_writable_folder_needs_explicit_path(
 
 
 @pytest.mark.promise("S14")
-def test_foreign_vault_in_sticky_folder_is_refused(foreign: Path, run: Run) -> None:
+def test_another_users_vault_in_sticky_folder_is_refused(foreign: Path, run: Run) -> None:
     """Another user's vault in a sticky folder is refused in all folders below."""
     foreign.chmod(0o1777)
     (mine := foreign / "mine").mkdir()

@@ -95,7 +95,7 @@ class EventDelivery:
         self._leases.append(lease)
 
     def take_over(self, other: EventDelivery) -> None:
-        """Move the events of another delivery to this one."""
+        """Move another delivery's events to this one."""
         self._leases += other._take_leases()
 
     def acknowledge(self) -> list[str]:
@@ -208,7 +208,7 @@ class Call:
         )
 
     def link_graph(self, view: View) -> LinkGraph:
-        """Return the links of the vault in a view of its index."""
+        """Return the vault's links in a view of its index."""
         from memvault.memories.link_graph import LinkGraph
 
         return LinkGraph(view.links(), view.record)

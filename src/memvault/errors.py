@@ -1,4 +1,4 @@
-"""All errors of memvault, as a class hierarchy.
+"""memvault's errors, as a class hierarchy.
 
 ::
 
@@ -113,7 +113,7 @@ class MemvaultError(Exception):
 
 
 class NotFound(MemvaultError):
-    """There is no memory, tool or file of that name."""
+    """There is no memory, tool or file with that name."""
 
     code = "not_found"
 

@@ -50,7 +50,7 @@ def _any_of(folders: Iterable[str]) -> re.Pattern[str]:
 
 def _engine_address(engine: EngineSettings) -> Iterator[tuple[str, str]]:
     if engine.uri:
-        yield engine.uri.partition("://")[2] or engine.uri, "a file of this machine"
+        yield engine.uri.partition("://")[2] or engine.uri, "a file on this machine"
 
 
 def _folders(

@@ -71,7 +71,7 @@ def open_in_browser(file: Path, root: Path) -> None:
 def redirect_file(address: str) -> Iterator[Path]:
     """Yield a private file that redirects a browser to a URL; delete it afterwards.
 
-    Every user of the machine can read a command line, but not the file.
+    Every user on the machine can read a command line, but not the file.
 
     Raises:
         OSError: it cannot be written outside of every vault.
@@ -84,7 +84,7 @@ def redirect_file(address: str) -> Iterator[Path]:
     if enclosing_vault(folder) is not None:
         raise PermissionError("the state folder is in a vault")
     make_private(folder)
-    for older in folder.glob("*.html"):  # Delete the files of processes that were killed.
+    for older in folder.glob("*.html"):  # Delete files left by killed processes.
         if not (older.stem.isdecimal() and temporary_files.is_alive(int(older.stem))):
             older.unlink(missing_ok=True)
     file = folder / f"{os.getpid()}.html"

@@ -61,9 +61,9 @@ class OrderedStderr:
     """Standard error that flushes standard output before each write.
 
     A reader of both, such as ``2>&1 | less``, gets everything in the order in which it was written.
-    ``output_error`` is the first error of standard output in such a flush, which loses the pending
-    output; messages are still written. After a termination signal, a write that blocks on a frozen
-    terminal is abandoned, and so are all later writes.
+    ``output_error`` is the first error from standard output in such a flush, which loses the
+    pending output; messages are still written. After a termination signal, a write that blocks on a
+    frozen terminal is abandoned, and so are all later writes.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -140,7 +140,7 @@ def linked_revisions(vault: VaultInspection) -> Iterator[Finding]:
             linked = _linked_revisions(vault.call, vault.tree["file"])
     fix = Fix("separate them", lambda call: _separate_revisions(call, vault.tree["file"]))
     for path in _relative(vault, linked):
-        message = "It is a hard link to a file of the vault, and would change with it"
+        message = "It is a hard link to a file in the vault, and would change with it"
         yield Finding(path, message, fix)
 
 
@@ -258,7 +258,7 @@ def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
     fix="deletes them; they can be recomputed",
 )
 def old_vectors(vault: VaultInspection) -> Iterator[Finding]:
-    """Find vectors of other models, once the vectors of the model in use are complete."""
+    """Find other models' vectors, once the vectors of the model in use are complete."""
     unused = vault.index_status.unused_models if _vectors_waiting(vault) == 0 else 0
     if unused:
         fix = Fix("delete them", lambda call: call.index.delete_unused_models())

@@ -1,4 +1,4 @@
-"""Check a vault's folder: nested vaults and repositories, links, files of programs."""
+"""Check a vault's folder: nested vaults and repositories, links, programs' files."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class VaultInspection(NamedTuple):
     """The input of every check: the memories, their links, other files and entries in a vault.
 
     ``tree`` maps kinds to the paths of entries. ``others`` are the markdown files that are not
-    memories, such as files of agents; ``files`` are these and the memories' files. Checks of the
+    memories, such as agents' files; ``files`` are these and the memories' files. Checks of the
     machine's state, such as the index or the journal, read it through ``call``.
     """
 

@@ -150,7 +150,7 @@ def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success:
     """Record an outcome of a procedure; return it with its new rate and count.
 
     Raises:
-        NotFound: there is no procedure of that name.
+        NotFound: there is no procedure with that name.
         Conflict: another program is editing the file.
     """
     title = clean_name(name)

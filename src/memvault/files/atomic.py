@@ -25,7 +25,7 @@ NO_LINK_ERRNOS = {
     *(errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES),
     errno.EXDEV,  # another mount, such as a bind mount or a btrfs subvolume
 }
-"""Errors of file systems without hard links."""
+"""Error numbers from file systems without hard links."""
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """Write files outside of every vault, at paths chosen by the user.
 
 The files contain a vault's text, and other users may be able to write to the folder, such as
-``/tmp``. So links of other users are never followed, nor is any link below the target folder or in
-the last part of the path; only regular files are replaced; and new files and folders are private to
-the user.
+``/tmp``. So links owned by other users are never followed, nor is any link below the target folder
+or in the last part of the path; only regular files are replaced; and new files and folders are
+private to the user.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TargetFolder:
             return None
 
     def own_file(self, name: str, most: int) -> bytes | None:
-        """Return the first ``most`` bytes of a regular file of this user; None otherwise."""
+        """Return the first ``most`` bytes of a regular file that this user owns; None otherwise."""
         try:
             descriptor = os.open(self._at(name), _READ, dir_fd=self._descriptor)
         except OSError:
@@ -137,7 +137,7 @@ class TargetFolder:
         )
         if not is_same or not (is_owned(status) or status.st_uid == 0):
             raise Refused(
-                f"{self.path / name} is a symbolic link of another user",
+                f"{self.path / name} is a symbolic link owned by another user",
                 "choose another folder, or pass the link's target",
             )
         return target
@@ -287,8 +287,8 @@ def target_file(path: Path, force: bool, mark: bytes = b"") -> Iterator[BinaryIO
 def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFiles]:
     """Yield a writer of files below a folder, which is created if missing.
 
-    Without ``force``, the folder must belong to this user, and be empty or contain a file of this
-    user named ``mark``.
+    Without ``force``, the folder must belong to this user, and be empty or contain a file named
+    ``mark`` that this user owns.
 
     Raises:
         Refused: the folder does not qualify, or a folder in the path is another user's link.

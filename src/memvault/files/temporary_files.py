@@ -103,6 +103,6 @@ def is_alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # a process of another user
+    except OSError:  # another user's process
         return True
     return True

@@ -100,7 +100,7 @@ def enclosing_vault(folder: Path) -> Path | None:
 def is_owned(status: os.stat_result) -> bool:
     """Return whether a file belongs to this user; always true on Windows, where it is not checked.
 
-    With ``sudo``, files of the calling user count too.
+    With ``sudo``, the calling user's files count too.
     """
     if sys.platform == "win32":
         return True

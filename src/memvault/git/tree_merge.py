@@ -35,7 +35,7 @@ from memvault.vault.header_links import referenced_names
 from memvault.vault.markdown import first_heading
 
 LINK = "conflict_with"
-"""The header key with which two files of the same memory link to each other."""
+"""The header key with which a memory's two files link to each other."""
 
 
 class _Changes(NamedTuple):

@@ -181,7 +181,7 @@ def _remove_empty_folders(call: Call, steps: Iterable[RevertStep]) -> None:
 
 
 def _find_moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | None:
-    """Return a file of a change and its memory's current path, if it was moved since."""
+    """Return a file in a change and its memory's current path, if it was moved since."""
     for entry in change.files:
         if entry.kind in _GONE or not paths.is_memory_path(entry.path):
             continue

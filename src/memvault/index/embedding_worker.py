@@ -48,7 +48,7 @@ def main(root: Path, folder: Path) -> None:
     try:
         if not lock.acquire(1.0):
             return
-        while not turn.acquire(0.0):  # a worker of another vault is running
+        while not turn.acquire(0.0):  # another vault's worker is running
             is_over = time.monotonic() - started > _LIFETIME or not lock.is_valid
             if is_over or background_embedding.is_running(
                 folder, background_embedding.FOREGROUND_LOCK

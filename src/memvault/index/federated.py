@@ -343,7 +343,7 @@ class FederatedIndex:
 
     @cached_property
     def _opened(self) -> tuple[list[tuple[str, SearchIndex[Any]]], dict[str, MemvaultError]]:
-        """Return the indexes that can be opened, by name, and the errors of the others."""
+        """Return the indexes that can be opened, by name, and the errors for the rest."""
         indexes, errors = [], {}
         for name, open_index in self._vaults.items():
             try:

@@ -40,7 +40,7 @@ DEEP = "deep"
 _DAY = 86_400.0
 _KEPT_DAYS = 90.0
 _KEPT_VERSION_DAYS = 30.0
-"""Days after which index files of other versions are deleted."""
+"""Days after which other versions' index files are deleted."""
 
 
 class IndexFolder(NamedTuple):

@@ -235,14 +235,14 @@ def server_command(program: Integration, context: SetupContext) -> dict[str, Any
 
 
 def instructions_file(program: Integration, context: SetupContext, name: str) -> SettingsFile:
-    """Return a file of the project or the user with the instructions as a marked block."""
+    """Return a project or user file with the instructions as a marked block."""
     folder = context.root if context.of_project else program.settings_folder(context)
     block = MarkedBlock(context.instructions, MARKDOWN, "memvault recall")
     return SettingsFile(folder / name, (block,))
 
 
 def historian_file(program: Integration, context: SetupContext, header: str) -> SettingsFile:
-    """Return the file of the historian: markdown with a header for the program."""
+    """Return the historian's file: markdown with a header for the program."""
     text = f"---\n{header}---\n\n<!-- {OURS} -->\n\n{context.historian.strip()}\n"
     path = program.settings_folder(context) / "agents" / f"{HISTORIAN}.md"
     return SettingsFile(path, (OwnedFile(text),))

@@ -240,7 +240,7 @@ def _resolve(path: Path, context: SetupContext) -> Path:
     """Return a path with links resolved.
 
     Raises:
-        Refused: a file of a project is outside the project.
+        Refused: a project file is outside the project.
     """
     real = Path(os.path.realpath(path))
     if context.of_project and not real.is_relative_to(os.path.realpath(context.root)):

@@ -82,7 +82,8 @@ def add(
     is_same = all(getattr(current, key) == getattr(shared, key) for key in _IDENTITY)
     if named != str(root) or not is_same:
         raise Conflict(
-            f"{name} is the name of another vault", f"free it with `memvault vaults remove {name}`"
+            f"{name} is already the name of another vault",
+            f"free it with `memvault vaults remove {name}`",
         )
     if patience is None:
         shared = shared.replace(patience=current.patience)

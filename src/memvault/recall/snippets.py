@@ -145,7 +145,7 @@ def make_snippet(
 ) -> Snippet:
     """Return a snippet of about 240 characters, starting at a sentence with query words.
 
-    List items, table rows and lines of code are separate units. Raises the errors of
+    List items, table rows and lines of code are separate units. Raises the same errors as
     ``Analyzer.terms``.
     """
     passage = best_passage(body, passages, query, analyzer, nearest)

@@ -157,7 +157,7 @@ def unapproved_names(now: list[ApprovalItem], before: list[ApprovalItem]) -> lis
 
 
 def store_approval(root: Path, location: RepositoryLocation, items: list[ApprovalItem]) -> None:
-    """Store the approval of a repository's current state; raises the errors of ``grants.add``."""
+    """Approve a repository's current state; raises the same errors as ``grants.add``."""
     covers = [list(part) for part in items]
     grants.add(root, *GRANT, {"folder": str(location.folder), "covers": covers})
 
@@ -238,7 +238,7 @@ def scan_repository(location: RepositoryLocation) -> RepositoryScan:
 
 
 class _RepositoryScanner:
-    """Reads each file of a repository once."""
+    """Reads each file in a repository once."""
 
     def __init__(self, location: RepositoryLocation) -> None:
         self._location = location

@@ -12,7 +12,7 @@ from memvault.model import FileCommits
 from memvault.repository.program import GitError, Repository
 
 _RENAME_LIMIT = 1_000
-"""Maximum number of files of a commit that git compares to find renames."""
+"""Maximum number of files in a commit that git compares to find renames."""
 _DAY = 86_400
 _SECONDS = 60.0
 _LEAST = 0.01

@@ -28,7 +28,7 @@ _LOCATION_VARIABLES = (
     "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE",
     "GIT_REPLACE_REF_BASE", "GIT_QUARANTINE_PATH", "GIT_CONFIG",
 )  # fmt: skip
-"""Variables that git sets for a hook of another repository, removed from the environment."""
+"""Variables that git sets for another repository's hook, removed from the environment."""
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _LOCK_EXISTS = ".lock': File exists"
 _PASSED_OVER = "error: failed to push some refs"

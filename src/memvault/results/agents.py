@@ -140,7 +140,7 @@ class PushedEvent(ToolResult):
 
 
 class AgentEntry(TypedDict):
-    """An agent; counts of other agents are shown only to callers that may see their files."""
+    """An agent; other agents' counts are shown only to callers that may see their files."""
 
     agent: str
     memories: NotRequired[int]

@@ -203,7 +203,7 @@ class AuditLog:
                 raise
             status = os.lstat(file)
             if status.st_uid != 0 and not is_owned(status):  # /dev/stderr is a link owned by root.
-                raise OSError(errno.ELOOP, "it is a symbolic link of another user") from error
+                raise OSError(errno.ELOOP, "it is a symbolic link owned by another user") from error
         return os.open(file, _APPEND, 0o600)
 
 

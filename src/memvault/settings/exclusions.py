@@ -251,7 +251,7 @@ class Exclusions:
     """Decides which files in a vault's folder are not memories.
 
     ``patterns`` come from the setting ``ignore``. Obsidian's settings and the ignore files are read
-    when needed, and the ignore files of subfolders again after a change.
+    when needed, and the ignore files in subfolders again after a change.
     """
 
     def __init__(self, root: Path, patterns: tuple[str, ...] = ()) -> None:
@@ -336,7 +336,7 @@ class Exclusions:
 def sources_state(root: Path) -> tuple[FileStamp | None, ...]:
     """Return a value that changes with the files that define exclusions.
 
-    Ignore files of subfolders are not included.
+    Ignore files in subfolders are not included.
     """
     return tuple(stamp_of(root / name) for name in (*IGNORE_FILES, *_OBSIDIAN_FILES))
 

@@ -48,7 +48,7 @@ class Journal:
         return last
 
     def add(self, part: Path, change: JournalEntry) -> None:
-        """Append one line for each file of a change to a segment.
+        """Append one line for each file in a change to a segment.
 
         Raises:
             StorageError: the lines cannot be written.

@@ -250,7 +250,7 @@ def reply(
         return {"talkId": talks.answer(talk_id, message, call.inbox)}
     except NotFound as error:
         if call.caller.message_style != "tools":  # Only shell callers can act as another agent.
-            error.hint += "; add `--agent NAME` for those of another agent, such as user"
+            error.hint += "; add `--agent NAME` for another agent's inbox, such as user"
         raise
 
 

@@ -1,4 +1,4 @@
-"""Read links to and names of other memories from a header."""
+"""Read a header's links to other memories, and other memories' names in it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _INSTRUCTIONS = frozenset(
     )
 )
 _INSTRUCTION_ENDINGS = (".instructions.md", ".prompt.md", ".chatmode.md", ".agent.md", ".mdc")
-"""Suffixes of instruction files of VS Code, Copilot and Cursor."""
+"""Suffixes of instruction files for VS Code, Copilot and Cursor."""
 _SETTINGS = frozenset(
     (
         # Agents' programs: servers, hooks and permissions.

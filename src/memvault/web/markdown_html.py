@@ -1,7 +1,7 @@
 """Render markdown of a vault as HTML that runs and loads nothing.
 
 HTML in a memory is shown, not interpreted. Only links to pages of the vault, to the web and to mail
-URLs remain links; images of the vault are shown, others become links. Links to pages are
+URLs remain links; images in the vault are shown, others become links. Links to pages are
 parsed with a number in place of the URL, so no URL in a memory can lead to a page.
 """
 

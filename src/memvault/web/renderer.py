@@ -48,7 +48,7 @@ class Renderer:
         return _FIRST_HEADING.sub("", html, 1)
 
     def _placed(self, memory: Memory, to: Addresses) -> list[PlacedLink]:
-        """Return the links of a memory's text with the URLs of pages and files."""
+        """Return the links in a memory's text with the URLs of pages and files."""
         body_links = [
             link for link in links(memory.body) if link.form not in ("definition", "html")
         ]

@@ -150,7 +150,7 @@ def _resolve_shell(shell: str) -> str:
 
 
 def _target_files(shell: str) -> tuple[Path, Path | None]:
-    """Return the path of the script, and the startup file of the shell (None for fish).
+    """Return the path of the script, and the shell's startup file (None for fish).
 
     Raises:
         Refused: the user has no home folder.

@@ -147,7 +147,7 @@ def import_notes(
     ] = False,
     kinds: Annotated[bool, Arg("List the import formats")] = False,
 ) -> dict[str, Any]:
-    """Import notes, memories or sessions of other programs.
+    """Import notes, memories or sessions from other programs.
 
     It shows what would be imported and asks; without a terminal nothing changes unless
     `--yes` is given. Each note records its origin in its header, so a second import adds

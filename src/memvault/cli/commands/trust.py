@@ -84,7 +84,7 @@ _TRUSTED_VAULTS = """
     group="setup",
 )
 def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
-    """Trust a vault of another user, so that commands in it use it.
+    """Trust another user's vault, so that commands run inside it use it.
 
     A vault's settings and files determine which files are read and run on this machine. Without
     trust, another user's vault is used only if `--vault` or MEMVAULT_VAULT selects it. The list of
@@ -102,7 +102,7 @@ def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     group="setup",
 )
 def untrust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
-    """Revoke the trust in a vault of another user; commands then use it only with --vault."""
+    """Revoke the trust in another user's vault; commands then use it only with --vault."""
     from memvault import named_vaults
 
     return {"trusted": named_vaults.distrust(folder)}

@@ -315,7 +315,7 @@ def _is_committed(vault: str | None, arguments: list[str]) -> bool:
     opened.refresh_settings()
     if opened.settings.git.autocommit:
         return True
-    if not any(":" in argument for argument in arguments):  # Not a NAME:MEMORY of another vault.
+    if not any(":" in argument for argument in arguments):  # Not a NAME:MEMORY in another vault.
         return False
     others = locate.reachable_vaults(LOCAL.vaults).values()
     return any(vault_settings.load_settings(root).git.autocommit for root in others)

@@ -107,7 +107,7 @@ def known_models(kind: ModelKind) -> list[AvailableModel]:
 
 @contextmanager
 def map_model_errors(kind: ModelKind, name: str) -> Iterator[None]:
-    """Map all errors of fastembed, the model hub and ONNX Runtime to ``EmbedderError``."""
+    """Map all errors from fastembed, the model hub and ONNX Runtime to ``EmbedderError``."""
     try:
         yield
     except EmbedderError:

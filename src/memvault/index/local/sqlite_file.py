@@ -31,7 +31,7 @@ _REFUSALS = {
     sqlite3.SQLITE_INTERRUPT: errno.EINTR,
     sqlite3.SQLITE_PROTOCOL: errno.EIO,
 }
-"""Temporary errors of the system or of SQLite, which do not mean that the file is corrupted."""
+"""Temporary errors from the system or SQLite, which do not mean that the file is corrupted."""
 
 
 class Database:
