@@ -266,7 +266,7 @@ def test_active_load_accepts_ids_from_search(folder: Path, vault: Vault, mode: s
 
 @given(st.text(), st.integers(0, 30))
 def test_active_cut_text_is_within_budget(text: str, most: int) -> None:
-    """A text that fits is not cut, and a cut text is within its budget."""
+    """A memory that fits is not cut, and a cut memory is within its budget."""
     length = tokenizer.prefix_within(text, most)
     assert tokenizer.count_tokens(text[:length]) <= most or length == 0
     assert length == len(text) or tokenizer.count_tokens(text) > most
@@ -277,7 +277,7 @@ _LONG_WORDS = ("internationalization", "possible", "global", "perform", "the", "
 
 @given(st.lists(st.sampled_from(_LONG_WORDS), min_size=1, max_size=9), st.integers(1, 9))
 def test_active_cut_keeps_every_word_within_budget(words: list[str], kept: int) -> None:
-    """A text is never cut before a word whose tokens still fit."""
+    """A memory is never cut before a word whose tokens still fit."""
     beginning = " ".join(words[:kept])
     found = tokenizer.prefix_within(" ".join(words), tokenizer.count_tokens(beginning))
     assert found >= len(beginning)
@@ -285,7 +285,7 @@ def test_active_cut_keeps_every_word_within_budget(words: list[str], kept: int) 
 
 @given(st.text(), st.text())
 def test_active_token_count_is_additive(one: str, other: str) -> None:
-    """Two texts joined by a space have as many tokens as both together."""
+    """Two strings joined by a space have as many tokens as both together."""
     both = tokenizer.count_tokens(f"{one} {other}")
     assert both == tokenizer.count_tokens(one) + tokenizer.count_tokens(other)
 

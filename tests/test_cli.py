@@ -653,8 +653,8 @@ def test_completion_refuses_unknown_shell(run: Run, monkeypatch: pytest.MonkeyPa
     assert "complete" in succeeded(run("completion", "bash")).out
 
 
-def test_cli_refuses_memory_without_text(notes: Path) -> None:
-    """Without a text and without input, nothing is remembered, and an example shows how."""
+def test_cli_refuses_memory_without_content(notes: Path) -> None:
+    """Without content and without input, nothing is remembered, and an example shows how."""
     for words in (["remember", "Empty"], ["create", "Empty"], ["compound", "wombats-are"]):
         done = subprocess.run(
             [*COMMAND, *words],

@@ -442,7 +442,7 @@ def taken(inbox: Inbox, count: int = 1) -> Lease:
 
 
 def letters(folder: Path) -> dict[str, str]:
-    """The files in a folder with their texts."""
+    """The files in a folder with their content."""
     return {path.name: path.read_text("utf-8") for path in folder.glob("*.md")}
 
 
@@ -483,7 +483,7 @@ def test_event_with_long_name_is_requeued(folder: Path, inbox: Inbox) -> None:
 
 
 def test_only_events_are_requeued_from_lease(folder: Path, inbox: Inbox) -> None:
-    """Foreign files in or next to a lease are left in place."""
+    """Unrelated files in or next to a lease are left in place."""
     inbox.deliver("service", {"name": "x"})
     lease = taken(inbox)
     own = next(path for path in (folder / PRIVATE / "leases").iterdir() if path.is_dir())

@@ -29,7 +29,7 @@ def consolidated(vault: Vault, **arguments: Any) -> dict[str, Any]:
 
 
 def texts(result: dict[str, Any]) -> list[str]:
-    """The texts of the facts in a result."""
+    """The facts in a result, as strings."""
     return [entry["factText"] for entry in result["facts"]]
 
 

@@ -39,9 +39,9 @@ class Editor(threading.Thread):
     """A person's editor: it reads a file, and later writes in place, renames, or deletes.
 
     It takes no lock, and never checks whether the file has changed since. It records replaced
-    texts: it keeps the file open, or exchanges the new file and the old one atomically.
-    ``overwritten`` contains the marks in replaced texts that it had not read: it overwrote them
-    with an older text, which no program can prevent. ``written`` contains the marks that it wrote,
+    content: it keeps the file open, or exchanges the new file and the old one atomically.
+    ``overwritten`` contains the marks in replaced content that it had not read: it overwrote them
+    with older content, which no program can prevent. ``written`` contains the marks that it wrote,
     by method.
     """
 
@@ -147,7 +147,7 @@ def _played(root: Path) -> list[list[dict[str, Any]]]:
 def test_crowd_of_concurrent_writers_loses_no_acknowledged_change(
     filled: Path, tmp_path: Path
 ) -> None:
-    """No acknowledged text is lost unless the editor replaced it; no call exceeds 5 seconds."""
+    """No acknowledged change is lost unless the editor replaced it; no call exceeds 5 seconds."""
     root = tmp_path / "vault"
     shutil.copytree(filled, root)
     settings = "version = 1\nworld.enabled = true\n"

@@ -421,7 +421,7 @@ def test_daily_note_exists_as_of_its_day(folder: Path, vault: Vault) -> None:
 
 
 def test_as_of_does_not_affect_next_recall(folder: Path, vault: Vault) -> None:
-    """In the same process, a question about today uses today's texts."""
+    """In the same process, a question about today uses today's memories."""
     dated(folder, "a.md", "# Crane\n\nThe crane is yellow.")
     dated(folder, "b.md", "# Crane 2\n\nThe crane is blue.", "", "2026-06-01")
     assert len(as_of(vault, "crane", "2026-03-01")) == 1
@@ -500,7 +500,7 @@ def test_recall_includes_agent_state(kept: Vault) -> None:
 
 
 def test_state_results_refer_to_existing_files(kept: Vault, folder: Path) -> None:
-    """Its text is the passage that fits, and with full all of it."""
+    """An entry's text is the passage that fits, or with ``full`` the whole memory."""
     assert others(kept, include=["both"]) == others(kept, include="state,messages")
     for entry in others(kept, include=["state", "messages"], full=True):
         assert entry["content"] in (folder / entry["filePath"]).read_text("utf-8")

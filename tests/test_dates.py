@@ -282,7 +282,7 @@ foreign_words = st.sampled_from(
 @example("٣ days ago", FRIDAY)
 @example("² days ago", FRIDAY)
 def test_date_parser_accepts_any_text(text: str, today: date) -> None:
-    """Any text on any day is parsed without an error, and no span ends before it begins."""
+    """Any string on any day is parsed without an error, and no span ends before it begins."""
     found = meant_by(text, today)
     assert found is None or (date.min <= found.first <= found.last <= date.max)
 

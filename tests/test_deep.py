@@ -337,7 +337,7 @@ def test_deep_process_is_not_restarted_without_progress(
     with FileLock(deep / "following.lock"):  # nobody follows behind
         succeeded(run("recall", "green"))
     assert _deep(folder)["waiting"] == 1
-    shutil.copy(folder / "n" / "0.md", folder / "n" / "1.md")  # what the index lacks is gone
+    shutil.copy(folder / "n" / "0.md", folder / "n" / "1.md")  # missing from the index
     background_embedding.record_failure(deep, BUILTIN, "for a test")
     command = [
         sys.executable,
@@ -492,7 +492,7 @@ def test_deep_vectors_are_used_if_nearly_complete(
 
 @pytest.mark.promise("S11")
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
-def test_deep_now_of_foreign_vault_runs_in_background(
+def test_deep_now_of_untrusted_vault_runs_in_background(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If another user owns memvault.toml, its deep = "now" is treated as "auto"."""

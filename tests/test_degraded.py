@@ -231,7 +231,7 @@ def test_read_only_home_moves_index(folder: Path, run: Run, tmp_path: Path) -> N
 @pytest.mark.promise("R60")
 @pytest.mark.parametrize("form", ["--json", "--quiet"])
 def test_c_locale_prints_utf8(folder: Path, form: str) -> None:
-    """In a C locale, titles, texts and errors are printed as UTF-8 in every output format."""
+    """In a C locale, titles, content and errors are printed as UTF-8 in every output format."""
     write(folder, "größe.md", "# Größe\n\nключ 🎉 zebra\n")
     for words in (["recall", "zebra"], ["show", "Größe"], ["list"], ["show", "Weiß nicht"]):
         done = subprocess.run(

@@ -33,7 +33,7 @@ KNOWN = {
 
 
 class Has:
-    """A value that contains texts, or does not contain texts after a "-"."""
+    """A value that contains strings, or no strings after a "-"."""
 
     def __init__(self, *texts: str) -> None:
         self.texts = texts

@@ -108,7 +108,7 @@ def test_embedder_builtin_works_offline() -> None:
 
 
 def test_embedder_accepts_empty_text() -> None:
-    """An empty text gets a vector without NaN values and never causes an error."""
+    """An empty string gets a vector without NaN values and never causes an error."""
     vectors = StaticEmbedder().embed(["", "   ", "word"])
     assert vectors.shape[0] == 3
     assert not np.isnan(vectors).any()

@@ -51,7 +51,7 @@ RECORD = {
         "[" * 10_000,
     ],
 )
-def test_foreign_engine_rows_are_validated(record: str) -> None:
+def test_untrusted_engine_rows_are_validated(record: str) -> None:
     """A row that cannot be a memory is dropped; all others are read."""
     assert text_rows.parse_row(1, record) is None
     whole = {"record": RECORD, "lengths": {"body": 3}, "times": [0, 0], "is_text": True}
@@ -105,7 +105,7 @@ said = st.dictionaries(st.sampled_from([*Publication._fields, "more"]), values)
 @pytest.mark.promise("S19")
 @given(values | said)
 def test_publication_parser_accepts_any_row(told: object) -> None:
-    """Its texts are strings, its numbers are not negative, and it round-trips."""
+    """A publication's strings are valid, its numbers are not negative, and it round-trips."""
     card = Publication.from_json(told)
     for value, default in zip(card, Publication("", "", ""), strict=True):
         assert type(value) is type(default)

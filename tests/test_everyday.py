@@ -132,7 +132,7 @@ def test_links_are_listed_in_both_directions(planned: Path, vault: Vault) -> Non
 
 
 def test_tags_are_counted_as_tree(vault: Vault, folder: Path, run: Run) -> None:
-    """Tags in headers and texts are counted, and nested tags count for their parents."""
+    """Tags in headers and bodies are counted, and nested tags count for their parents."""
     write(folder, "a.md", "---\ntags: [db]\n---\n\nSee #project/active and #db.\n")
     write(folder, "b.md", "A #project, #project/old and #project/active.\n")
     db = {"tag": "db", "count": 1, "own": 1}
@@ -211,8 +211,8 @@ def test_tag_edit_keeps_empty_items(
         assert (folder / "a.md").read_bytes() == header
 
 
-def test_tag_rename_covers_headers_and_texts(folder: Path, vault: Vault) -> None:
-    """Tags in headers and texts are renamed with nested ones, after a preview; one undo reverts."""
+def test_tag_rename_covers_headers_and_bodies(folder: Path, vault: Vault) -> None:
+    """Tags in headers and bodies are renamed with nested tags after a preview; undo reverts all."""
     write(
         folder, "a.md", "---\ntags: [project/active, projects]\n---\n\nA #project/x, #projects.\n"
     )
@@ -231,8 +231,8 @@ def test_tag_rename_covers_headers_and_texts(folder: Path, vault: Vault) -> None
 
 
 @pytest.mark.parametrize("new", ["c++", "1984", "a.b", "x!"])
-def test_tag_rename_refuses_name_invalid_in_text(vault: Vault, folder: Path, new: str) -> None:
-    """A new name that would read as another tag is refused in texts and accepted in headers."""
+def test_tag_rename_refuses_name_invalid_in_body(vault: Vault, folder: Path, new: str) -> None:
+    """A new name that would read as another tag is refused in bodies and accepted in headers."""
     write(folder, "a.md", "---\ntags: [lang]\n---\n\nA note.\n")
     called(vault, "tag_rename", old="lang", new=new, confirm=True)
     write(folder, "b.md", "Of #lang/old.\n")
@@ -284,7 +284,7 @@ def test_tag_rename_changes_only_the_tag(
 
 @given(st.lists(st.text(), max_size=3))
 def test_tag_round_trips_or_is_refused(tags: list[str]) -> None:
-    """Any text given as a tag either reads back unchanged from a header or is refused."""
+    """Any string given as a tag either reads back unchanged from a header or is refused."""
     try:
         wanted = parse_new_tags(tags)
     except UsageError:

@@ -180,7 +180,7 @@ def test_each_shell_example_works(
     monkeypatch.setenv("HOME", str(tmp_path))
     write(tmp_path, "Notes/plan.md", "A plan.\n")
     write(tmp_path, "memory.jsonl", '{"type": "entity", "name": "Ana", "observations": []}\n')
-    if line.startswith("memvault git"):  # the remote is a folder, which has hooks of its own
+    if line.startswith("memvault git"):  # the remote is a folder with its own hooks
         succeeded(run("git", "init", "--confirm", "true", cwd=root))
     if not _MARKS & {*line}:
         succeeded(run(*shlex.split(line)[1:], cwd=root))

@@ -58,7 +58,7 @@ def test_episode_fields_round_trip(
     reflection: str,
     importance: float,
 ) -> None:
-    """Every field with any text is read back exactly, except for trimmed ends."""
+    """Every field with any content is read back exactly, except for trimmed ends."""
     if not (context or actions or outcomes or reflection.strip()):
         return
     root = tmp_path_factory.mktemp("vault")
@@ -112,7 +112,7 @@ FAILED = [
 
 @pytest.mark.parametrize(("told", "text"), FAILED, ids=str)
 def test_failure_outcomes_are_recognized(vault: Vault, told: Any, text: str | None) -> None:
-    """A text that reports a failed step becomes an outcome of the type action_error."""
+    """A sentence that reports a failed step becomes an outcome of the type action_error."""
     made = vault.call("store_episode", action="Pushed the door", outcome=told, skills="doors.open")
     assert made["episodeSuccess"] is False, made
     (entry,) = vault.call("get_recent_episodes")["episodes"]
@@ -126,20 +126,20 @@ def test_failure_outcomes_are_recognized(vault: Vault, told: Any, text: str | No
     "told", ["it worked", "succeeded: at last", [{"success": True}], "success", ["opened"]], ids=str
 )
 def test_success_outcomes_are_recognized(vault: Vault, told: Any) -> None:
-    """A text that states success counts as one; other words do not count as a failure."""
+    """A sentence that states success counts as success; other words do not count as failure."""
     assert vault.call("store_episode", actions="Pushed", outcomes=told)["episodeSuccess"] is True
 
 
 @pytest.mark.parametrize("told", ["the door", "it did not fail", "no error, success", 5, [": x"]])
 def test_episode_unclear_outcome_is_refused(vault: Vault, told: Any) -> None:
-    """A text that states neither success nor failure is refused with a hint on the format."""
+    """A sentence that states neither success nor failure is refused with a hint on the format."""
     error = vault.call("store_episode", actions="Pushed", outcomes=told)["error"]
     assert error["code"] == "usage"
     assert "action_error" in error["hint"]
 
 
 def test_store_episode_accepts_words_for_failure(run: Run) -> None:
-    """On the command line, any type or text that expresses failure counts as a failure."""
+    """On the command line, any type or sentence that expresses failure counts as a failure."""
     for told in ("failed:door stuck", "it failed", '{"type": "failure"}'):
         done = run("episode", "store", "--action", "Pushed", "--outcome", told, "--json")
         assert done.json["episodeSuccess"] is False

@@ -123,7 +123,7 @@ def test_fact_correction_keeps_handwritten_parts(folder: Path, vault: Vault) -> 
 
 
 def test_invalid_fact_correction_changes_nothing(run: Run, folder: Path) -> None:
-    """An unknown id, another type, an empty text or an empty change is refused."""
+    """An unknown id, another type, empty content or an empty change is refused."""
     run("fact", "store", "The bridge is closed")
     run("remember", "A decision", "Text")
     before = {path: path.read_bytes() for path in folder.rglob("*.md")}

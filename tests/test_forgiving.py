@@ -78,7 +78,7 @@ PIPED = (
 
 @pytest.mark.parametrize("command", PIPED)
 def test_piped_text_is_the_content(run: Run, folder: Path, command: str) -> None:
-    """A text that is missing on the command line is read from a pipe."""
+    """Content that is missing on the command line is read from a pipe."""
     succeeded(run(*command.split(), stdin="The wombat\nsleeps.\n"))
     said = [*folder.rglob("*.md"), *folder.rglob("*.jsonl")]
     assert any("The wombat" in file.read_text("utf-8") for file in said)
@@ -94,7 +94,7 @@ def test_remember_refuses_empty_pipe(run: Run, folder: Path, command: str) -> No
 
 
 def test_text_argument_leaves_stdin_unread(run: Run, folder: Path) -> None:
-    """A text argument is used even if it is empty, and no pipe is read."""
+    """A content argument is used even if it is empty, and no pipe is read."""
     succeeded(run("remember", "One", "written", stdin="piped"))
     succeeded(run("remember", "Two", "", stdin="piped"))
     succeeded(run("remember", "Three", "--content", "", stdin="piped"))
@@ -183,7 +183,7 @@ def _may_be_spelled_otherwise(tool: Tool) -> None:
         assert expected != parsed()
         key = entry.flag.removeprefix("--").split("/")[0] if "=" in entry.key else entry.key
         if normal_key(key) != normal_key(entry.flag) and normal_key(key) in flags:
-            continue  # what recall calls type is the option of another argument
+            continue  # recall's ``type`` is another argument's option here
         snake = kebab(key).replace("-", "_")
         for spelled in {key, kebab(key), snake, snake.upper(), key.lower()}:
             assert parsed(f"--{spelled}", *value) == expected

@@ -143,7 +143,7 @@ def _memory(data: bytes) -> Memory:
 def test_header_edit_changes_only_one_value(
     found: list[Block], newline: str, value: Any, which: int
 ) -> None:
-    """Setting a key leaves every character of other keys, comments and blank lines as it was."""
+    """Setting a key leaves other keys, comments and blank lines unchanged."""
     place = _keyed(found, which)
     before, block, after = found[:place], found[place], found[place + 1 :]
     header = _text(found, newline)
@@ -283,7 +283,7 @@ JSON = st.recursive(
 @example({"importance": 1e-05}, "")
 @example({"true": "x", "null": "y"}, "")
 def test_header_values_round_trip(header: dict[str, Any], body: str) -> None:
-    """Any text, number, list or mapping in a new header reads back unchanged."""
+    """Any string, number, list or mapping in a new header reads back unchanged."""
     assert parse_header(dump_header(header)) == header
     assert parse_header(dump_header(header, "\r\n")) == header
     memory = _memory(document.encode_new({"id": "an-id", **header}, body))
@@ -519,7 +519,7 @@ def test_header_too_large_to_read_is_not_written(value: object) -> None:
 
 @pytest.mark.promise("R13")
 def test_header_limit_applies_to_escaped_text() -> None:
-    """A text that exceeds the limit only after escaping is refused, not cut."""
+    """A value that exceeds the limit only after escaping is refused, not cut."""
     with pytest.raises(Refused):
         document.encode_new({"a": "\x07" * 100_000}, "body")
     with pytest.raises(Refused):

@@ -103,7 +103,7 @@ def test_fuzz_corpus_is_small_and_has_no_local_paths() -> None:
 
 
 _TRIED = Path(__file__).with_name("tried_patterns.txt")
-"""A line for each pattern that came to its end on all its texts; ``make soak`` writes it."""
+"""A line for each pattern that finished on all its test strings; ``make soak`` writes it."""
 _SIZE = 3_000
 _TEXTS = 500
 _BOUND = 5.0
@@ -126,9 +126,9 @@ def _try(used: Used, seconds: float = _BOUND) -> None:
 
 
 def _line(used: Used) -> str:
-    """Return a hash of everything that determines how a pattern is tested, including texts.
+    """Return a hash of everything that determines how a pattern is tested.
 
-    A pattern that changes, is used in another way or is applied to longer texts has another hash.
+    A pattern that changes, is used in another way or is applied to longer strings has another hash.
     """
     source = Path(str(texts_source.__file__)).read_bytes()
     given = (
@@ -145,7 +145,7 @@ def _known() -> set[str]:
 
 @pytest.mark.promise("S52")
 def test_regex_patterns_take_bounded_time() -> None:
-    """On 60,000 characters of any repeated text, each regular expression ends in seconds."""
+    """On 60,000 characters of any repeated string, each regular expression ends in seconds."""
     known = set() if SOAK else _known()
     lines = set()
     for used in patterns():
@@ -172,7 +172,7 @@ def test_regex_patterns_take_bounded_time() -> None:
     ],
 )
 def test_stalling_regex_pattern_is_detected(slow: str) -> None:
-    """The texts detect patterns that once hung, and none of those counts as tested."""
+    """The test strings detect patterns that once hung, and none of those counts as tested."""
     flags = re.MULTILINE | re.DOTALL if slow.startswith("^") else 0
     used = Used("", re.compile(slow, flags), METHODS & {"findall", "search"})
     assert _line(used) not in _known()

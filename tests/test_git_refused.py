@@ -179,7 +179,7 @@ def test_sync_reports_unfinished_merge(clones: tuple[Clone, ...]) -> None:
 
 
 def test_sync_reports_stale_git_lock(clones: tuple[Clone, ...]) -> None:
-    """The lock of a killed git is reported, with the command that removes it."""
+    """A killed git's lock is reported, with the command that removes it."""
     one, _ = clones
     one.remember("Wombats", "They dig.")
     (one.root / ".git/index.lock").touch()
@@ -304,7 +304,7 @@ def test_merge_driver_ignores_modules_in_vault(drivers: tuple[Clone, ...]) -> No
 
 
 def test_merge_driver_does_not_mix_two_memories(drivers: tuple[Clone, ...]) -> None:
-    """If git pull brings a different memory under the same path, it stops with both texts."""
+    """If git pull brings a different memory under the same path, it stops with both versions."""
     one, two = drivers
     write(one.root, "note.md", NOTE.replace("note-abc123", "other-abc123"))
     one.sync()

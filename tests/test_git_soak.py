@@ -146,9 +146,7 @@ class Person:
         return {str(entry["memId"]): str(entry["filePath"]) for entry in known}
 
     def texts(self) -> str:
-        """Return every version of every file that this clone has or had: files, revisions, trash,
-        and git.
-        """
+        """Return all content that this clone has or had: files, revisions, trash, and git."""
         files = [path for path in self.clone.root.rglob("*.md") if path.is_file()]
         kept = "\n".join(path.read_text("utf-8") for path in files)
         return kept + self.clone.git("log", "--all", "--reflog", "--patch", "--full-history")

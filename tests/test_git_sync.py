@@ -100,8 +100,8 @@ def test_sync_merges_edit_and_additions(both: tuple[Clone, ...]) -> None:
 
 
 @soak_only
-def test_sync_conflict_at_end_keeps_both_texts(both: tuple[Clone, ...]) -> None:
-    """If one side changed the last line and the other appended to it, both texts are kept."""
+def test_sync_conflict_at_end_keeps_both_versions(both: tuple[Clone, ...]) -> None:
+    """If one side changed the last line and the other appended to it, both versions are kept."""
     one, two = both
     write(one.root, "note.md", NOTE.replace("one file.", "two files."))
     write(two.root, "note.md", NOTE + "\nSince June.\n")
@@ -169,7 +169,7 @@ def test_sync_masks_secret_in_dropped_value(clones: tuple[Clone, ...]) -> None:
 
 
 @pytest.mark.promise("R38")
-def test_sync_keeps_conflicting_texts_as_two_files(both: tuple[Clone, ...]) -> None:
+def test_sync_keeps_conflicting_versions_as_two_files(both: tuple[Clone, ...]) -> None:
     """Both versions are kept and linked until one is forgotten, and doctor reports them."""
     one, two = both
     write(one.root, "fact/database.md", DATABASE.replace("SQLite", "PostgreSQL"))

@@ -450,7 +450,7 @@ HEADERS = {
 
 
 def _answered(root: Path, texts: Iterable[str]) -> list[Any]:
-    """Query a vault of such texts; return the answers."""
+    """Query a vault of such memories; return the answers."""
     for number, text in enumerate(texts):
         write(root, f"bomb{number}.md", f"{text}heliotrope{number}\n")
         write(root, f"episode/bomb{number}.md", f"{text}text\n")
@@ -472,7 +472,7 @@ def _answered(root: Path, texts: Iterable[str]) -> list[Any]:
 @soak_only
 @pytest.mark.promise("S54")
 def test_complex_headers_do_not_slow_indexing(folder: Path, tmp_path: Path) -> None:
-    """Whatever its header contains, each text is found as fast as a plain text."""
+    """A memory with a complex header is found as fast as a plain one."""
     plain = [f"---\nx: 2\n---\n{'so a word. ' * (len(text) // 44)}" for text in HEADERS.values()]
     answers: list[Any] = []
     _answered(tmp_path / "warm", plain[:1])

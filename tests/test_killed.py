@@ -33,13 +33,13 @@ OLD = time.time() - 7_200
 
 
 class Contents(NamedTuple):
-    """The files in a vault, tracked and machine-local, as names and texts."""
+    """The files in a vault, tracked and machine-local, with their content by name."""
 
     vault: dict[str, bytes]
     private: dict[str, bytes]
 
     def normal(self) -> Counter[tuple[str, str]]:
-        """Return names and texts of tracked files, without values that differ between runs."""
+        """Return tracked files' content by name, without values that differ between runs."""
         return Counter(
             (normal(name), normal(data))
             for name, data in self.vault.items()

@@ -55,7 +55,7 @@ def saving_at(moment: str, file: Path, in_place: bool) -> Callable[[], bool]:
 
 
 def revisions(root: Path) -> list[str]:
-    """Return the texts of a vault's revisions, each of which matches its name."""
+    """Return the content of a vault's revisions, each of which matches its name."""
     found = []
     for path in root.glob(".memvault/history/*/*.md"):
         data = path.read_bytes()

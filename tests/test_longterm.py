@@ -1,4 +1,4 @@
-"""Long-term memory: texts are saved verbatim, found by meaning, and deleted by id."""
+"""Long-term memory: content is saved verbatim, found by meaning, and deleted by id."""
 
 from __future__ import annotations
 

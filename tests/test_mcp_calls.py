@@ -126,7 +126,7 @@ def test_mcp_wait_through_call_tool_can_be_canceled(folder: Path, name: str) -> 
 
 
 @in_session()
-async def test_cancelled_wait_consumes_no_event(client: Client, folder: Path) -> None:
+async def test_canceled_wait_consumes_no_event(client: Client, folder: Path) -> None:
     """After a client cancels a wait, the event it waited for is there for the next taker."""
     waiting = asyncio.create_task(structured(client, "wait_for", **HOOK))
     await structured(client, "memory_list")  # sent later: the wait has begun
@@ -339,7 +339,7 @@ def test_mcp_null_string_is_text(filled: Path) -> None:
 
 
 def test_mcp_invalid_lines_and_surrogates_are_answered(folder: Path) -> None:
-    """Invalid messages and lone surrogates in texts get an answer and block no client."""
+    """Invalid messages and lone surrogates in strings get an answer and block no client."""
     with Raw(folder) as server:
         assert server.process.stdin
         server.process.stdin.write(b"\nno message\n[1]\n\xff\xfe\n")

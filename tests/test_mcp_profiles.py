@@ -1,4 +1,4 @@
-"""An MCP client gets the selected tools, prompts, lists and texts with all it needs."""
+"""An MCP client gets the selected tools, prompts, lists and text with everything it needs."""
 
 from __future__ import annotations
 
@@ -369,8 +369,8 @@ def said(value: Any) -> list[str]:
 
 
 @given(st.dictionaries(st.sampled_from(["a", "memories", "x y"]), VALUES, max_size=3))
-def test_mcp_text_contains_every_text_of_result(found: dict[str, Any]) -> None:
-    """All text of a result is in its text form, line for line."""
+def test_mcp_text_contains_every_string_of_result(found: dict[str, Any]) -> None:
+    """Every string in a result is in its text form, line for line."""
     text = render.text({"success": True, **found})
     for line in said(found):
         assert line in text

@@ -25,7 +25,7 @@ _MARKS = (
     "memvault recall",
     "memvault git init",
 )
-"""Texts that memvault writes to files, by which it recognizes them, and commands for programs."""
+"""Markers that memvault writes to files and looks for, and commands for programs."""
 
 
 def _skipped(tree: ast.Module) -> Iterator[ast.AST]:

@@ -208,7 +208,7 @@ def test_mixed_vaults_are_explained_on_command_line(mixed: dict[str, Path], run:
 def test_mixed_vaults_answer_for_past_dates(
     small: dict[str, Path], run: Run, deep_now: None
 ) -> None:
-    """With ``--as-of``, recall finds past texts in both vaults; without it, current ones."""
+    """With ``--as-of``, recall finds past versions in both vaults; without it, current ones."""
     for name, mem_id, text in (
         ("english", "english-16", "The heating is maintained every May by Smith Ltd."),
         ("german", "german-0", "Der Ersatzschlüssel hängt jetzt bei der Nachbarin."),

@@ -299,10 +299,10 @@ def test_remember_opens_editor_on_terminal(
     ],
     ids=["unchanged", "blank lines", "empty", "deleted", "failed"],
 )
-def test_remember_discards_empty_text(
+def test_remember_discards_empty_draft(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, command: str, code: str, said: str
 ) -> None:
-    """An unchanged template or an empty text leaves no memory, no draft and no log entry."""
+    """An unchanged template or an empty draft leaves no memory, no draft and no log entry."""
     write(folder, "templates/issue.md", "# {{title}}\n\n## Cause\n")
     scripted(folder, monkeypatch, code)
     exit_code, shown = at_terminal(folder, command, "Ferry is late", "--type", "issue")
@@ -315,7 +315,7 @@ def test_remember_discards_empty_text(
 def test_remember_keeps_draft_after_failure(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the editor fails or the text is refused, the error shows the path of a draft."""
+    """If the editor fails or the content is refused, the error shows the path of a draft."""
     scripted(folder, monkeypatch, "path.write_text('Pier 4.\\n', 'utf-8')\nsys.exit(1)")
     code, shown = at_terminal(folder, "remember", "Ferry")
     (draft,) = (folder / ".memvault/drafts").iterdir()
@@ -325,7 +325,7 @@ def test_remember_keeps_draft_after_failure(
 
 
 def test_remember_opens_no_editor_for_programs(folder: Path, run: Run, editor: None) -> None:
-    """In a pipe and with --json the missing text is refused, and an empty one needs no editor."""
+    """In a pipe and with --json missing content is refused, and empty content needs no editor."""
     words = [sys.executable, "-m", "memvault", "remember", "One"]
     done = subprocess.run(
         words, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False

@@ -67,7 +67,7 @@ WRITES: dict[str, list[Step]] = {
 
 
 def vault_at(root: Path) -> Path:
-    """Return a vault with a note and files of an agent."""
+    """Return a vault with a note and an agent's files."""
     write(root, "memvault.toml", "version = 1\n")
     write(root, PATH, NOTE)
     write(root, "team/other.md", "---\nid: m2\n---\n\n# Other\n\nSee [[Pay talk]].\n")

@@ -189,7 +189,7 @@ languages = st.sampled_from(["english", "german", "russian", "turkish", "none", 
 @example("İstanbul", "english", [])
 @example("ﬃ ǅ ß ẞ", "german", ["french"])
 def test_query_from_text_shares_terms_with_it(text: str, language: str, others: list[str]) -> None:
-    """Any word in a passage, used as a query, shares terms with it, whatever the vault's languages."""
+    """Any word in a passage, used as a query, shares terms with it in any vault language."""
     own_analyzer = Analyzer(language)
     asked = QueryAnalyzer([*others, language])
     terms = own_analyzer.terms(text)
@@ -302,7 +302,7 @@ odd = ordinary | st.sampled_from(
 
 
 def tokens_read(text: str) -> list[int]:
-    """The number of tokens of a passage for the built-in transformer, without start and end tokens."""
+    """Count a passage's tokens for the built-in transformer, without start and end tokens."""
     (found,) = load_embedder("builtin", None).embed_tokens([text])
     marks = {open_tokenizer()[0].token_to_id(mark) for mark in ("[CLS]", "[SEP]")}
     return [int(token) for token in found.ids if token not in marks]

@@ -214,7 +214,7 @@ def test_markup_is_escaped_at_its_start(text: str, made: str) -> None:
     [*PIECES, "http://,", "a://", "a+", "((", "))", "http://(((", "<a@", "^a ", "= ", "[a] "],
 )
 def test_escaping_takes_linear_time(piece: str) -> None:
-    """Escaping a long text of any character takes linear time."""
+    """Escaping a long string of any character takes linear time."""
     text = piece * (30_000 // len(piece))
     begun = time.process_time()
     escaped(text)

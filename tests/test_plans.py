@@ -134,7 +134,7 @@ def _refusal(asked: Schedule) -> UsageError | None:
 
 @given(st.text(max_size=30) | st.from_regex(r"[0-9*/,#L -]{1,20}", fullmatch=True))
 def test_plan_schedule_text_is_valid_or_refused(text: str) -> None:
-    """Any text is either a valid schedule or is refused with a message and a hint."""
+    """Any string is either a valid schedule or is refused with a message and a hint."""
     for kind in schedule.KINDS:
         asked = Schedule(kind, text)
         if refusal := _refusal(asked):

@@ -200,7 +200,7 @@ def test_query_treats_other_colons_and_dashes_as_text(text: str) -> None:
 @given(text=st.text(alphabet='tag:ype in since-"ab1é数\n', max_size=30))
 @settings(max_examples=examples(200))
 def test_query_parser_accepts_any_text(text: str) -> None:
-    """Any text can be parsed, and a prompt reduced to words has no filters."""
+    """Any string can be parsed, and a prompt reduced to words has no filters."""
     query_filters.parse(text)
     line = query_filters.parse(query_filters.as_words(text))
     assert line.filters == Filters()

@@ -444,7 +444,7 @@ def two(
 def test_ranking_newer_memory_rises_only_on_same_topic(
     old: float, new: float, alike: float, order: list[int]
 ) -> None:
-    """Dissimilar texts, and one that barely matches the question, keep their rank."""
+    """Dissimilar memories, and one that barely matches the question, keep their rank."""
     assert two(old, new, alike) == order
 
 

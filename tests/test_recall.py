@@ -293,7 +293,7 @@ def test_recall_filter_prints_no_python_warning(run: Run, text: str) -> None:
 
 @pytest.fixture
 def texts(folder: Path, vault: Vault) -> Vault:
-    """A vault with a dozen short texts."""
+    """A vault with a dozen short memories."""
     things = "storm harbour engine garden lantern river".split()
     for number, one in enumerate(things):
         for other in things[number + 1 :]:

@@ -167,7 +167,7 @@ def test_invalid_json_is_refused_in_json(
 
 
 def test_invalid_time_is_refused(here: Vault, root: Path) -> None:
-    """A text that is not a date is a usage error with a hint on the accepted formats."""
+    """A value that is not a date is a usage error with a hint on the accepted formats."""
     for text in (*NO_TIMES, "9" * 500):
         for option in ("--since", "--until", "--as-of"):
             ran = typed("--vault", str(root), "recall", "boat", f"{option}={text}")
@@ -373,7 +373,7 @@ def test_vault_without_permission_exits_as_unreadable(folder: Path) -> None:
 
 
 def test_text_after_double_dash_can_start_with_hyphen(run: Run, folder: Path) -> None:
-    """A text after -- can start with a hyphen; an unknown command fails even without a vault."""
+    """After --, text can start with a hyphen; an unknown command fails even without a vault."""
     assert run("memories", "set", "--", "-x=2").code == 0
     assert "no command" in refused(run("frob", cwd=folder.parent), 2)
 
@@ -407,7 +407,7 @@ def test_non_utf8_file_name_works_everywhere(run: Run, folder: Path) -> None:
 @soak_only
 @pytest.mark.promise("S80")
 def test_oversized_write_is_refused(folder: Path, vault: Vault) -> None:
-    """A text that would make a file exceed the size limit is refused and changes no file."""
+    """Content that would make a file exceed the size limit is refused and changes no file."""
     (folder / "a.md").write_bytes(b"# A\n\n" + b"lorem ipsum\n" * (MAX_MEMORY_BYTES // 12 - 1))
     before = {path: path.stat().st_size for path in folder.rglob("*.md")}
     calls: dict[str, Any] = {

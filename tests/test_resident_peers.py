@@ -577,7 +577,7 @@ def test_resident_with_other_system_time_is_not_used(
 
 
 def test_resident_of_other_version_is_reported(folder: Path, watching: Watching) -> None:
-    """A process of another installation is not shown as serving this one."""
+    """Another installation's process is not shown as serving this one."""
     assert "unused" not in watching.status()
     for variable, prefix in (("", ["-O"]), ("PYTHONHASHSEED", [])):
         if variable:

@@ -102,7 +102,7 @@ def test_review_keeps_answers_after_any_exit(run: Run, troubled: Path, end: str)
 
 
 def test_review_finds_near_duplicates(run: Run, folder: Path) -> None:
-    """A copy with some changed words is found; filled-in templates and short texts are not."""
+    """A copy with some changed words is found; filled-in templates and short notes are not."""
     words = [f"word{number}" for number in range(120)]
     write(folder, "one.md", f"# One\n\n{' '.join(words)}\n")
     write(folder, "two.md", f"# Two\n\n{' '.join([*words[:60], 'other', *words[61:]])}\n")

@@ -62,7 +62,7 @@ class Side(NamedTuple):
 
 
 def side(filled: Path, place: Path, canary: str, times: int, patch: pytest.MonkeyPatch) -> Side:
-    """Copy a vault, and add hidden data of another agent and another vault."""
+    """Copy a vault, and add another agent's and another vault's hidden data."""
     root, config = place / "vault", place.with_name(f"{place.name}-config")
     shutil.copytree(filled, root)
     other = place / "secret"
@@ -314,7 +314,7 @@ def test_mcp_recall_has_default_budget(notes: Path) -> None:
 
 
 def test_mcp_budget_is_a_setting(vault: Vault, folder: Path) -> None:
-    """``[mcp] budget`` sets the default over MCP; 0 turns it off, and a text is an error."""
+    """``[mcp] budget`` sets the default over MCP; 0 turns it off, and a string is an error."""
     for number in range(20):
         text = f"The {number}th lamp in the hall is out again, and someone has to change it."
         vault.call("memory_remember", title=f"Lamp {number}", content=text, memoryType="fact")
@@ -355,7 +355,7 @@ costs = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 400)), min_size=1,
 
 @given(costs=costs, budget=st.integers(-50, 2_000))
 def test_budget_is_filled_best_first(costs: list[tuple[int, int]], budget: int) -> None:
-    """The budget goes first to brief lines for many memories, then to full texts, best first."""
+    """The budget goes first to brief lines for many memories, then to full memories, best first."""
     brief = [line for line, _ in costs]
     whole = [line + more for line, more in costs]
     told, shown = split_budget(budget, whole, brief)

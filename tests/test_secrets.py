@@ -342,14 +342,14 @@ def test_secrets_masking_is_complete_and_idempotent(kinds: list[str], texts: lis
 @pytest.mark.promise("S77")
 @given(PROSE)
 def test_secrets_masking_leaves_other_text_unchanged(text: str) -> None:
-    """A text without secrets is returned character for character."""
+    """Text without secrets is returned unchanged."""
     if not find_secrets(text):
         assert masked(text) == text
 
 
 @given(kind=KINDS, start=st.integers(0, 400), length=st.integers(0, 400))
 def test_secrets_stay_masked_in_cut_text(kind: str, start: int, length: int) -> None:
-    """However a text is cut, at most a few characters of a secret remain."""
+    """However text is cut, at most a few characters of a secret remain."""
     value, said = made(kind)
     text = f"The deploy job reads this:\n\n{said}\n\nand nothing else."
     part = masked_part(text[start : start + length], secret_values(text))
@@ -380,8 +380,8 @@ def test_secrets_check_ignores_random_identifiers() -> None:
 
 
 @pytest.mark.promise("S79")
-def test_secrets_check_reports_nothing_in_project_texts() -> None:
-    """About 10,000 documents, samples and judged texts without secrets cause no report."""
+def test_secrets_check_reports_nothing_in_project_files() -> None:
+    """About 10,000 documents, samples and judged passages without secrets cause no report."""
     files = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("sample/**/*.md")]
     files += [*ROOT.glob("vault-template/**/*.md"), *ROOT.glob("bench/everyday/*/corpus.jsonl")]
     # Notes of real people quote keys of documentation, which cannot be told from others.
@@ -453,7 +453,7 @@ def test_secrets_masking_is_linear_in_number_of_secrets() -> None:
 
 
 def test_secrets_scan_of_partial_web_tokens_is_linear() -> None:
-    """Scanning a text of incomplete web tokens takes time linear in its length."""
+    """Scanning a string of incomplete web tokens takes time linear in its length."""
 
     def masking(many: int) -> float:
         return seconds(lambda: masked("-eyJ" * many + " .eyJ"))

@@ -213,7 +213,7 @@ def test_secrets_are_not_logged(vault: Vault, folder: Path) -> None:
 
 
 def test_secrets_are_not_overwritten_by_masks(vault: Vault, folder: Path) -> None:
-    """Writing a masked text back is refused, but adding to the memory still works."""
+    """Writing masked content back is refused, but adding to the memory still works."""
     value, said = made("GitHub token")
     deploy(folder, said)
     shown = over_mcp(folder, "memory_show", {"memId": "deploy-1"})

@@ -118,7 +118,7 @@ def test_remote_vault_recall_equals_owner_recall(team: str, run: Run, there: The
 
 
 def test_remote_vault_shows_and_lists_memories(team: str, run: Run, there: There) -> None:
-    """Texts, etags, types and tags equal those of the files, by any name of the memory."""
+    """Content, etags, types and tags equal those in the files, by any name of the memory."""
     own = succeeded(run("show", "Green tea", "--json")).json
     for words in (["--vault", team, "show", own["memId"]], ["show", f"{team}:Green tea"]):
         shown = succeeded(there(*words, "--json")).json

@@ -114,7 +114,7 @@ def test_serve_requires_valid_token(places: dict[str, Path], run: Run) -> None:
 
 
 @pytest.mark.promise("S43")
-def test_serve_refuses_foreign_hosts_and_origins(places: dict[str, Path], run: Run) -> None:
+def test_serve_refuses_unknown_hosts_and_origins(places: dict[str, Path], run: Run) -> None:
     """Requests from another site's page or for another host name are refused."""
     given = token(run, "ann", "team")
     with Served() as server:
@@ -302,7 +302,9 @@ def test_serve_refuses_all_while_tokens_are_unreadable(
 
 
 @pytest.mark.promise("S96")
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root makes such links")
+@pytest.mark.skipif(
+    os.name != "posix" or os.geteuid() != 0, reason="only root can create such links"
+)
 def test_serve_audit_log_rejects_symlink_owned_by_another_user(tmp_path: Path) -> None:
     """The log may be a symlink owned by this user, but not one owned by another user."""
     from memvault.errors import StorageError

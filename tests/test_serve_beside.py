@@ -58,7 +58,7 @@ def _readers(server: int) -> list[int]:
             try:
                 parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
                 line = (folder / "cmdline").read_bytes()
-            except OSError:  # it has ended meanwhile
+            except OSError:  # it has already ended
                 continue
             if parent == str(server) and b"read_worker" in line:
                 found.append(int(folder.name))

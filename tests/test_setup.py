@@ -283,7 +283,7 @@ await hooks["experimental.session.compacting"]({ sessionID: "1" }, { context })
 const messages = [first, second, third, other, empty.parts]
 console.log(JSON.stringify({ messages, system, context }))
 """
-"""A program that loads the plugin as OpenCode does, and prints where its texts go."""
+"""A program that loads the plugin as OpenCode does, and prints where its text goes."""
 
 
 @pytest.mark.promise("S101")
@@ -380,7 +380,7 @@ def test_setup_uses_full_path_if_memvault_is_not_on_path(
         ("opencode", "opencode.jsonc", "// nothing\n", "line 2: "),
     ],
 )
-def test_setup_refuses_broken_and_foreign_files(
+def test_setup_refuses_broken_files_and_other_users_files(
     name: str, path: str, text: str | bytes, said: str, project: Path, setup: Callable[..., Ran]
 ) -> None:
     """If one file is invalid, it is reported with the line and nothing is written."""

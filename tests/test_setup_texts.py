@@ -1,4 +1,4 @@
-"""Setup adds entries to settings and texts, and removes them with the containers left empty."""
+"""Setup adds entries to settings and text files, and removes them and emptied containers."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def test_setup_refuses_invalid_settings_with_line(text: str, line: int, reason: 
     "text", ["<!-- memvault: begin -->\nx\n", "x\n<!-- memvault: end -->", "a\n# memvault: end\n"]
 )
 def test_setup_refuses_unbalanced_block_marker(text: str) -> None:
-    """A text with only one of the two block markers is refused with its line number."""
+    """A file with only one of the two block markers is refused with its line number."""
     marks = TOML if "#" in text else MARKDOWN
     with pytest.raises(marked_blocks.UnbalancedMarkers, match=r"line [12]: "):
         marked_blocks.insert_block(text, "x", marks)

@@ -1,4 +1,4 @@
-"""Texts that many memories share: lists of links, identifiers as titles, repeated passages."""
+"""Content that many memories share: lists of links, identifiers as titles, repeated passages."""
 
 from __future__ import annotations
 

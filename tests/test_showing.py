@@ -228,7 +228,7 @@ def test_pager_counts_wrapped_lines(folder: Path, tmp_path: Path) -> None:
 @example("> - " * 500, 20, "")
 @example("|a|\n|-|\n|b|", 20, "a")
 def test_terminal_rendering_accepts_any_text(text: str, width: int, query: str) -> None:
-    """Any memory text and any query can be rendered, and none sends terminal codes."""
+    """Any memory and any query can be rendered, and none sends terminal codes."""
     for line in terminal.markdown(text, width):
         assert "".join(piece for piece, _ in terminal.highlight(line, query)) == "".join(
             piece for piece, _ in line

@@ -158,4 +158,4 @@ def test_transcripts_match_program_output(
         if formal(played) != formal(text):
             page.write_text(played, "utf-8")
         return
-    assert formal(played) == formal(text), "make docs writes the pages anew"
+    assert formal(played) == formal(text), "make docs writes the pages again"

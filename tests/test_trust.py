@@ -176,7 +176,7 @@ def test_trust_refuses_overlong_command(folder: Path, run: Run) -> None:
 
 
 def test_untrusted_command_files_are_not_read(hostile: Path, run: Run) -> None:
-    """Before trust no file of a command is opened, and over 50 MB cannot be trusted."""
+    """Before it is trusted, none of a command's files are opened; over 50 MB cannot be trusted."""
     with open(write(hostile, "big.bin", ""), "wb") as file:
         file.truncate(10**12)  # no machine reads as much before the test is given up
     write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: cat ../big.bin\n---\n")
@@ -281,7 +281,7 @@ def test_trusted_script_imports_no_vault_module(
     command: str,
     path: str,
 ) -> None:
-    """No module or program of the vault shadows another, whatever the user's paths contain."""
+    """No module or program in the vault shadows another, whatever the user's paths contain."""
     write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")
     code = "import json, os\nprint(json.dumps({'fine': os.environ.get('PERL5LIB', '/y')}))\n"
     write(folder, "s/t.py", f"#!/usr/bin/env python3\n{code}").chmod(0o755)
@@ -447,7 +447,7 @@ def test_trust_refuses_symlink_below_tools(folder: Path, run: Run, place: str) -
 
 
 def test_untrust_of_unknown_tool_is_refused(hostile: Path, run: Run) -> None:
-    """Untrusting a name that is no tool fails with a hint; a deleted tool can be untrusted."""
+    """Untrusting an unknown tool fails with a hint; a deleted tool can be untrusted."""
     done = run("tools", "untrust", "nope")
     assert "No tool 'nope'" in refused(done, 1)
     assert "hint: the registered tools are " in done.err

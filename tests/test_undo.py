@@ -280,7 +280,7 @@ LINE = {
     ["../outside.md", "/etc/hosts.md", ".git/config.md", "sub/../../x.md", "link/x.md", ".x"],
 )
 @pytest.mark.promise("R11")
-def test_undo_with_foreign_journal_stays_in_vault(vault: Vault, folder: Path, path: str) -> None:
+def test_undo_with_untrusted_journal_stays_in_vault(vault: Vault, folder: Path, path: str) -> None:
     """A journal that came with a vault can't make undo touch files outside the vault."""
     from memvault.vault.document import etag
 

@@ -142,7 +142,7 @@ def test_web_requires_the_token(client: TestClient, root: Path) -> None:
                 assert found.status_code == 403, (folder, path)
                 assert "the-session" not in str(found.headers)
         assert client.get(path, headers={"Host": "evil.example"}).status_code == 421
-        for site in ("cross-site", "same-site"):  # a page of another port knows an address
+        for site in ("cross-site", "same-site"):  # a page from another port knows a URL
             assert client.get(path, headers={"Sec-Fetch-Site": site}).status_code == 403
     with TestClient(client.app, base_url=BASE) as other:
         assert other.get(f"http://{HOST}/?token=the-token").status_code == 403
@@ -261,7 +261,7 @@ def test_map_layout_is_deterministic() -> None:
 
 
 def test_map_export_is_self_contained(run: Run, root: Path, tmp_path: Path) -> None:
-    """The file has all texts, a hash-based policy and no secret; foreign files are kept."""
+    """The file has all memories, a hash-based policy and no secret; other files are kept."""
     target = tmp_path / "map.html"
     said = succeeded(run("graph", str(target), "--json", cwd=root)).json
     assert said["memories"] == 4
@@ -589,7 +589,7 @@ def test_site_of_some_memories_reveals_no_others(run: Run, root: Path, tmp_path:
 
 
 def test_site_export_updates_its_folder(run: Run, tmp_path: Path) -> None:
-    """Pages of deleted memories are deleted, other files stay, and a foreign folder is kept."""
+    """Deleted memories' pages are deleted, other files stay, unrelated folders are unchanged."""
     root, target = tmp_path / "vault", tmp_path / "site"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "one.md", "# One\n")

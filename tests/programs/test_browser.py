@@ -124,10 +124,10 @@ def test_browser_vault_opens_from_file_and_rejects_other_ports(
             token = address.partition("token=")[2]
             assert not any(token in text for text in received)
     page.goto(f"{address.partition('?')[0]}m/tea-7k2m9q")
-    assert page.inner_text("h1") == "Tea", "a cookie of another port"
+    assert page.inner_text("h1") == "Tea", "a cookie from another port"
 
 
-def test_map_file_embeds_pictures(browser: Browser, tmp_path: Path) -> None:
+def test_map_file_embeds_images(browser: Browser, tmp_path: Path) -> None:
     """The map file embeds images from the vault and lists other attachments by name."""
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")

@@ -32,14 +32,14 @@ TEXTS = {
     "value",
     "actions",
 }
-"""Keys of texts that a tool stores."""
+"""Keys of strings that a tool stores."""
 NAMES = {"memId", "query", "factId"}
 """Keys whose values identify a memory."""
 RARE = {"vault_reindex", "model_use"}
 
 
 def marked(value: Any, mark: str, key: str = "") -> Any:
-    """Return arguments whose texts begin with a mark."""
+    """Return arguments whose strings begin with a mark."""
     if isinstance(value, dict):
         return {name: marked(entry, mark, name) for name, entry in value.items()}
     if isinstance(value, list):

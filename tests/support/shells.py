@@ -63,7 +63,7 @@ def typed_in_shell(command: list[str], environment: Mapping[str, str], text: str
 def _typed(
     command: list[str], environment: Mapping[str, str], steps: Iterable[tuple[str, str]]
 ) -> str:
-    """Type each input once the expected output has appeared; return the complete terminal output."""
+    """Type each input once the expected output has appeared; return all terminal output."""
     child, terminal = pty.fork()
     if child == 0:
         os.execvpe(command[0], command, environment)

@@ -41,7 +41,7 @@ ODD = (*OUTSIDE, ".memvault", "nothing", "a\0b", "")
 class Outcome(NamedTuple):
     """The result of one call, what the front end sent for it, and the changed files.
 
-    ``changed`` has their texts by path, empty for a removed file.
+    ``changed`` has their content by path, empty for a removed file.
     """
 
     result: dict[str, Any]
