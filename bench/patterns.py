@@ -25,7 +25,7 @@ _FIRST = 4_000
 """The text length at which quadratic growth is visible, since it takes at least 2 ms."""
 _SUSPICIOUS = 0.001
 _SLOWEST = 8
-"""The number of texts per pattern whose growth is measured, besides those that are unusually slow.
+"""The number of strings per pattern whose growth is measured, in addition to unusually slow ones.
 """
 _MEASURABLE = 0.01
 _LARGEST = 1_000_000

@@ -25,7 +25,7 @@ COMMANDS = ("recall --json wombat", "remember --json New Bilby --type fact")
 
 
 class Walk:
-    """The calls that a command makes from one file of the program to another."""
+    """The calls that a command makes from one of the program's files to another."""
 
     def __init__(self) -> None:
         self.files: list[str] = []

@@ -21,7 +21,7 @@ _LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
 _ABOUT = "memory for people and their agents, in a folder of markdown"
 _EXIT_CODES = {
     0: "The command did what was asked",
-    1: "It failed; the message names the reason, and mostly a hint",
+    1: "It failed; the message gives the reason, and usually a hint",
     2: "The command line is wrong",
     3: "There is no vault",
     4: "A wait timed out",

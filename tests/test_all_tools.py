@@ -169,7 +169,7 @@ def test_all_tools_log_and_undo_their_changes(matrix: Matrix) -> None:
 
 @pytest.mark.promise("S37")
 def test_all_tools_hide_local_paths_from_clients(matrix: Matrix) -> None:
-    """No result for a client contains a path of this machine, even after an error."""
+    """No result for a client contains a path on this machine, even after an error."""
     package = str(Path(registry.__file__).parents[2])
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:

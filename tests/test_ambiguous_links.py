@@ -64,7 +64,7 @@ def test_rename_rewrites_links_of_its_folder_only(vault: Vault, projects: Path) 
 
 
 def test_supersedes_prefers_folder_of_its_memory(vault: Vault, folder: Path) -> None:
-    """A memory supersedes the one of that name in its own folder, not in another project."""
+    """A memory supersedes the one with that name in its own folder, not in another project."""
     for project in ("alpha", "beta"):
         write(folder, f"{project}/rate.md", f"# Rate\n\nThe rate of {project} is 3.\n")
     write(folder, "beta/new.md", "---\nsupersedes: '[[rate]]'\n---\n\n# New\n\nThe rate is 4.\n")

@@ -336,7 +336,7 @@ def test_arguments_reference_lists_every_coercion() -> None:
 
 
 BYTE, HALF = "\udcff", "\ud800"
-"""A byte that is no UTF-8, as a command line gives it; half of a pair, as JSON may."""
+"""A byte that is not UTF-8, as on a command line; half of a pair, as in JSON."""
 
 
 def usual(parameter: Parameter) -> Any:

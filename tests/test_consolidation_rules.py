@@ -94,7 +94,7 @@ EPISODES = st.lists(
 
 
 def held(mem_id: str, text: str, confidence: float, archived: bool = False) -> Memory:
-    """A fact of the vault."""
+    """A fact in the vault."""
     header = {"confidence": confidence, **({"status": "archived"} if archived else {})}
     return Memory(f"fact/{mem_id}.md", mem_id, "", TYPE, (), "", "2026-01-01", header, text, "")
 

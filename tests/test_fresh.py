@@ -297,7 +297,7 @@ def test_copied_vault_uses_its_own_files(folder: Path, tmp_path: Path) -> None:
         shutil.copytree(folder, copy)
         write(copy, "n0.md", "# Note 0\n\nchanged\n")
         (copy / "n1.md").unlink()
-        write(copy, "n9.md", "# Note 9\n\nshared anew\n")
+        write(copy, "n9.md", "# Note 9\n\nshared again\n")
         with open_vault(copy) as other:
             for mode in ("keyword", "hybrid"):
                 found = titles(other.call("memory_recall", query="shared", type=mode))

@@ -123,7 +123,7 @@ _FOLDERS = (
 
 
 _SHARED = "agents agents/main agents/main/inbox agents/main/memories spaces spaces/team".split()
-"""Folders of the vault in which agents keep what is theirs."""
+"""Folders in the vault that contain agents' files."""
 
 
 @sampled(3)

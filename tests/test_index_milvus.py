@@ -231,11 +231,11 @@ def test_milvus_push_restores_lost_rows(sent: Path, run: Run, kind: str) -> None
 @soak_only
 def test_milvus_drop_reports_its_effect(sent: Path, run: Run) -> None:
     """If the engine has no rows of the vault or no file yet, drop creates and removes nothing."""
-    assert "Dropped the rows of this vault" in succeeded(run("index", "drop")).out
+    assert "Dropped this vault's rows" in succeeded(run("index", "drop")).out
     assert "does not publish this vault" in succeeded(run("index", "drop")).out
     succeeded(run("index", "push"))
     elsewhere(sent.parent / "engine.db", "client.drop_collection('memvault_memories')")
-    assert "has no rows of this vault" in succeeded(run("index", "drop")).out
+    assert "has no rows for this vault" in succeeded(run("index", "drop")).out
     moved(sent, str(sent.parent / "none.db"))
     assert "does not publish this vault" in succeeded(run("index", "drop")).out
     assert "There is no file" in refused(run("vaults", "add", "x", str(sent.parent / "none.db")), 1)

@@ -383,7 +383,7 @@ class TestFederatedIndex(IndexContract):
 
 
 def test_index_error_says_what_to_do(filled: Path) -> None:
-    """The error for an index that cannot be written names the cause and what to do about it."""
+    """The error for an index that cannot be written states the cause and a fix."""
     workspace = Workspace(filled)
     index = workspace.index
     assert isinstance(index, LocalIndex)

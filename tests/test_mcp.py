@@ -110,7 +110,7 @@ async def test_mcp_invalid_arguments_are_tool_errors_with_hint(
 async def test_mcp_unknown_tool_hint_names_what_the_server_offers(
     client: Client, folder: Path
 ) -> None:
-    """Without the tool that lists tools, the hint for an unknown tool names the request."""
+    """Without the tool that lists tools, the hint for an unknown tool mentions the request."""
     with pytest.raises(MCPError, match="There is no tool 'nosuch'") as raised:
         await client.call_tool("nosuch", {})
     assert "`tools/list`" in raised.value.data["hint"]
@@ -125,7 +125,7 @@ async def test_mcp_instructions_say_that_memories_are_data(client: Client, folde
 
 
 def test_mcp_server_uses_its_agent_for_every_call(folder: Path, run: Run) -> None:
-    """The agent set with --agent applies to every call of the server."""
+    """The agent set with --agent applies to every call to the server."""
 
     async def talk(client: Client) -> None:
         await structured(client, "set_memories", memories=[{"key": "k", "value": "v"}])

@@ -466,7 +466,7 @@ def told(root: Path, calls: Calls) -> list[str]:
 
 
 def no_paths(home: Path, said: list[str]) -> None:
-    """Check that no answer contains a folder of this machine."""
+    """Check that no answer contains a folder on this machine."""
     for answer in said:
         for folder in (home.parent, *home.parent.iterdir()):
             assert str(folder) not in answer
@@ -550,7 +550,7 @@ def test_mcp_model_path_is_refused(kept: Path, home: Path, run: Run) -> None:
     ]
     said = answers(kept, calls)[-len(calls) :]
     assert len({answer.partition("CallToolResult")[2] for answer in said}) == 1
-    assert "use folders of this machine" in said[0]
+    assert "use folders on this machine" in said[0]
     assert str(home / "zoo") in run("model", "verify", str(home / "zoo")).err
 
 

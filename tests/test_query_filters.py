@@ -21,7 +21,7 @@ from memvault.web.session import WebSession
 
 
 class Note(NamedTuple):
-    """A note of the vault; each has a task."""
+    """A note in the vault; each has a task."""
 
     path: str
     kind: str

@@ -127,7 +127,7 @@ def test_recall_searches_words_of_phrase_that_no_memory_contains(
 
 
 def test_recall_finds_notes_of_a_folder_by_its_name(folder: Path, vault: Vault) -> None:
-    """A question that names a folder, such as a project, finds the notes in it first."""
+    """A question that mentions a folder, such as a project, finds the notes in it first."""
     for project in ("puckline", "verso", "tillhouse"):
         write(folder, f"projects/{project}/retro.md", "# Retro\n\nReviews took too long.\n")
     for mode in ("keyword", "hybrid"):

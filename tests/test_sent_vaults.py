@@ -324,7 +324,7 @@ def test_remote_vault_missing_in_engine_is_reported(tmp_path: Path, there: There
     assert "did not answer" in refused(there("vaults", "add", "team", "http://127.0.0.1:1"), 1)
     assert "cannot be named" in refused(there("vaults", "add", "A B", "http://127.0.0.1:1"), 2)
     for option in ("--of", "--patience"):
-        assert "need the address of an engine" in there("vaults", "add", "t", ".", option, "2").err
+        assert "need an engine's address" in there("vaults", "add", "t", ".", option, "2").err
     assert succeeded(there("vaults", "list", "--json")).json["vaults"] == []
 
 
@@ -427,7 +427,7 @@ def test_remote_vault_push_resumes_after_kill(
     before = generations()
     assert len(before) == 1
     assert succeeded(run("index", "push", "--json")).json["documents"] == 400
-    assert generations() == before  # not sent anew
+    assert generations() == before  # not sent again
     told = succeeded(run("index", "status", "--json")).json
     assert (told["rows"]["words"], told["problem"]) == (400, "")
     succeeded(there("vaults", "add", "team", str(file), *PATIENT))

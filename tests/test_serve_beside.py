@@ -264,7 +264,7 @@ def test_serve_killed_worker_loses_no_call(team: Path, run: Run, tmp_path: Path)
                     _call(server, given, "memory_recall", query="who likes rum")
                     until(lambda before=before: set(_readers(server.process.pid)) - before)  # type: ignore[misc]
                     asked_here += 1
-            finally:  # or the others would ask for ever
+            finally:  # or the others would ask forever
                 ended.set()
             asked = asked_here + sum(task.result() for task in asking)
         assert len(_readers(server.process.pid)) == 2

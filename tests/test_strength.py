@@ -58,7 +58,7 @@ def test_recall_output_warns_if_all_matches_are_weak(run: Run) -> None:
 
 
 def test_recall_names_words_that_no_memory_contains(harbour: Vault, run: Run) -> None:
-    """If no memory matches well, recall names the words in the query that none contains."""
+    """If no memory matches well, recall reports the query words that none contains."""
     query = "when did Zebulon's boat see the ferries in 2031?"
     answer = harbour.call("memory_recall", query=query)
     assert answer["absentWords"] == ["Zebulon", "2031"]

@@ -1,4 +1,4 @@
-"""The pages of a vault in a browser: access, content, and that no code runs."""
+"""A vault's pages in a browser: access, content, and that no code runs."""
 
 from __future__ import annotations
 
@@ -428,7 +428,7 @@ def program(path: Path, log: Path) -> Path:
 
 
 def command_lines() -> str:
-    """Return the process information visible to every user of the machine."""
+    """Return the process information visible to every user on the machine."""
     texts = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:

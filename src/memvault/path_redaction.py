@@ -19,7 +19,7 @@ from memvault.settings.vault_settings import EngineSettings, Settings, load_sett
 def path_hider(
     root: Path, settings: Settings | None, reach: Sequence[str] | None
 ) -> Callable[[str], str]:
-    """Return a function that hides the paths of this machine in a message.
+    """Return a function that hides the paths on this machine in a message.
 
     Paths in the vault at ``root`` are shown relative to it; other folders are replaced by their
     purpose. ``settings`` are the vault's, if they could be loaded; ``reach`` are the names of the
@@ -56,7 +56,7 @@ def _engine_address(engine: EngineSettings) -> Iterator[tuple[str, str]]:
 def _folders(
     root: Path, settings: Settings | None, reach: Sequence[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield each folder of this machine that a string may contain, and its replacement.
+    """Yield each folder on this machine that a string may contain, and its replacement.
 
     The vault's folder has none: files in it are shown by their relative path.
     """

@@ -38,7 +38,7 @@ _GRACE_SECONDS = 1.0
 
 
 class ProcessResult(NamedTuple):
-    """The result of a program.
+    """A program's result.
 
     ``stdout`` is its standard output, ``stderr`` the end of its standard error. ``timed_out`` and
     ``truncated`` mean that it was killed: it ran too long, or wrote too much.
@@ -112,8 +112,8 @@ def run_interactive(
 ) -> int:
     """Run an interactive program in this terminal, and return its exit code.
 
-    Its input is ``text``, or the terminal if that is None. The output of this process is flushed
-    first. Ctrl-C is left to the program, so that an editor does not lose unsaved text.
+    Its input is ``text``, or the terminal if that is None. This process's output is flushed first.
+    Ctrl-C is left to the program, so that an editor does not lose unsaved text.
 
     Raises:
         UsageError: there is no such program, or it cannot be started.
@@ -397,10 +397,10 @@ def is_below(path: str, folder: str) -> bool:
 def find_program(
     name: str, folder: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> str:
-    """Return the path of the program in a command.
+    """Return the path to a command's program.
 
     Relative folders in ``PATH`` are ignored, since a vault's file could be run instead of a program
-    of the same name.
+    with the same name.
 
     Raises:
         UsageError: there is no such program.

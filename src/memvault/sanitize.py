@@ -1,4 +1,4 @@
-"""Escape and shorten untrusted texts, so that they cannot deceive a reader or a terminal.
+"""Escape and shorten untrusted text, so that it cannot deceive a reader or a terminal.
 
 Everything from a vault that is shown to a person, or written as JSON, is escaped here first:
 characters that control a terminal, change the text direction, end a line or are invisible are
@@ -35,7 +35,7 @@ def escape_text(value: str) -> str:
 
 
 def quote_argument(value: str) -> str:
-    """Return an untrusted text quoted as one word of a shell command."""
+    """Return untrusted text quoted as one word of a shell command."""
     import shlex
 
     return shlex.quote(value) if value.isprintable() else "NAME"
@@ -61,7 +61,7 @@ def as_json_lines(value: Mapping[str, Any]) -> str:
 
 def escaped(value: str) -> str:
     """Return JSON with unsafe characters as JSON escapes, which do not change its meaning."""
-    if value.isascii() and "\x7f" not in value:  # Most texts are plain ASCII.
+    if value.isascii() and "\x7f" not in value:  # Most strings are plain ASCII.
         return value
     return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], value)
 

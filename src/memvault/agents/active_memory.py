@@ -1,8 +1,8 @@
 """Keep the few memories that an agent has in its context, within a token budget.
 
-The set is a list of excerpts in the agent's private folder, least recently used first. Texts stay
-in the vault's files: an excerpt records which part of which memory is loaded and its number of
-tokens at the last refresh. Excerpts are refreshed whenever the set is changed or listed.
+The set is a list of excerpts in the agent's private folder, least recently used first. Content
+stays in the vault's files: an excerpt records which part of which memory is loaded and its number
+of tokens at the last refresh. Excerpts are refreshed whenever the set is changed or listed.
 
 All operations of an agent wait for its lock. Indexing to find a moved file can take long, so it is
 done before the lock is acquired.
@@ -288,7 +288,7 @@ class ActiveMemory:
         return memory if memory.mem_id == piece.mem_id else None
 
     def _read(self) -> list[ActiveExcerpt]:
-        """Load the set; entries that are not valid excerpts of this vault are left out."""
+        """Load the set; entries that are not valid excerpts from this vault are left out."""
         entries = plain_files.read_json(self._file).get("pieces")
         pieces = map(self._parse_excerpt, entries if isinstance(entries, list) else [])
         return [piece for piece in pieces if piece is not None]
@@ -322,5 +322,5 @@ def _without(pieces: list[ActiveExcerpt], mem_id: str) -> list[ActiveExcerpt]:
 
 
 def _content(memory: Memory) -> str:
-    """Return a memory's text without surrounding blank lines, the text to which offsets refer."""
+    """Return a memory's body without surrounding blank lines, to which offsets refer."""
     return memory.body.strip("\r\n")

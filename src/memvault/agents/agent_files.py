@@ -1,6 +1,6 @@
 """Read and write an agent's values, goals, plans and skill requests, one file each.
 
-``AgentFileStore`` reads and writes the files in a folder of an agent, such as
+``AgentFileStore`` reads and writes the files in one of an agent's folders, such as
 ``agents/<agent>/goals/<id>.md``.
 """
 
@@ -89,7 +89,7 @@ class AgentFileUpdate(NamedTuple):
 
 
 class AgentFileStore:
-    """Reads and writes the files in a folder of an agent; ``key`` is the header key of their names.
+    """Reads and writes the files in one of an agent's folders; ``key`` is the header key for names.
 
     Hold ``lock`` while you change files based on the result of ``read``.
     """

@@ -179,7 +179,7 @@ def occurrences(text: str, old: str) -> list[int]:
 
 
 def with_ends(memory: Memory, text: str) -> str:
-    """Convert a string's line endings to those of a memory."""
+    """Convert a string's line endings to a memory's."""
     plain = text.replace("\r\n", "\n")
     return plain if memory.newline == "\n" else plain.replace("\n", memory.newline)
 

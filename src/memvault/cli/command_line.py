@@ -55,7 +55,7 @@ def takes_filters(parameters: Iterable[Parameter]) -> bool:
 
 
 def is_excluded(word: str, options: Container[str]) -> bool:
-    """Return whether a word of a command line is a filter such as ``-draft``.
+    """Return whether a word on a command line is a filter such as ``-draft``.
 
     An option in ``SHORT_FLAGS`` with an attached value is not one: a number for ``-n``, a
     built-in type for ``-t``, anything for ``-T``.

@@ -67,7 +67,7 @@ _OVERVIEW = {
     "Set up": (
         ("init", "Create a vault in a folder"),
         ("import PATH", "Import notes from other programs, or agents' sessions"),
-        ("setup PROGRAM", "Connect an agent's program, such as Claude Code"),
+        ("setup PROGRAM", "Connect an agent program, such as Claude Code"),
         ("web", "Show the vault in a browser"),
         ("completion install", "Complete commands and names with the Tab key"),
         ("help --all", "List all commands by purpose, and the global options"),
@@ -108,7 +108,7 @@ def _options() -> list[tuple[str, str]]:
     return [
         *options,
         ("--version", "Show the version"),
-        ("--help", "Show this page, or the help of a command"),
+        ("--help", "Show this page, or a command's help"),
     ]
 
 

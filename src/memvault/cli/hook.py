@@ -53,7 +53,7 @@ _CLIENT_TEXT = re.compile(r"<(hook_context|system-reminder|memory-data)>.*?</\1>
 _QUOTES = re.compile(r'["“”„«»]')
 """Matches quotation marks, which would make recall require exact phrases."""
 _SLASH_COMMAND = re.compile(r"/[\w:.-]*(?:\s|$)")
-"""Matches a slash command of the client, but not a path, which has a second slash."""
+"""Matches one of the client's slash commands, but not a path, which has a second slash."""
 _OPTIONS_WITH_VALUE = ("--for", "--vault", "--agent")
 
 

@@ -114,7 +114,7 @@ class GlobalOptions:
         """Set the options that were given; the others keep their value.
 
         Raises:
-            UsageError: the vault is an empty text, for example from an unset shell variable.
+            UsageError: the vault is an empty string, for example from an unset shell variable.
         """
         if vault == "":
             from memvault.errors import UsageError
@@ -129,7 +129,7 @@ class GlobalOptions:
         self.quiet = self.quiet or quiet
 
     def escape_dash_values(self, arguments: list[str]) -> list[str]:
-        """Replace texts and numbers that start with a dash with placeholders.
+        """Replace values that start with a dash, other than options, with placeholders.
 
         Typer would parse them as options. An option contains no whitespace, except after its ``=``,
         and is never a number; a number after an option stays, since it is that option's value.
@@ -174,7 +174,7 @@ class GlobalOptions:
         return self._placeholders.get(value, value)
 
     def unescape_message(self, message: str) -> str:
-        """Replace placeholders in a message of Typer, plain or as ``repr``, with the typed text."""
+        """Replace placeholders in Typer's messages, plain or as ``repr``, with the typed text."""
         for placeholder, text in self._placeholders.items():
             message = message.replace(placeholder, text)
             message = message.replace(repr(placeholder), repr(text))

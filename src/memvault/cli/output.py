@@ -29,7 +29,7 @@ _FAILURE = """
 """The view for the details of an error."""
 _PROGRESS_DELAY = 1.0
 _LONG = 2_000_000
-"""Number of bytes that take longer than a second to read and index."""
+"""Minimum number of bytes that take longer than a second to read and index."""
 
 
 def text(whole: str, as_json: bool) -> None:
@@ -101,7 +101,7 @@ def write(lines: list[Any]) -> None:
 
 
 def write_raw(whole: str) -> None:
-    """Write an already escaped text to standard output."""
+    """Write already escaped text to standard output."""
     stream = _standard_output()
     _end_progress()
     with map_output_errors():

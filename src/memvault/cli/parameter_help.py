@@ -1,4 +1,4 @@
-"""Format the help of a parameter for help pages and manual pages."""
+"""Format a parameter's help for help pages and manual pages."""
 
 from __future__ import annotations
 

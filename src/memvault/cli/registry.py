@@ -54,7 +54,7 @@ ShellCommand = Tool | CliCommand
 _COMMANDS: dict[str, CliCommand] = {}
 _HEADINGS = {
     "moving": "Import, export and pages",
-    "programs": "Agents' programs and servers",
+    "programs": "Agent programs and servers",
     "setup": "Vaults, settings and the shell",
 }
 """The headings of the groups without tools."""

@@ -25,7 +25,7 @@ _MAX_WIDTH = 1_000
 _TEXT_SPEC = re.compile(r"(?P<align>.?[<>^])?(?P<width>[1-9]\d*)?(?:\.(?P<most>\d+))?s?")
 _META_KEYS = ("warnings", "success")
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t")
-"""First characters of texts that spreadsheets evaluate as formulas."""
+"""First characters of cells that spreadsheets evaluate as formulas."""
 
 
 def result_rows(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -74,7 +74,7 @@ def format_rows(view: Template, result: Mapping[str, Any], template: str) -> str
 
     ``{memId}`` is replaced by the value of a key, ``{metadata.source}`` by a value in a nested
     mapping, and ``\t`` and ``
-    `` by a tab and a newline. A key that is missing in an entry is empty. Only texts, such as a
+    `` by a tab and a newline. A key that is missing in an entry is empty. Only strings, such as a
     memory's content, may span several lines.
 
     Raises:

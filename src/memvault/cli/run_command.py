@@ -1,4 +1,4 @@
-"""Run a command with parsed values: read missing texts, run it, and print the result."""
+"""Run a command with parsed values: read missing content, run it, and print the result."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _text_from_editor(
 ) -> str | None:
     """Return the text that the user writes in an editor, if none was given.
 
-    It is the text of a new memory, or an addition to one, unless only its type changes.
+    It is the content of a new memory, or an addition to one, unless only its type changes.
     """
     if not _is_missing_text(parameter, values) or not parameter.arg.cli_optional:
         return None

@@ -323,7 +323,7 @@ def _place(program: str, file: Path, line: int) -> list[str]:
 
 
 def _editor(environment: dict[str, str]) -> list[str]:
-    """Return the command of the user's editor; programs inside the vault are not used.
+    """Return the user's editor command; programs inside the vault are not used.
 
     Raises:
         Refused: there is no editor.

@@ -97,7 +97,7 @@ class OrderedStderr:
         self.stream.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write texts with ``write``."""
+        """Write strings with ``write``."""
         for line in lines:
             self.write(line)
 

@@ -1,4 +1,4 @@
-"""Display texts on a terminal: render markdown, highlight matches, and use a pager."""
+"""Display text on a terminal: render markdown, highlight matches, and use a pager."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def show(text: str, root: Path | None) -> bool:
     """Show text in the pager from MEMVAULT_PAGER or PAGER; return whether that worked.
 
     The default is less, which exits by itself if the text fits on the screen. An empty value or
-    ``cat`` disables the pager. Folders of the vault at ``root`` are not searched for it.
+    ``cat`` disables the pager. Folders in the vault at ``root`` are not searched for it.
     """
     roots = () if root is None else (root,)
     environment = {"LESS": "FRX", **process.environment(*roots)}

@@ -32,7 +32,7 @@ _NEARLY = 0.05
 class StatedText(NamedTuple):
     """A statement to compare: its text, its memories, and its latest time.
 
-    ``cluster`` is None for a fact of the vault. ``supports`` marks a statement found in outcomes,
+    ``cluster`` is None for a fact in the vault. ``supports`` marks a statement found in outcomes,
     which is not a fact by itself.
     """
 

@@ -355,7 +355,7 @@ def _procedures(episodes: Sequence[Episode], analyzer: Analyzer) -> list[NewProc
 def _procedure(
     key: Hashable, texts: Sequence[str], episodes: Sequence[Episode], rate: float
 ) -> NewProcedure:
-    """Return a procedure with the texts as its numbered steps."""
+    """Return a procedure with the given strings as its numbered steps."""
     skill = _common_skill(episodes)
     return NewProcedure(
         proposal_id("procedure", key),

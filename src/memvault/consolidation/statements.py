@@ -187,7 +187,7 @@ def text_similarity(first: str, second: str) -> float:
 
 
 def claims(episode: Episode) -> Iterator[str]:
-    """Yield the texts of an episode that make a statement: its reflection, and some of its context.
+    """Yield an episode's parts that make a statement: its reflection, and some of its context.
 
     Most context entries only describe a situation.
     """
@@ -196,7 +196,7 @@ def claims(episode: Episode) -> Iterator[str]:
 
 
 def outcome_claims(episode: Episode) -> Iterator[str]:
-    """Yield the texts of an episode's outcomes that make a statement; most only report a result."""
+    """Yield an episode's outcomes that make a statement; most only report a result."""
     texts = (outcome.get("text") for outcome in episode.outcomes)
     yield from (text for text in texts if isinstance(text, str) and _is_claim(text))
 

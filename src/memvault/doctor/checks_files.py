@@ -305,7 +305,7 @@ _NUMBERED_NAME = re.compile(r"(.+) (?:[2-9]|\((?:[1-9])\))")
 _MIN_COMMON_LINES = 0.8
 """Minimum share of common lines for a file named like iCloud's copies to count as a copy."""
 _MIN_COMMON_CHARACTERS = 100
-"""Minimum number of common characters, since short texts, as in new notes, match by chance."""
+"""Minimum number of common characters, since short bodies, as in new notes, match by chance."""
 
 
 @check(

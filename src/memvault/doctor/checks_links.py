@@ -1,4 +1,4 @@
-"""Check references in headers and links in texts."""
+"""Check references in headers and links in bodies."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ _FILE_SUFFIXES = frozenset(
     "A `[[link]]`, or a markdown link to a note, image or other file, whose target does not exist",
 )
 def broken_links(vault: VaultInspection) -> Iterator[Finding]:
-    """Find links in texts whose target is missing.
+    """Find links in bodies whose target is missing.
 
     A link can refer to a memory by any of its names, including the aliases in its header, and to a
     file by its name or the end of its path, as in Obsidian. Markdown links can lead anywhere, so

@@ -1,4 +1,4 @@
-"""Check the state of a vault on this machine: git, journal, revisions, index and models."""
+"""Check a vault's state on this machine: git, journal, revisions, index and models."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def run_checks(vault: VaultInspection, only: Iterable[str] = ()) -> list[_CheckF
 def run_doctor(
     call: Call, fix: bool, only: Iterable[str] | None, limit: int, offset: int
 ) -> DoctorReport:
-    """Return the findings of a vault; with ``fix``, first apply fixes and return those too.
+    """Return a vault's findings; with ``fix``, first apply fixes and return those too.
 
     Raises:
         UsageError: ``only`` is empty or contains an unknown code.

@@ -146,7 +146,7 @@ class TargetFolder:
     def replacing(self, name: str, durable: bool = True) -> Iterator[BinaryIO]:
         """Yield a file to write, which gets its name at the end of the ``with`` statement.
 
-        It replaces only a regular file, keeping its permissions except those of group and others.
+        It replaces only a regular file, keeping its permissions except those for group and others.
         Until the end it has no name, or a temporary one if the system does not support nameless
         files; it is deleted if the body fails.
 

@@ -95,7 +95,7 @@ def _pid_namespace() -> str:
 
 
 def is_alive(process: int) -> bool:
-    """Return whether a process of this machine is running; False if that cannot be determined."""
+    """Return whether a process on this machine is running; False if that cannot be determined."""
     if sys.platform == "win32":
         # On Windows os.kill would terminate the process, so only the file's age counts.
         return False

@@ -34,7 +34,7 @@ _MAIN_BRANCHES = frozenset(("main", "master", "trunk", "develop"))
 
 
 def project_topics(folder: Path) -> list[str]:
-    """Return texts about the topic of a project's folder, the most general first.
+    """Return strings about the topic of a project's folder, the most general first.
 
     These are the name of its remote, such as ``owner/name``, or else of the folder, the words of
     its branch, and the subjects of its last commits, newest first. Without a repository, only the

@@ -80,7 +80,7 @@ def _agreed(_: NotAllowed) -> None:
 
 
 def _allow(call: Call, location: RepositoryLocation, agree: ConfirmApproval | None) -> None:
-    """Store the approval of a repository, after asking ``agree`` about anything new in it.
+    """Store a repository's approval, after asking ``agree`` about anything new in it.
 
     Raises:
         NotAllowed: the user refused, or the caller may not approve.
@@ -99,7 +99,7 @@ def _allow(call: Call, location: RepositoryLocation, agree: ConfirmApproval | No
 
 
 def write_git_files(call: Call, repository: Repository) -> list[str]:
-    """Write missing lines and settings of a repository; return the names of changed files."""
+    """Write a repository's missing lines and settings; return the names of changed files."""
     changed = [name for name, lines in (_IGNORED, _ATTRIBUTES) if _add_lines(call, name, lines)]
     if not is_registered(repository):
         repository.git.run("config", "merge.memvault.name", "memvault: front matter by key")

@@ -64,7 +64,7 @@ class MergedTree(NamedTuple):
 class TreeMerger:
     """Merges two trees since their base; excluded files are not treated as memories.
 
-    Our changes are applied to the others' files. Temporary files are written to ``scratch``.
+    Our changes are applied to the remote's files. Temporary files are written to ``scratch``.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class TreeMerger:
 
     @cached_property
     def _added_by_theirs(self) -> dict[str, str]:
-        """The paths of files that the others added, by identity."""
+        """The paths of files that the remote added, by identity."""
         added = self._changes(self._theirs).added
         return {identity: path for path, identity in self._identities(added).items()}
 

@@ -161,7 +161,7 @@ def compare_revisions(
 def masking(call: Call, memory: Memory | None) -> Callable[[str], str]:
     """Return a function that masks secrets in a revision, or ``str`` if the caller may see them.
 
-    Mask whole texts, not their diff: a diff may split a secret and prefixes each line with a
+    Mask whole versions, not their diff: a diff may split a secret and prefixes each line with a
     marker, so the detector would not recognize it.
     """
     if not call.caller.mask_secrets:
@@ -180,8 +180,8 @@ def difference(
     """Return the numbers of added and removed lines of two versions, and a unified diff.
 
     ``before`` and ``after`` are the labels of the versions, and ``encoding`` is passed to
-    ``document.decode``. The diff compares the texts after applying ``transform``, for example to
-    mask secrets; the numbers count lines of the original texts.
+    ``document.decode``. The diff compares the versions after applying ``transform``, for example to
+    mask secrets; the numbers count lines in the original versions.
     """
     old, new = (decoding.decode(data, encoding).text for data in (first, second))
     lines = shown = _diff_lines(old, new, before, after)
@@ -196,7 +196,7 @@ def difference(
 
 
 def _diff_lines(first: str, second: str, before: str, after: str) -> list[str]:
-    """Return a unified diff, skipping the common beginning and end of long texts."""
+    """Return a unified diff, skipping the common beginning and end of long versions."""
     old, new = first.splitlines(), second.splitlines()
     pairs = zip(old, new, strict=False)
     head = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,4 +1,4 @@
-"""Import Agent Zero's memory: the texts in ``memory/NAME/index.pkl``, LangChain's FAISS store.
+"""Import Agent Zero's memory: the documents in ``memory/NAME/index.pkl``, LangChain's FAISS store.
 
 The file is a pickle, which could run code; ``pickles`` reads it without running it (Agent Zero 0.9,
 python/helpers/memory.py; LangChain 0.3). Chunks of knowledge files are skipped.

@@ -31,7 +31,7 @@ _FOLDERS = frozenset(("Notes", "iCloud Notes", _DELETED))
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` if most texts are in a folder ``Notes`` and named after their own folder."""
+    """Return ``SURE`` if most text files are named after their folder, below a folder ``Notes``."""
     texts = _texts(source)
     if not texts:
         return Confidence.NO
@@ -43,7 +43,7 @@ def recognize(source: Source) -> Confidence:
 
 
 def _texts(source: Source) -> list[str]:
-    """Return the texts that have the name of their folder."""
+    """Return the text files that have the name of their folder."""
     texts = []
     for name in source.with_endings(".txt", ".md"):
         parts = name.split("/")

@@ -2,7 +2,7 @@
 
 The zip from claude.ai has ``conversations.json``, an array of conversations with
 ``chat_messages``; ``projects.json`` or a file per project; and ``memories.json`` or a file per
-account. It contains only the names and the extracted texts of files. The format is undocumented;
+account. It contains only files' names and extracted text. The format is undocumented;
 this reads exports up to November 2026.
 """
 

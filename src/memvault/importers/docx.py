@@ -101,7 +101,7 @@ class Docx:
         """The HTML tag of each level, by list id."""
         self._links: dict[str, str] = {}
         self._notes: dict[str, str] = {}
-        """The texts of the footnotes found so far, by label."""
+        """The footnotes found so far, by label."""
         self._footnotes: dict[str, tuple[Any, dict[str, str]]] = {}
         """The element and the links of each footnote or endnote, by type and id."""
         self._field = self._address = ""
@@ -307,7 +307,7 @@ class Docx:
         return int(value) + 1 if value.isdecimal() and len(value) == 1 and value != "9" else None
 
     def _runs(self, element: Any, formats: frozenset[str]) -> Iterator[tuple[frozenset[str], str]]:
-        """Yield the texts of an element as HTML, each with its formatting tags."""
+        """Yield an element's runs of text as HTML, each with its formatting tags."""
         for child in element:
             name = _name(child)
             if name == "r":
@@ -460,7 +460,7 @@ def _list_tag(form: Any) -> str:
 
 
 def _joined(runs: list[tuple[frozenset[str], str]]) -> str:
-    """Join texts, wrapping each run of identical formatting in its tags."""
+    """Join runs, wrapping consecutive ones with identical formatting in its tags."""
     parts = []
     for formats, group in groupby(runs, key=lambda run: run[0]):
         text = "".join(part for _, part in group)

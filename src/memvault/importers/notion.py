@@ -47,7 +47,7 @@ _MAX_ICON = 9
 _MAX_COLUMN = 200
 """Maximum length of a column name."""
 _MAX_TIME = 40
-"""Maximum length of a time; parsing longer texts takes seconds."""
+"""Maximum length of a time; parsing longer strings takes seconds."""
 
 
 def recognize(source: Source) -> Confidence:

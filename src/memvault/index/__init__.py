@@ -1,4 +1,4 @@
-"""The search index of a vault, derived from its files; the files are always authoritative.
+"""A vault's search index, derived from its files; the files are always authoritative.
 
 ``protocol`` defines the view that recall searches. ``local`` implements it with Whoosh for terms,
 flat files for vectors, and SQLite for the manifest, which records the indexed files and their

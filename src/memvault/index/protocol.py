@@ -543,4 +543,4 @@ class Index(SearchIndex[Any], Protocol):
         """Return the state of the index and of its embedders, loading them if necessary."""
 
     def close(self) -> None:
-        """Close open files, and release models that no other vault of the process uses."""
+        """Close open files, and release models that no other vault in the process uses."""

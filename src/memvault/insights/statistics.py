@@ -1,4 +1,4 @@
-"""Compute statistics of a vault: growth, activity, links, recalls, and stale memories."""
+"""Compute vault statistics: growth, activity, links, recalls, and stale memories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STALE_DAYS = 365
 
 
 def statistics(call: Call) -> VaultStatistics:
-    """Return the statistics of a vault; examples are not counted."""
+    """Return a vault's statistics; examples are not counted."""
     return call.engine.on_view(lambda view: _statistics(call, view))
 
 

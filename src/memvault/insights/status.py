@@ -1,4 +1,4 @@
-"""Report the status of a vault: counts, index, embedders, sizes and problems."""
+"""Report a vault's status: counts, index, embedders, sizes and problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def status(call: Call) -> VaultStatus:
-    """Return the counts, index state, embedders, sizes, pending work and problems of a vault."""
+    """Return a vault's counts, index state, embedders, sizes, pending work and problems."""
     records = call.engine.list_records(Filters())
     settings = call.settings
     folder, index = call.index.folder, call.index.status()

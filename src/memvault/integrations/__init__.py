@@ -2,7 +2,7 @@
 
 Each program has a module that lists the files it reads and memvault's entries in them, some of
 which ``integration`` makes for all programs, such as hooks. ``programs`` lists the integrations.
-``json_edit`` and ``marked_blocks`` change texts without touching their other content, and ``setup``
+``json_edit`` and ``marked_blocks`` edit files without touching their other content, and ``setup``
 plans the changes to the files and writes them.
 """
 

@@ -37,11 +37,11 @@ _SHELL_SAFE = re.compile(r"\$[\w./ -]+")
 
 
 class SetupContext(NamedTuple):
-    """Where to set up a program, and the command, vault and texts to use there.
+    """Where to set up a program, and the command, vault and instructions to use there.
 
     ``root`` is the project's folder, ``home`` the user's; ``program`` is the command that starts
-    memvault; ``instructions`` and ``historian`` are texts for models; ``reading`` are the names of
-    the server's read-only tools, with the corresponding command names. If ``captures`` is set,
+    memvault; ``instructions`` and ``historian`` are prompts for models; ``reading`` are the names
+    of the server's read-only tools, with the corresponding command names. If ``captures`` is set,
     hooks also import each session as an episode.
     """
 

@@ -209,7 +209,7 @@ class AsyncVault(AsyncOpenVault):
     async def mutate(
         self, mem_id: str, value: str, *, if_match: str | None = None
     ) -> MutatedMemory:
-        """Replace the text of a memory in active memory, and in its file."""
+        """Replace a memory's content in active memory and in its file."""
         return cast("MutatedMemory", await self._run("memory_mutate", locals()))
 
     async def search(
@@ -340,7 +340,7 @@ class AsyncVault(AsyncOpenVault):
     async def fact_update(
         self, fact_id: str, *, new_text: str | None = None, new_confidence: float | None = None
     ) -> UpdatedFact:
-        """Update the text of a fact, its confidence, or both."""
+        """Update a fact's text, its confidence, or both."""
         return cast("UpdatedFact", await self._run("update_fact", locals()))
 
     async def procedure_store(
@@ -475,7 +475,7 @@ class AsyncVault(AsyncOpenVault):
         limit: int | None = None,
         offset: int = 0,
     ) -> ToolListing:
-        """List the tools of this vault: the built-in ones, and those registered in it."""
+        """List the tools in this vault: the built-in ones, and those registered in it."""
         return cast("ToolListing", await self._run("get_available_tools", locals()))
 
     async def tools_register(
@@ -492,7 +492,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("RegisteredTool", await self._run("register_tool", locals()))
 
     async def world_observe(self, *, radius: float = 5) -> ObservedLocation:
-        """Observe the surroundings of the agent: terrain, climate, resources, other agents."""
+        """Observe the agent's surroundings: terrain, climate, resources, other agents."""
         return cast("ObservedLocation", await self._run("observe_location", locals()))
 
     async def world_move(self, x: float, y: float) -> MovedAgent:
@@ -520,7 +520,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("RenamedMemory", await self._run("memory_rename", locals()))
 
     async def links(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryLinks:
-        """List the links of a memory: wikilinks, embeds, markdown links, and links in its header."""
+        """List a memory's links: wikilinks, embeds, markdown links, and links in its header."""
         return cast("MemoryLinks", await self._run("memory_links", locals()))
 
     async def backlinks(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryBacklinks:
@@ -539,7 +539,7 @@ class AsyncVault(AsyncOpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> TagListing:
-        """List the tags in headers and texts, with the number of memories that have each."""
+        """List the tags in headers and bodies, with the number of memories that have each."""
         return cast("TagListing", await self._run("tag_list", locals()))
 
     async def tag_add(self, name: str, tags: Sequence[str]) -> TaggedMemory:
@@ -553,7 +553,7 @@ class AsyncVault(AsyncOpenVault):
     async def tag_rename(
         self, old: str, new: str, *, confirm: bool | str | None = None, offset: int | None = None
     ) -> RenamedTag:
-        """Rename a tag and the tags nested in it, in the headers and texts of all memories."""
+        """Rename a tag and the tags nested in it, in the headers and bodies of all memories."""
         return cast("RenamedTag", await self._run("tag_rename", locals()))
 
     async def today(
@@ -616,7 +616,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("SavedSearchResult", await self._run("save_search", locals()))
 
     async def searches_list(self) -> SavedSearches:
-        """List the saved searches of the vault."""
+        """List the vault's saved searches."""
         return cast("SavedSearches", await self._run("list_searches", locals()))
 
     async def searches_delete(self, name: str) -> SavedSearchResult:
@@ -677,7 +677,7 @@ class AsyncVault(AsyncOpenVault):
     async def model_verify(
         self, name: str | None = None, *, purpose: Literal["embed", "rerank"] = "embed"
     ) -> VerifiedModel:
-        """Check that a model loads on this machine and distinguishes related from unrelated texts."""
+        """Check that a model loads on this machine, and tells related from unrelated passages."""
         return cast("VerifiedModel", await self._run("model_verify", locals()))
 
     async def log(self, name: str = "", *, limit: int = 50, offset: int = 0) -> ChangeLog:
@@ -741,7 +741,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("ReviewedVault", await self._run("vault_review", locals()))
 
     async def stats(self) -> VaultStatistics:
-        """Show statistics of the vault: growth, activity, types, tags, links, recalls, stale memories."""
+        """Show vault statistics: growth, activity, types, tags, links, recalls, stale memories."""
         return cast("VaultStatistics", await self._run("vault_stats", locals()))
 
     async def git_init(self, *, confirm: bool | str | None = None) -> InitializedRepository:

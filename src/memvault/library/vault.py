@@ -207,7 +207,7 @@ class Vault(OpenVault):
         return cast("EvictedMemory", self._run("memory_evict", locals()))
 
     def mutate(self, mem_id: str, value: str, *, if_match: str | None = None) -> MutatedMemory:
-        """Replace the text of a memory in active memory, and in its file."""
+        """Replace a memory's content in active memory and in its file."""
         return cast("MutatedMemory", self._run("memory_mutate", locals()))
 
     def search(
@@ -334,7 +334,7 @@ class Vault(OpenVault):
     def fact_update(
         self, fact_id: str, *, new_text: str | None = None, new_confidence: float | None = None
     ) -> UpdatedFact:
-        """Update the text of a fact, its confidence, or both."""
+        """Update a fact's text, its confidence, or both."""
         return cast("UpdatedFact", self._run("update_fact", locals()))
 
     def procedure_store(
@@ -467,7 +467,7 @@ class Vault(OpenVault):
         limit: int | None = None,
         offset: int = 0,
     ) -> ToolListing:
-        """List the tools of this vault: the built-in ones, and those registered in it."""
+        """List the tools in this vault: the built-in ones, and those registered in it."""
         return cast("ToolListing", self._run("get_available_tools", locals()))
 
     def tools_register(
@@ -484,7 +484,7 @@ class Vault(OpenVault):
         return cast("RegisteredTool", self._run("register_tool", locals()))
 
     def world_observe(self, *, radius: float = 5) -> ObservedLocation:
-        """Observe the surroundings of the agent: terrain, climate, resources, other agents."""
+        """Observe the agent's surroundings: terrain, climate, resources, other agents."""
         return cast("ObservedLocation", self._run("observe_location", locals()))
 
     def world_move(self, x: float, y: float) -> MovedAgent:
@@ -512,7 +512,7 @@ class Vault(OpenVault):
         return cast("RenamedMemory", self._run("memory_rename", locals()))
 
     def links(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryLinks:
-        """List the links of a memory: wikilinks, embeds, markdown links, and links in its header."""
+        """List a memory's links: wikilinks, embeds, markdown links, and links in its header."""
         return cast("MemoryLinks", self._run("memory_links", locals()))
 
     def backlinks(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryBacklinks:
@@ -531,7 +531,7 @@ class Vault(OpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> TagListing:
-        """List the tags in headers and texts, with the number of memories that have each."""
+        """List the tags in headers and bodies, with the number of memories that have each."""
         return cast("TagListing", self._run("tag_list", locals()))
 
     def tag_add(self, name: str, tags: Sequence[str]) -> TaggedMemory:
@@ -545,7 +545,7 @@ class Vault(OpenVault):
     def tag_rename(
         self, old: str, new: str, *, confirm: bool | str | None = None, offset: int | None = None
     ) -> RenamedTag:
-        """Rename a tag and the tags nested in it, in the headers and texts of all memories."""
+        """Rename a tag and the tags nested in it, in the headers and bodies of all memories."""
         return cast("RenamedTag", self._run("tag_rename", locals()))
 
     def today(
@@ -608,7 +608,7 @@ class Vault(OpenVault):
         return cast("SavedSearchResult", self._run("save_search", locals()))
 
     def searches_list(self) -> SavedSearches:
-        """List the saved searches of the vault."""
+        """List the vault's saved searches."""
         return cast("SavedSearches", self._run("list_searches", locals()))
 
     def searches_delete(self, name: str) -> SavedSearchResult:
@@ -667,7 +667,7 @@ class Vault(OpenVault):
     def model_verify(
         self, name: str | None = None, *, purpose: Literal["embed", "rerank"] = "embed"
     ) -> VerifiedModel:
-        """Check that a model loads on this machine and distinguishes related from unrelated texts."""
+        """Check that a model loads on this machine, and tells related from unrelated passages."""
         return cast("VerifiedModel", self._run("model_verify", locals()))
 
     def log(self, name: str = "", *, limit: int = 50, offset: int = 0) -> ChangeLog:
@@ -731,7 +731,7 @@ class Vault(OpenVault):
         return cast("ReviewedVault", self._run("vault_review", locals()))
 
     def stats(self) -> VaultStatistics:
-        """Show statistics of the vault: growth, activity, types, tags, links, recalls, stale memories."""
+        """Show vault statistics: growth, activity, types, tags, links, recalls, stale memories."""
         return cast("VaultStatistics", self._run("vault_stats", locals()))
 
     def git_init(self, *, confirm: bool | str | None = None) -> InitializedRepository:

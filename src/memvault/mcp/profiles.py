@@ -128,7 +128,7 @@ class ToolSelection:
             raise UsageError(f"{SETTINGS_FILE}: mcp.tools: {error.message}", error.hint) from error
 
     def tools(self, workspace: Workspace, caller: Caller) -> list[dict[str, Any]]:
-        """Return the definitions of the tools to list, without untrusted tools of the vault.
+        """Return the definitions of the tools to list, without untrusted tools in the vault.
 
         Raises:
             UsageError: the vault's settings contain an unknown profile or tool.

@@ -1,4 +1,4 @@
-"""Resolve links between memories, from their texts and headers."""
+"""Resolve links between memories, from their bodies and headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Add, remove, rename and count tags in headers and texts of memories."""
+"""Add, remove, rename and count tags in memories' headers and bodies."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def status(workspace: Workspace) -> dict[str, Any]:
     with closing(_open_publisher(workspace)) as publisher:
         publication = publisher.backend.engine.publication(shared.vault)
         if publication is None or not publication.is_valid:
-            return {**_describe(shared), "problem": "The engine has no rows of this vault"}
+            return {**_describe(shared), "problem": "The engine has no rows for this vault"}
         rows = {
             kind: publisher.backend.engine.count(
                 kind, f'vault == "{shared.vault}" and generation == "{generation}"'
@@ -168,7 +168,7 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
         elif (publication := engine.publication(shared.vault)) is not None:
             if publication.publisher == publisher_id:
                 engine.clear(shared.vault)
-                dropped, outcome = "this vault", f"Dropped the rows of this vault in {shared.uri}"
+                dropped, outcome = "this vault", f"Dropped this vault's rows in {shared.uri}"
             else:
                 outcome = f"Nothing was dropped: {publication.host} publishes this vault"
     except CollectionMissing:

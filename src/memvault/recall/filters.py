@@ -68,7 +68,7 @@ def unknown_value_notes(
         notes.append(f"{len(missing) - _MAX_UNKNOWN_TAGS:,} more tags are not used")
     folders = [folder for part in required for folder in part.folders]
     notes += [
-        f"no memories in {folder!r}; in: expects a folder of the vault"
+        f"no memories in {folder!r}; in: expects a folder in the vault"
         for folder in folders
         if not _has(records, Filters(folders=(folder,)))
     ]
@@ -76,7 +76,7 @@ def unknown_value_notes(
 
 
 def _unknown_type_note(records: Sequence[MemoryRecord], kind: str, type_names: list[str]) -> str:
-    """Return a note if a type is neither used by a memory nor declared, else an empty text."""
+    """Return a note if a type is neither used by a memory nor declared, else an empty string."""
     word = kind.lower()
     if word in _MODES and word not in type_names:
         return f"there is no memory type {kind!r}; `--mode {word}` searches so"
@@ -299,7 +299,7 @@ def _uids_with(view: View, query: Query, limit: int) -> Set[int] | None:
 
 
 def absent_words(view: View, text: str) -> list[str]:
-    """Return the names and numbers of a query that no memory contains.
+    """Return the names and numbers in a query that no memory contains.
 
     If there are none, its other words that no memory contains are returned, without stop words and
     short words. Nothing is returned while memories are missing from the view.

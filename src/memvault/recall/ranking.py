@@ -218,7 +218,7 @@ def _similarities_with_shared_words(
 def _identifies_older(old: Ranked, new: Ranked) -> bool:
     """Return whether a query identifies the older of two memories and not the newer one.
 
-    Words, numbers and identifiers of the query are compared.
+    Words, numbers and identifiers in the query are compared.
     """
     numbers = old.row.sentences.number_coverage or 0.0
     if numbers > (new.row.sentences.number_coverage or 0.0):

@@ -63,7 +63,7 @@ class RecallEngine:
     The folder is scanned again after a file has changed, in ``fresh_under``, for tasks that require
     a complete view, and once if a memId is not found. ``patience`` is how long to wait for another
     process that is indexing. ``search`` also applies the filters in ``within``. ``rerank_scores``
-    returns the relevance of texts to a query, in 0..1.
+    returns the relevance of passages to a query, in 0..1.
     """
 
     def __init__(

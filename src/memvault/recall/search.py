@@ -88,7 +88,7 @@ class Search:
     ) -> list[RecallResult]:
         """Return up to the requested number of results, best first.
 
-        ``rerank_scores`` returns the relevance of texts to a query, in 0..1.
+        ``rerank_scores`` returns the relevance of passages to a query, in 0..1.
         """
         scored: Sequence[ScoredMemory] = self._candidates.order
         newer: Mapping[int, int] = {}

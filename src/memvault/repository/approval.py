@@ -308,8 +308,8 @@ class _RepositoryScanner:
     def _note_remote(self, line: _Line, file: Path) -> None:
         """Record the remotes that a setting uses, and which of them have a URL.
 
-        Only URLs in the repository's own settings count: git may not read those of a
-        worktree or of a conditionally included file.
+        Only URLs in the repository's own settings count: git may not read a worktree's settings or
+        a conditionally included file.
         """
         if line.section == "remote" and line.below:
             self._remotes[line.below] = None
@@ -325,7 +325,9 @@ class _RepositoryScanner:
     @staticmethod
     def _named(value: str, below: Path) -> Path:
         if not value or value.startswith(("%", ":(")):  # prefixes that git expands
-            raise Refused(f"The settings name a file as {value!r}", "use a path without variables")
+            raise Refused(
+                f"The settings refer to a file as {value!r}", "use a path without variables"
+            )
         return below / expand_home(value)
 
     def _words(self, line: _Line) -> Iterator[ApprovalItem]:

@@ -72,7 +72,7 @@ class CommitCache:
         return self._path.stat().st_ino == self._inode
 
     def identity(self) -> int:
-        """Return a positive number that identifies this cache among all caches of the vault."""
+        """Return a positive number that identifies this cache among all caches in the vault."""
         with _os_errors():
             ((identity,),) = self._db.execute("PRAGMA user_version").fetchall()
         return int(identity)

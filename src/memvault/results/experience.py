@@ -140,7 +140,7 @@ class ProcedureOutcome(ToolResult):
 
 
 class ExperienceLists(TypedDict):
-    """Texts or memIds of facts, experiences and procedures."""
+    """Content or memIds of facts, experiences and procedures."""
 
     facts: list[str]
     experiences: list[str]

@@ -1,4 +1,4 @@
-"""Detect secrets in texts by their issuers' formats, and mask them.
+"""Detect secrets in text by their issuers' formats, and mask them.
 
 ``patterns`` defines the formats, ``detector`` finds and masks secrets, including those that only
 the copies without markup from ``plain_copy`` show. A vault's settings have the ``SecretDetector``

@@ -177,9 +177,9 @@ class SecretDetector:
         error.args = (error.message,)
 
     def masking(self, header: Mapping[str, Any]) -> Callable[[str], str]:
-        """Return a function that masks secrets in the texts of a memory with this header.
+        """Return a function that masks secrets in content of a memory with this header.
 
-        It returns texts unchanged if the header allows secrets.
+        It returns content unchanged if the header allows secrets.
         """
         return str if allows(header) else self.masked
 

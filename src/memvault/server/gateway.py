@@ -362,7 +362,7 @@ class HttpExchange:
         raise ClientDisconnect
 
     async def receive(self) -> Message:
-        """Return the body, which was already read, and later a disconnect of the client."""
+        """Return the body, which was already read, and later the client's disconnect."""
         message, self._next = self._next, None
         if message is None:
             message = await self._receive()

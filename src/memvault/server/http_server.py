@@ -208,7 +208,7 @@ def serve(
 ) -> int:
     """Serve vaults over HTTP until a signal ends the process; return the exit code.
 
-    Without ``vaults``, all vaults of this machine are served to tokens that permit them.
+    Without ``vaults``, all vaults on this machine are served to tokens that permit them.
     ``workers`` is the number of extra processes for read-only tools.
 
     Raises:
@@ -238,7 +238,7 @@ def serve(
 
 @dataclass
 class HttpServer:
-    """One run of the server; without ``served`` it serves every vault of this machine."""
+    """One run of the server; without ``served`` it serves every vault on this machine."""
 
     address: ListenAddress
     certificate: TlsCertificate
@@ -352,7 +352,7 @@ class HttpServer:
         )
 
     def _print_url(self) -> None:
-        """Print the URL of the server, and a warning if others can read its traffic."""
+        """Print the server's URL, and a warning if others can read its traffic."""
         scheme = "https" if self.certificate.file else "http"
         port = self.listening.getsockname()[1]
         name = self.address.allowed_hosts[0] if self.address.allowed_hosts else self.address.host

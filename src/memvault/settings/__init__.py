@@ -1,4 +1,4 @@
-"""Load the settings of a vault and of its user.
+"""Load a vault's settings and its user's settings.
 
 ``vault_settings`` and ``user_settings`` define a row for each setting; ``table`` loads and checks a
 file by these rows, and ``toml_file`` reads and changes it. ``exclusions`` decides which files are

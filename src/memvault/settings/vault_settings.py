@@ -231,7 +231,7 @@ class McpSettings(Section):
 
 
 class SecretSettings(Section):
-    """Secrets in texts that a tool writes; ``secrets: allowed`` in a header permits them."""
+    """Secrets in content that a tool writes; ``secrets: allowed`` in a header permits them."""
 
     on_write = Setting("warn", one_of("warn", "refuse", "off"), "warn, refuse or off")
     detector = Setting(
@@ -268,7 +268,7 @@ class EngineSettings(Section):
     engine = Setting(
         "local", one_of("local", "milvus"), "local, or milvus, which uses the settings below"
     )
-    uri = Setting("", _ADDRESS, "address of the server", "http://localhost:19530")
+    uri = Setting("", _ADDRESS, "the server's address", "http://localhost:19530")
     collection = Setting("memvault", _COLLECTION, "collection, which vaults can share")
     vault = Setting("", _VAULT_ID)
     fallback = Setting(False, FLAG, "true: use the local index while the server is unreachable")
@@ -322,7 +322,7 @@ class Settings(Section):
 
     @property
     def detector(self) -> SecretDetector:
-        """The secret detector for texts of this vault."""
+        """The secret detector for this vault's content."""
         from memvault.secrets.detector import detector_named
 
         return detector_named(self.secrets.detector)

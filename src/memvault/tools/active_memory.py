@@ -62,7 +62,8 @@ if TYPE_CHECKING:
 group = ToolGroup("brain", "Active memory and context", place=20)
 
 _MIN_SEARCHED = 100
-"""Minimum number of memories to search for, since search results are not sorted by probability."""
+"""Minimum number of memories to search for, because search results are not sorted by probability.
+"""
 _DEFAULT_LIMIT = 10
 _DEFAULT_LOADED = 5
 _LOAD_ROOM = 200
@@ -115,7 +116,7 @@ def memory_create(
 
 
 def _with_limit(result: Result) -> Result:
-    """Add the end of a loaded part, the reason for truncation, and the metadata of texts."""
+    """Add a loaded part's end, the reason for truncation, and the metadata of memories."""
     if "memories" in result:
         entries = [{**entry, "about": _about(entry["metadata"])} for entry in result["memories"]]
         return {**result, "memories": entries}
@@ -193,7 +194,7 @@ def memory_load(
     By memory id: replaces any part of the memory already loaded; if the budget is exceeded, the
     least recently used other memories are evicted. A part has at most 20,000 characters and never
     exceeds the budget; the result says where it was cut, and offset loads the rest. By query:
-    returns full texts, the most probable first. similarity is the probability that the memory
+    returns full content, the most probable first. similarity is the probability that the memory
     answers the query; threshold applies to it. strength is the same as a word. Both are comparable
     across vaults.
     """
@@ -368,16 +369,16 @@ def memory_mutate(
     ],
     value: Annotated[
         str,
-        CONTENT_ARG._replace(help="The new text, which replaces the whole old text"),
+        CONTENT_ARG._replace(help="The new content, which replaces all of the old content"),
     ],
     if_match: Annotated[
         str | None, Arg("Change it only if it still has this etag, as returned by `memvault load`")
     ] = None,
 ) -> MutatedMemory:
-    """Replace the text of a memory in active memory, and in its file.
+    """Replace a memory's content in active memory and in its file.
 
-    The old text is kept as a revision; front matter is not changed. The memory must be in
-    active memory. Afterwards its whole text is loaded.
+    The old content is kept as a revision; front matter is not changed. The memory must be in active
+    memory. Afterwards all of its content is loaded.
     """
     from memvault.errors import MemvaultError
     from memvault.memories import edit
@@ -485,7 +486,7 @@ def _with_part_ends(result: Result) -> Result:
 )
 def memory_active(
     call: Call,
-    full: Annotated[bool, Arg("Include the texts")] = False,
+    full: Annotated[bool, Arg("Include the content")] = False,
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> ActiveMemories:

@@ -135,8 +135,8 @@ def list_tasks(
 ) -> NoteTasks:
     """List the tasks in notes: items such as - [ ] Call Ann, those with a due date first.
 
-    A task marked [-] is canceled. The due date follows 📅 or due: in its text. Tasks without one
-    are sorted by the last change of their note. Tasks in code are ignored. The filters apply to the
+    A task marked [-] is canceled. The due date follows 📅 or due: in its text. Tasks without a due
+    date are sorted by their note's last change. Tasks in code are ignored. The filters apply to the
     notes.
     """
     from memvault import clock
@@ -243,7 +243,7 @@ def memory_random(
 
 
 _SEARCH_VIEW = """@{name}  {query}  {memoryType}  {tags}  {since}  {until}  {filter}"""
-_NAME = Annotated[str, Arg("The name of the search, one word", positional=True, completes="saved")]
+_NAME = Annotated[str, Arg("The search's name, one word", positional=True, completes="saved")]
 
 
 @group.tool(
@@ -293,7 +293,7 @@ def save_search(
         {_SEARCH_VIEW}""",
 )
 def list_searches(call: Call) -> SavedSearches:
-    """List the saved searches of the vault."""
+    """List the vault's saved searches."""
     searches = call.settings.searches
     return {"searches": [_search(name, searches[name]) for name in sorted(searches)]}
 

@@ -63,9 +63,9 @@ def vault_doctor(
 ) -> CheckedVault:
     """Check the vault for broken, duplicate, lost or left-over files, links and vectors.
 
-    Each finding has a code, a severity, a file, and what `--fix` would do. All fixes of
-    memories are one change that `memvault undo` reverts. Files are only deleted permanently if
-    `--only` lists the code. In a shell the exit code is 1 if an error remains.
+    Each finding has a code, a severity, a file, and what `--fix` would do. All fixes to memories
+    are one change that `memvault undo` reverts. Files are only deleted permanently if `--only`
+    lists the code. In a shell the exit code is 1 if an error remains.
     """
     from memvault.doctor import doctor
 
@@ -96,8 +96,8 @@ def vault_review(
 ) -> ReviewedVault:
     """List items to review: conflicts, secrets, duplicates, outdated memories, proposals.
 
-    A conflict is a memory that git sync kept as two files; a duplicate has the text of another,
-    or most of its phrases; outdated memories are superseded or expired. Proposals come from
+    A conflict is a memory that git sync kept as two files; a duplicate has the same body as another
+    memory, or most of its phrases; outdated memories are superseded or expired. Proposals come from
     `memvault consolidate`, findings from `memvault doctor`.
     """
     from memvault.insights import review
@@ -167,7 +167,7 @@ def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:
     ),
 )
 def vault_stats(call: Call) -> VaultStatistics:
-    """Show statistics of the vault: growth, activity, types, tags, links, recalls, stale memories.
+    """Show vault statistics: growth, activity, types, tags, links, recalls, stale memories.
 
     A memory is stale if it was neither changed for a year nor ever recalled. Recalls are counted
     on this machine, and only for episodes, facts and procedures.

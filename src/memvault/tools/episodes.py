@@ -89,7 +89,7 @@ def store_episode(
             option_alias="--actions",
             json_aliases=("action",),
             keep_commas=True,
-            cli_override=CommandLineForm("An action of the agent; repeatable"),
+            cli_override=CommandLineForm("An action by the agent; repeatable"),
         ),
     ] = None,
     outcomes: Annotated[
@@ -115,9 +115,7 @@ def store_episode(
             cli_override=CommandLineForm("Id of a skill used; repeatable"),
         ),
     ] = None,
-    reflection: Annotated[
-        str, Arg("The agent's reflection on it; it may contain headings", text=True)
-    ] = "",
+    reflection: Annotated[str, Arg("The agent's reflection; may contain headings", text=True)] = "",
     importance: Annotated[
         float, Arg("Importance, from 0 to 1", minimum=0, maximum=1)
     ] = model.IMPORTANCE,
@@ -234,9 +232,7 @@ def get_episodes_with_skill(
     call: Call,
     skill_id: Annotated[
         str,
-        Arg(
-            "The full id of the skill", positional=True, key="skillId", json_aliases=("skill", "id")
-        ),
+        Arg("The skill's full id", positional=True, key="skillId", json_aliases=("skill", "id")),
     ],
     limit: Limit = 5,
     offset: Offset = 0,

@@ -59,7 +59,7 @@ def store_fact(
         str,
         CONTENT_ARG._replace(help="The fact, as a sentence"),
     ],
-    category: Annotated[str, Arg("The category of the fact")] = CATEGORY,
+    category: Annotated[str, Arg("The fact's category")] = CATEGORY,
     confidence: Annotated[float, Arg("Confidence, from 0 to 1", minimum=0, maximum=1)] = 1.0,
     source: Annotated[str, Arg("The source of the knowledge")] = SOURCE,
 ) -> StoredFact:
@@ -109,7 +109,7 @@ def recall_fact(
         QUERY_ARG._replace(help="Search query"),
     ],
     limit: Limit = _MAX_FACTS,
-    category: Annotated[str | None, Arg("Only facts of this category")] = None,
+    category: Annotated[str | None, Arg("Only facts in this category")] = None,
 ) -> RecalledFacts:
     """Recall facts, best match first, and count the access.
 
@@ -157,14 +157,14 @@ def update_fact(
         MEMORY_ARG._replace(help="Memory id or its beginning, path, or exact title", key="factId"),
     ],
     new_text: Annotated[
-        str | None, Arg("The new text of the fact", text=True, json_aliases=CONTENT_ALIASES)
+        str | None, Arg("The fact's new text", text=True, json_aliases=CONTENT_ALIASES)
     ] = None,
     new_confidence: Annotated[
         float | None,
         Arg("New confidence, from 0 to 1", minimum=0, maximum=1, json_aliases=("confidence",)),
     ] = None,
 ) -> UpdatedFact:
-    """Update the text of a fact, its confidence, or both.
+    """Update a fact's text, its confidence, or both.
 
     The old text stays in the history. A title derived from the text changes too; memory id and
     file name do not.
@@ -372,7 +372,7 @@ def recall_memory(
 ) -> RecalledExperience:
     """Recall everything about a situation: facts, experiences and procedures.
 
-    Returns the texts of at most 5 facts, at most 3 experiences with an importance of 0.3 or
+    Returns the content of at most 5 facts, at most 3 experiences with an importance of 0.3 or
     more, and the procedures with a success rate of 0.6 or more. Weak matches and replaced or
     expired facts are omitted. sources lists their memory ids in the same order.
     """

@@ -56,7 +56,7 @@ def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
         *keptTwice Kept as two files, since both sides changed the text:
            {filePath}  {copyPath}
 
-        *renamed Renamed, since the remote has another file of that name:
+        *renamed Renamed, since the remote has another file with that name:
            {from}  {filePath}
 
            deleted on one side and changed on the other, so kept: {notDeleted}
@@ -65,11 +65,11 @@ def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
 def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
     """Sync the vault with git: commit all changes, merge the remote's, and push.
 
-    Nothing is force-pushed. Headers are merged by key, lists as sets, texts as git does. A
-    memory whose text both sides changed is kept as two files that refer to each other in
+    Nothing is force-pushed. Headers are merged by key, lists as sets, bodies line by line as in
+    git. A memory whose text both sides changed is kept as two files that refer to each other in
     conflict_with; a file that one side deleted and the other changed is kept. This uses the
-    network. Programs that a repository new to this machine would make git run must be
-    confirmed, as for `memvault git init`.
+    network. Programs that a repository new to this machine would make git run must be confirmed, as
+    for `memvault git init`.
     """
     from memvault.git.sync import sync
 

@@ -1,4 +1,4 @@
-"""Tools for the history of a vault: log, diff, undo, and the trash."""
+"""Tools for a vault's history: log, diff, undo, and the trash."""
 
 from __future__ import annotations
 

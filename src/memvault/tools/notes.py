@@ -82,7 +82,7 @@ def memory_rename(
 ) -> RenamedMemory:
     """Rename or move a memory, and rewrite the links to it.
 
-    Its memory id does not change, and its former title stays in its aliases. Links in texts and
+    Its memory id does not change, and its former title stays in its aliases. Links in bodies and
     headers keep their form, alias and heading; links in code are not rewritten. If other memories
     change, a preview lists them until confirmed. One undo reverts it all.
     """
@@ -145,7 +145,7 @@ def memory_rename(
 def memory_links(
     call: Call, name: MemoryRef, limit: Limit = LISTED, offset: Offset = 0
 ) -> MemoryLinks:
-    """List the links of a memory: wikilinks, embeds, markdown links, and links in its header.
+    """List a memory's links: wikilinks, embeds, markdown links, and links in its header.
 
     A link without a memory id has no existing target.
     """
@@ -266,12 +266,12 @@ def tag_list(
         str | None, Arg("Only this tag and those nested in it", positional=True, completes="tag")
     ] = None,
     sort: Annotated[
-        Literal["count", "name"], Arg("Order of the tags of one level: by count or by name")
+        Literal["count", "name"], Arg("Order of the tags on each level: by count or by name")
     ] = "count",
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> TagListing:
-    """List the tags in headers and texts, with the number of memories that have each.
+    """List the tags in headers and bodies, with the number of memories that have each.
 
     count includes nested tags; own does not.
     """
@@ -283,7 +283,7 @@ def tag_list(
         parent = tagging.parse_tag(under)
         counted_tags = [entry for entry in counted_tags if tagging.is_under(entry.tag, parent)]
     shown, paging = paginate(
-        counted_tags, limit, offset, "No memory has a tag" + (" of that name" if under else "")
+        counted_tags, limit, offset, "No memory has a tag" + (" with that name" if under else "")
     )
     return {
         "tags": [{"tag": entry.tag, "count": entry.memories, "own": entry.own} for entry in shown],
@@ -372,7 +372,7 @@ def tag_rename(
     new: Annotated[str, Arg("The new tag", positional=True, json_aliases=("to", "newTag"))],
     confirm: Confirm = None,
 ) -> RenamedTag:
-    """Rename a tag and the tags nested in it, in the headers and texts of all memories.
+    """Rename a tag and the tags nested in it, in the headers and bodies of all memories.
 
     A preview lists the memories until confirmed. One undo reverts it all.
     """

@@ -204,10 +204,10 @@ def memory_recall(
     memories are marked and listed after current ones.
 
     Scores are only comparable within one result. With `--as-of`, later memories are omitted, and
-    texts are as they were then, if a revision shows it; memories deleted since are missing.
-    With `--include`, the agent's own values, goals and plans (state), or its spaces and inbox
-    (messages), are also searched by keyword and listed under others; their score is the share
-    of the query's words that an entry contains.
+    content is as it was then, as far as revisions exist; memories deleted since are missing. With
+    `--include`, the agent's own values, goals and plans (state), or its spaces and inbox
+    (messages), are also searched by keyword and listed under others; their score is the share of
+    the query's words that an entry contains.
     """
     from memvault import clock
     from memvault.recall import query_filters

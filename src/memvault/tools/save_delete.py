@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 group = ToolGroup("long-term", "Long-term memory", place=30)
 
-_METADATA_HELP = "More front matter: texts, numbers, booleans, or lists of these"
+_METADATA_HELP = "More front matter: strings, numbers, booleans, or lists of these"
 _IDS_HELP = "Memory ids or their beginnings, paths, or exact titles, separated by commas"
 
 

@@ -168,8 +168,8 @@ def use_skill(
     """Use a skill: get the procedure to follow, and how likely it is to succeed.
 
     `memvault procedure outcome` records success or failure. If no procedure has the skill id,
-    the call fails and writes a request for it to a file of the agent, one per
-    skill and action. Storing a procedure with that skill id answers the request.
+    the call fails and writes a request for it to one of the agent's files, one per skill and
+    action. Storing a procedure with that skill id answers the request.
     """
     from memvault.experience import skill_tree
 

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
         StoredValues,
     )
 
-group = ToolGroup("state", "Key-values, goals and plans of an agent", place=40)
+group = ToolGroup("state", "An agent's key-values, goals and plans", place=40)
 
 
 class KeyValue(TypedDict):
     """A key and its value."""
 
     key: Annotated[str, Arg("A key, one line", json_aliases=("name", "id"))]
-    value: Annotated[str, Arg("Any text", text=True, json_aliases=CONTENT_ALIASES)]
+    value: Annotated[str, Arg("Any string", text=True, json_aliases=CONTENT_ALIASES)]
 
 
 class GoalItem(TypedDict):

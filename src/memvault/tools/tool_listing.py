@@ -56,7 +56,7 @@ def get_available_tools(
     limit: Annotated[int | None, Arg("Maximum number; all by default", minimum=1)] = None,
     offset: Offset = 0,
 ) -> ToolListing:
-    """List the tools of this vault: the built-in ones, and those registered in it.
+    """List the tools in this vault: the built-in ones, and those registered in it.
 
     trusted is true if a registered tool may run on this machine. If the call has a token budget,
     and neither names nor `--schema`, the list has names only; the schemas of the named tools are

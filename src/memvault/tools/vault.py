@@ -59,7 +59,7 @@ group = ToolGroup("vault", "The vault", place=100)
 
 Purpose = Annotated[
     Literal["embed", "rerank"],
-    Arg("The purpose of the model: vectors, or `memvault recall --rerank`", key="for"),
+    Arg("The model's purpose: vectors, or `memvault recall --rerank`", key="for"),
 ]
 
 
@@ -539,7 +539,7 @@ def model_use(
     examples=("memvault model verify", "memvault model verify --json"),
     view="""
         {name} works  version {version}  {seconds:.1f} s
-           similarity of related texts {related}, of unrelated texts {unrelated}""",
+           similarity of related passages {related}, of unrelated passages {unrelated}""",
 )
 def model_verify(
     call: Call,
@@ -548,7 +548,7 @@ def model_verify(
     ] = None,
     purpose: Purpose = "embed",
 ) -> VerifiedModel:
-    """Check that a model loads on this machine and distinguishes related from unrelated texts."""
+    """Check that a model loads on this machine, and tells related from unrelated passages."""
     import time
 
     from memvault.index.embedding import model_check
@@ -578,5 +578,5 @@ def _check_may_name_model(call: Call, name: str) -> None:
         )
     if not call.caller.may_see_paths and model_settings.is_path(name.strip(), call.root):
         raise Refused(
-            "This caller may not use folders of this machine", "use one of fastembed's models"
+            "This caller may not use folders on this machine", "use one of fastembed's models"
         )

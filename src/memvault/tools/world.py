@@ -35,10 +35,10 @@ def observe_location(
     call: Call,
     radius: Annotated[float, Arg("Radius in cells", minimum=0, maximum=_MAX_COORDINATE)] = 5,
 ) -> ObservedLocation:
-    """Observe the surroundings of the agent: terrain, climate, resources, other agents.
+    """Observe the agent's surroundings: terrain, climate, resources, other agents.
 
-    Terrain and climate come from the nearest place. Resources of all places within the radius are
-    listed, nearest first; the agent can gather only resources of a place it is in.
+    Terrain and climate come from the nearest place. Resources in all places within the radius are
+    listed, nearest first; the agent can gather only resources in its current place.
     """
     view = _world(call).observe(radius)
     return {

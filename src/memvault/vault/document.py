@@ -98,7 +98,7 @@ _ID_LINE = lazy_pattern(
 def given_id(text: str) -> str:
     """Return the id in a document's header; empty if there is none or it is invalid."""
     end = text.find("\n---", 3) if text.startswith("---") else -1
-    if end < 0 or (line := _ID_LINE.search(text, 3, end)) is None:  # Most texts have no id.
+    if end < 0 or (line := _ID_LINE.search(text, 3, end)) is None:  # Most files have no id.
         return ""
     if (mem_id := line[1]) is None:  # The id is not in plain form.
         try:

@@ -102,7 +102,7 @@ def parse_heading(line: str) -> tuple[int, str]:
 def first_heading(body: str) -> str:
     """Return the text of the first heading of level 1, or an empty string."""
     first = _TITLE.match(body)
-    if first:  # Most texts begin with their title, so they need not be parsed.
+    if first:  # Most files begin with their title, so they need not be parsed.
         return " ".join(parse_heading(first[1])[1].split())
     titles = (text for _, _, level, text in headings(body) if level == 1 and text)
     return " ".join(next(titles, "").split())
@@ -153,7 +153,7 @@ def mask_comments(text: str) -> str:
 
 def lines_with_code(text: str) -> Iterator[tuple[re.Match[str], bool]]:
     """Yield each line, and whether it is in a fenced or indented code block."""
-    if _MAYBE_CODE.search(text) is None:  # Most texts have no code and need not be parsed.
+    if _MAYBE_CODE.search(text) is None:  # Most files have no code and need not be parsed.
         return ((line, False) for line in lines(text))
     code = _parsed(text).blocks.code_lines
     return ((line, bool(is_code)) for line, is_code in zip(lines(text), code, strict=True))

@@ -21,7 +21,7 @@ Reader = Literal["", "instructions", "settings"]
 
 _INSTRUCTIONS = frozenset(
     (
-        # Instructions for agents' programs, which read those of nested folders too.
+        # Instructions for agent programs, which also read those in nested folders.
         *("agents.md", "agent.md", "agents.override.md", "agents.local.md", "claude.md"),
         *("claude.local.md", "gemini.md", "qwen.md", "crush.md", "warp.md"),
         *("copilot-instructions.md", "skill.md"),

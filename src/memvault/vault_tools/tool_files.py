@@ -30,7 +30,7 @@ class ToolFile(NamedTuple):
 
 
 class ToolFiles(NamedTuple):
-    """The tools of a vault by normalized name, and messages about broken files.
+    """A vault's tools by normalized name, and messages about broken files.
 
     ``broken`` contains the messages. Its keys are the tool names in those files, a file's path if
     another file has the same name, or an empty string if the folder cannot be read.
@@ -41,7 +41,7 @@ class ToolFiles(NamedTuple):
 
 
 def read_all(root: Path) -> ToolFiles:
-    """Read all tools of a vault; links are not followed, and broken files are reported."""
+    """Read all tools in a vault; links are not followed, and broken files are reported."""
     result = ToolFiles({}, {})
 
     def skip(path: str, reason: str) -> None:
@@ -64,7 +64,7 @@ def read_all(root: Path) -> ToolFiles:
             if first is not tool:
                 result.broken[shown] = f"{shown} is skipped: {first.path} has the same name"
     except MemvaultError as error:
-        result.broken[""] = f"the tools of the vault could not be read: {error}"
+        result.broken[""] = f"the vault's tools could not be read: {error}"
     return result
 
 

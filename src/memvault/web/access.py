@@ -1,4 +1,4 @@
-"""Control access to the pages with random secrets for each run of the server.
+"""Control access to the pages with random secrets each time the server starts.
 
 Browsers share a host's cookies among all of its ports, and other users may listen on those. So the
 cookie is limited to a random path prefix, and a request needs both the prefix and the cookie.

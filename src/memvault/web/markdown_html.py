@@ -1,6 +1,6 @@
-"""Render markdown of a vault as HTML that runs and loads nothing.
+"""Render a vault's markdown as HTML that runs and loads nothing.
 
-HTML in a memory is shown, not interpreted. Only links to pages of the vault, to the web and to mail
+HTML in a memory is shown, not interpreted. Only links to pages in the vault, to the web and to mail
 URLs remain links; images in the vault are shown, others become links. Links to pages are
 parsed with a number in place of the URL, so no URL in a memory can lead to a page.
 """

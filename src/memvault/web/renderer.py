@@ -35,7 +35,7 @@ class Renderer:
 
     @cached_property
     def graph(self) -> LinkGraph:
-        """The links of the vault."""
+        """The vault's links."""
         return self._call.link_graph(self._view)
 
     def html(self, memory: Memory, to: Addresses) -> str:

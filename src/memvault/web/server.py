@@ -52,7 +52,7 @@ def _bound(host: str, port: int) -> socket.socket:
 def serve(
     root: Path, port: int | None, ready: Callable[[str], None], opened: Callable[[], None]
 ) -> None:
-    """Serve the pages of a vault until interrupted; ``listening`` explains ``port``.
+    """Serve a vault's pages until interrupted; ``listening`` explains ``port``.
 
     ``ready`` gets the URL to open, and ``opened`` is called when a browser has opened it.
     """

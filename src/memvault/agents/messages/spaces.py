@@ -49,7 +49,7 @@ class Space(NamedTuple):
 
 
 class Spaces:
-    """The spaces of a vault, as seen by one participant.
+    """The spaces in a vault, as seen by one participant.
 
     ``warn`` is called with warnings about files that are not messages and members that could not be
     notified.
@@ -117,7 +117,7 @@ class Spaces:
         return [space for space in self.every() if me in self.members(space)]
 
     def every(self) -> list[Space]:
-        """Return all spaces of the vault, sorted by id."""
+        """Return all spaces in the vault, sorted by id."""
         ids = sorted(path.name for path in self._folder().glob("*/") if not path.is_symlink())
         return [self._space(space_id) for space_id in ids if self._exists(space_id)]
 

@@ -74,7 +74,7 @@ class Schedule(NamedTuple):
 
 
 def only_schedule(plan: str, **texts: str | None) -> Schedule:
-    """Return the schedule of a plan from ``texts``, which maps kinds to texts.
+    """Return a plan's schedule from ``texts``, which maps kinds to their values.
 
     Raises:
         UsageError: there is no schedule, or more than one.

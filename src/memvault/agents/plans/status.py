@@ -79,7 +79,7 @@ def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinf
 def header_for(
     request: PlanRequest, before: PlanStatus | None, now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
-    """Return the header of the file of a plan to set; ``before`` is the existing plan.
+    """Return the header for the file of a plan to set; ``before`` is the existing plan.
 
     Setting the same schedule again neither skips a due run nor repeats an earlier one.
 

@@ -41,7 +41,7 @@ Type to search; an empty query lists the newest.
 
   type:fact tag:work in:projects since:7d until:"last week" -draft   filter
 
-  Up, Down        choose a memory        Enter    edit it at the line that fits
+  Up, Down        choose a memory        Enter    edit it at the matching line
   Tab             text, links, history   Ctrl+O   open it in Obsidian
   Shift+Up/Down   scroll the text        Ctrl+Y   copy its path
   Ctrl+T          add or remove tags     Ctrl+R   rename it

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 ToolResult = TypeVar("ToolResult", bound=Mapping[str, Any])
 Arguments = ParamSpec("Arguments")
 _MOST = 50
-"""Maximum number of results of a search."""
+"""Maximum number of search results."""
 _NEWEST = 200
 """Maximum number of memories to list without a query."""
 
@@ -104,7 +104,7 @@ class BrowserSession:
         return self._submit_latest("beside", lambda: self._search(line))
 
     def part(self, memory: BrowsedMemory, part: Part) -> Future[list[tuple[str, str]] | None]:
-        """Read a part of a memory as pairs of texts; the second text may be empty.
+        """Read a part of a memory as pairs of strings; the second string may be empty.
 
         Depending on the part, they are the path and text, the title and line of each backlink, or
         the time and tool of each change. Returns None if a later part was requested in the

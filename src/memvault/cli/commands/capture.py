@@ -140,7 +140,7 @@ def _piped(options: GlobalOptions, required: bool) -> str:
 
 
 def _clipboard(options: GlobalOptions) -> str:
-    """Return the text of the clipboard.
+    """Return the text in the clipboard.
 
     Raises:
         Refused: no program can print it, or it contains no text.

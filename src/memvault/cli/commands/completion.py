@@ -174,7 +174,7 @@ Change = tuple[Path, bytes, bytes | None]
 
 
 def _changes(shell: str, file: Path, startup_file: Path | None, remove: bool) -> list[Change]:
-    """Return the changes that install the completion of a shell, or uninstall it."""
+    """Return the changes that install a shell's completion, or uninstall it."""
     script = None if remove else SCRIPTS[shell].encode()
     before = file.read_bytes() if file.is_file() else None
     changes: list[Change] = [(file, before or b"", script)] if before != script else []

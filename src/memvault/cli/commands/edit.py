@@ -116,7 +116,7 @@ def new(
     ] = "",
     no_edit: Annotated[bool, Arg("Do not open it in the editor")] = False,
 ) -> None:
-    """Create a memory from a template of the vault, and open it in your editor.
+    """Create a memory from one of the vault's templates, and open it in your editor.
 
     Templates are the files in the vault's templates folder. {{title}}, {{date}} and {{time}} are
     filled in, as in Obsidian. The default template has the name of the type. If you do not change

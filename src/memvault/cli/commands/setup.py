@@ -1,4 +1,4 @@
-"""The commands ``setup``, ``skill`` and ``hook``, which connect agents' programs."""
+"""The commands ``setup``, ``skill`` and ``hook``, which connect agent programs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def setup(
     project: Annotated[bool, Arg("For this folder (default)")] = False,
     user: Annotated[bool, Arg("For all of your projects")] = False,
     dry_run: Annotated[bool, Arg("Show the changes without writing them")] = False,
-    remove: Annotated[bool, Arg("Undo the changes of setup")] = False,
+    remove: Annotated[bool, Arg("Undo setup's changes")] = False,
     capture: Annotated[bool, Arg("Import each session as an episode")] = False,
     yes: Annotated[bool, Arg("Write without asking")] = False,
 ) -> dict[str, Any] | None:
@@ -67,7 +67,7 @@ def setup(
         raise UsageError("`--project` and `--user` cannot be combined", "choose one of them")
     if capture and not client.capture_events:
         raise UsageError(
-            f"The hooks of {client.title} do not pass the session's transcript",
+            f"{client.title}'s hooks do not pass the session's transcript",
             "import its sessions with `memvault import`"
             if client.name in _IMPORTED
             else "omit `--capture`",
@@ -237,7 +237,7 @@ def print_guide(
 def run_hook(
     options: GlobalOptions,
     event: Annotated[
-        str, Arg("The event in the program", positional=True, metavar="|".join(hook.EVENTS))
+        str, Arg("The program's event", positional=True, metavar="|".join(hook.EVENTS))
     ],
     program: Annotated[
         str, Arg("Print in the format of this program", flag="--for", metavar="|".join(NAMES))

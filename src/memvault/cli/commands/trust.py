@@ -40,7 +40,7 @@ def trust(
     """Allow a registered tool, in its current version, to run on this machine.
 
     It shows the command and the covered files, and asks for confirmation. If one of the files
-    changes, for example by a pull or an edit, the trust ends.
+    changes, for example through a pull or an edit, the trust ends.
     """
     from memvault.vault_tools import trust
     from memvault.vault_tools.fingerprint import fingerprint_of
@@ -164,7 +164,7 @@ def _require_consent(yes: bool, name: str, summary: dict[str, Any]) -> None:
     if agreed is None:
         raise Refused(
             f"Running {summary['command']} for {name} needs your consent at a terminal",
-            f"run `memvault tools trust {name}` at a terminal",  # agents must not learn of --yes
+            f"run `memvault tools trust {name}` at a terminal",  # agents must not learn about --yes
         )
     if not agreed:
         raise Refused(f"{name} is not trusted", "answer y to trust it")

@@ -35,7 +35,7 @@ def _shortened(paths: list[str]) -> str:
 
 
 def _shown(made: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the result of ``init`` with additional texts for its view."""
+    """Return the result of ``init`` with additional values for its view."""
     folder = os.path.relpath(made["vault"])
     cd = f"cd {sanitize.quote_argument(folder)} && " if folder != "." else ""
     first = "recall WORDS" if made["memories"] else 'remember "First note" "What to remember"'
@@ -121,7 +121,7 @@ def add(
     ] = "",
     timeout: Annotated[
         float | None,
-        Arg("Timeout for responses of the engine", flag="--patience", metavar="SECONDS"),
+        Arg("Timeout for the engine's responses", flag="--patience", metavar="SECONDS"),
     ] = None,
 ) -> dict[str, Any]:
     """Register a name for a vault, for use with `memvault recall --vaults` and `--vault`.
@@ -138,7 +138,7 @@ def add(
         return remote_vaults.add(name, folder, collection, remote_vault, timeout)
     if collection or remote_vault or timeout is not None:
         raise UsageError(
-            "`--collection`, `--of` and `--patience` need the address of an engine",
+            "`--collection`, `--of` and `--patience` need an engine's address",
             "pass its address, such as http://localhost:19530",
         )
     return {"name": name, "folder": add_vault(name, folder)}
@@ -219,9 +219,9 @@ def push(
 ) -> dict[str, Any]:
     """Upload the vault, or its changes, to the engine set under [index] in memvault.toml.
 
-    From then on, recall searches there. The first push writes an id of the vault to memvault.toml,
-    and only this machine can push it afterwards. The token is read from MEMVAULT_MILVUS_TOKEN and
-    is sent only to the first engine used from this machine; `--to ADDRESS` allows sending it to
+    From then on, recall searches there. The first push writes an id for the vault to memvault.toml;
+    after that, only this machine can push it. The token is read from MEMVAULT_MILVUS_TOKEN and is
+    sent only to the first engine used from this machine; `--to ADDRESS` allows sending it to
     another address in memvault.toml. An interrupted push is resumed by the next one. `--take-over`
     makes this machine the sender from now on, for example after the vault was moved to another
     folder.
@@ -258,18 +258,16 @@ def status(options: GlobalOptions) -> dict[str, Any]:
 )
 def drop(
     options: GlobalOptions,
-    all_vaults: Annotated[
-        bool, Arg("Delete the data of other vaults there too", flag="--all")
-    ] = False,
+    all_vaults: Annotated[bool, Arg("Delete other vaults' data there too", flag="--all")] = False,
     yes: Annotated[bool, Arg("Delete without asking")] = False,
 ) -> dict[str, Any]:
     """Delete the vault from its engine; recall then uses this machine's index again.
 
-    `--all` deletes the collections, including the data of other vaults. Files are not changed.
+    `--all` deletes the collections, including other vaults' data. Files are not changed.
     """
     from memvault.publishing import publish
 
-    what = "This deletes the data of every vault in the collection"
+    what = "This deletes every vault's data in the collection"
     if all_vaults and not output.consent(yes, [what], "Delete it?"):
         raise Refused(f"{what}; nothing was changed", "`memvault index drop --all --yes`")
     with closing(options.workspace()) as workspace:

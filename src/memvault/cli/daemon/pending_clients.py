@@ -211,7 +211,7 @@ class WaitingClients:
 
 
 def limits_of(process: peer_check.Process) -> dict[str, str]:
-    """Return the priority and the resource limits of a process, by name.
+    """Return a process's priority and resource limits, by name.
 
     Raises:
         OSError: it has ended.

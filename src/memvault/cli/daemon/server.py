@@ -433,7 +433,7 @@ def _listening(socket_path: Path) -> Iterator[socket.socket]:
 
 
 def _program_state() -> list[int]:
-    """Return the times at which each folder of the program was last changed."""
+    """Return when each of the program's folders was last changed."""
     with os.scandir(_PACKAGE) as entries:
         folders = [
             entry.path for entry in entries if entry.is_dir() and entry.name != "__pycache__"
@@ -594,6 +594,6 @@ class _ClientSignals:
 
 
 def _memory() -> int:
-    """Return the memory use of this process in bytes."""
+    """Return this process's memory use in bytes."""
     pages = Path("/proc/self/statm").read_text("ascii").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")

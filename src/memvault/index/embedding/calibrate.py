@@ -44,7 +44,7 @@ class AnchorPair(NamedTuple):
 
 
 class AnchorTargets(NamedTuple):
-    """The target mean probabilities of anchors about the same subject and of the others.
+    """The target mean probabilities of anchors about the same subject, and of all other anchors.
 
     Calibrations are stored with the ``version`` of the targets and recomputed when it changes.
     """

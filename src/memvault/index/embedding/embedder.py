@@ -1,4 +1,4 @@
-"""The embedder interface, model cards, and a cache of models shared by all vaults of a process."""
+"""The embedder interface, model cards, and a cache of models shared by all vaults in a process."""
 
 from __future__ import annotations
 

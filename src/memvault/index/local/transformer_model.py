@@ -1,4 +1,4 @@
-"""The transformer model of a vault: its selection, the loaded model, and the file of its vectors.
+"""A vault's transformer model: its selection, the loaded model, and the file of its vectors.
 
 Transformer vectors are computed after the static vectors: by a background process
 (``background_embedding``), during a call if the setting is ``now``, or by ``memvault reindex``.
@@ -45,7 +45,7 @@ class TransformerModel:
         """Use the vectors below an index's folder.
 
         ``languages`` returns the number of memories by language. It decides between the built-in
-        models if neither the vault nor its user names a model.
+        models if neither the vault nor its user sets a model.
         """
         self.store = store
         self._languages = languages

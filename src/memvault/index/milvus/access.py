@@ -1,7 +1,7 @@
-"""Access to engines: open those that the user of this machine has allowed.
+"""Access to engines: open those that the user on this machine has allowed.
 
 A vault's settings may be untrusted. An engine in them is therefore not contacted, and receives
-nothing, until a user of this machine publishes the vault there with ``memvault index push``.
+nothing, until a user on this machine publishes the vault there with ``memvault index push``.
 """
 
 from __future__ import annotations

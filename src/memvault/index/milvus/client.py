@@ -126,7 +126,7 @@ class EngineClient:
     def search_keywords(
         self, vault: str, generation: str, query: str, limit: int, among: Sequence[int] | None
     ) -> list[Hit]:
-        """Return the documents of a vault that best match a query's tokens."""
+        """Return a vault's documents that best match a query's tokens."""
         where = _memory_filter(vault, generation, among)
         fields = ("uid", "block", "text", "lengths")
         return self._search("words", where, "sparse", query, limit, fields)

@@ -120,7 +120,7 @@ class _Candidates(NamedTuple):
         )
 
     def segment(self, documents: int, holding: Sequence[int]) -> Segment:
-        """Return the documents as a segment with term counts over all documents of the vault."""
+        """Return the documents as a segment with term counts over all documents in the vault."""
         documents_in_order = list(self.counted)
 
         lengths = {

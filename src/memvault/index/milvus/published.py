@@ -194,7 +194,7 @@ class Publisher:
     def take_over(self) -> None:
         """Make this machine the vault's publisher, replacing any other machine.
 
-        The previous publisher deleted the rows of this machine, so everything is uploaded again.
+        The previous publisher deleted this machine's rows, so everything is uploaded again.
         """
         backend, files = self.backend, self.index.files
         publication = backend.engine.publication(backend.vault)

@@ -138,7 +138,7 @@ _TOOL_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 def agents_page() -> str:
-    """Return the AGENTS.md page of a vault."""
+    """Return a vault's AGENTS.md page."""
     opening = (
         f"This folder contains what people and agents have learned here. {_SHELL_USAGE} "
         f"{_DATA_NOTICE}"

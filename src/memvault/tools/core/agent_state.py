@@ -1,4 +1,4 @@
-"""Search an agent's own data other than memories: values, goals, plans and messages."""
+"""Search the agent's own data that is not memories: values, goals, plans and messages."""
 
 from __future__ import annotations
 

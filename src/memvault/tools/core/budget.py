@@ -274,7 +274,7 @@ def _with_warning(result: Mapping[str, Any], note: str) -> dict[str, Any]:
 
 
 def _shorten(value: Any, room: int) -> Any:
-    """Return a value with its long texts and nested lists shortened until it fits."""
+    """Return a value with its long strings and nested lists shortened until it fits."""
     length = _LONGEST
     while True:
         short = _limited(value, length, max(0, length // _ENTRY_LENGTH), _MAX_DEPTH)
@@ -284,7 +284,7 @@ def _shorten(value: Any, room: int) -> Any:
 
 
 def _limited(value: Any, length: int, entries: int, depth: int) -> Any:
-    """Return a value whose texts and lists are limited to these lengths, down to a depth."""
+    """Return a value whose strings and lists are limited to these lengths, down to a depth."""
     if isinstance(value, str):
         if len(value) <= length:
             return value

@@ -1,4 +1,4 @@
-"""Run tools; every call of a tool goes through this module.
+"""Run tools; every tool call goes through this module.
 
 Python and the command line pass arguments by parameter name (``call``, ``run``); JSON front ends
 pass them by key (``call_json``).
@@ -62,7 +62,7 @@ def resolve_vault(
         is_here = any(vault == locate.THIS for vault, _ in parts.values())
         raise UsageError(
             f"These memories are in several vaults: {', '.join(vaults)}{' and this one' * is_here}",
-            "pass memories of one vault at a time",
+            "pass memories from one vault at a time",
         )
     vault = vaults[0]
     arguments = {
@@ -600,6 +600,6 @@ def call_result(
 
 
 def acknowledged_result(outcome: ToolOutcome) -> dict[str, Any]:
-    """Acknowledge the events of a result as delivered; return it, with warnings about failures."""
+    """Acknowledge a result's events as delivered; return it, with warnings about failures."""
     notes, result = outcome.acknowledge(), outcome.result
     return {**result, "warnings": [*result.get("warnings", ()), *notes]} if notes else result

@@ -8,8 +8,8 @@ shell with JSON arguments, so its messages keep the commands::
     `--as-of`                 `asOf`
     `MEMORY`                  `memId`
 
-Everything outside backticks is unchanged, and so are quoted names, the texts of memories and the
-results of a vault's own tools.
+Everything outside backticks is unchanged, and so are quoted names, memory content and the results
+of a vault's own tools.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def render_result(
 
 
 def _at(value: Any, path: list[str], change: Callable[[str], str]) -> Any:
-    """Apply a function to the texts at a path of keys, descending into each entry in a list."""
+    """Apply a function to the strings at a path of keys, descending into each entry in a list."""
     if isinstance(value, list):
         return [_at(entry, path, change) for entry in value]
     if isinstance(value, Mapping):

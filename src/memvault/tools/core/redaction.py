@@ -42,7 +42,7 @@ class KnownSecrets(NamedTuple):
 
 
 class _Lookups(NamedTuple):
-    """The lookups for one result, cached because its texts may mention a memory many times.
+    """The lookups for one result, cached because its strings may mention a memory many times.
 
     ``in_vault`` returns a call for a named vault, ``known`` the secrets of a memory by its path or
     memId.
@@ -87,7 +87,7 @@ def _collect(value: Any, texts: list[str]) -> bool:
 
 
 def _detector(workspace: Workspace) -> SecretDetector:
-    """Return the detector of a vault; the built-in one if its settings cannot be read."""
+    """Return a vault's detector; the built-in one if its settings cannot be read."""
     try:
         return workspace.settings.detector
     except MemvaultError:

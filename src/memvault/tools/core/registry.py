@@ -51,7 +51,7 @@ OPEN = Parameter(
     (),
     False,
     None,
-    Arg("Open the result of this number in your editor, at its line", minimum=1, metavar="N"),
+    Arg("Open the result with this number in your editor, at its line", minimum=1, metavar="N"),
 )
 """A command-line option that is not an argument of the tool."""
 YES = Parameter(

@@ -25,7 +25,7 @@ Result = Mapping[str, Any]
 class Template(NamedTuple):
     """How a result is printed for people: lines that are filled in from the result.
 
-    The ``view`` of a tool or command is such a text. ``prepare`` adds the keys that the lines need
+    A tool's or command's ``view`` is such a template. ``prepare`` adds the keys that the lines need
     to the result. An example::
 
         Found {count:memory|memories}  in {area}
@@ -139,7 +139,7 @@ def lines(view: Template, result: Result, markdown: Markdown | None = None) -> l
 
 
 def shortened(texts: Iterable[str], most: int = 20) -> list[str]:
-    """Return the first texts and a count of the rest, for people; JSON includes all of them."""
+    """Return the first strings and a count of the rest, for people; JSON includes all of them."""
     every = list(texts)
     omission = [f"… and {len(every) - most:,} more"] if len(every) > most else []
     return [*every[:most], *omission]

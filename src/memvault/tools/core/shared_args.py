@@ -77,7 +77,7 @@ TypeName = Annotated[
     str | None, Arg(TYPE_HELP, flag="--type", completes="type", json_aliases=TYPE_ALIASES)
 ]
 NewTags = Annotated[
-    list[str] | None, Arg("Tags of the memory", completes="tag", json_aliases=TAG_ALIASES)
+    list[str] | None, Arg("The memory's tags", completes="tag", json_aliases=TAG_ALIASES)
 ]
 TagFilter = Annotated[
     list[str] | None,
@@ -116,7 +116,7 @@ Offset = Annotated[
 
 
 def require_text(text: str | None, name: str, hint: str) -> str:
-    """Return an optional text without surrounding whitespace, or an empty text for None.
+    """Return an optional string without surrounding whitespace, or an empty string for None.
 
     Raises:
         UsageError: it was given but is empty, for example from an unset shell variable.
@@ -134,7 +134,7 @@ def filters(
     expression: str | None,
     also: Filters | None = None,
 ) -> Filters:
-    """Create filters from a tool's arguments, combined with the filters of its query.
+    """Create filters from a tool's arguments, combined with the filters in its query.
 
     Raises:
         UsageError: ``since`` or ``until`` is not a date.
