@@ -25,7 +25,7 @@ def targets(vault: Vault, path: str) -> list[str]:
 
 
 def test_link_prefers_folder_of_its_note(vault: Vault, projects: Path) -> None:
-    """A link leads to the note of that name in its own folder, also seen from that note."""
+    """A link resolves to the note with that name in its own folder, and backlinks agree."""
     write(projects, "budget/index.md", "See [[plan]], which is not here.\n")
     for project in ("alpha", "beta"):
         assert targets(vault, f"{project}/plan.md") == [f"{project}/budget.md"]
@@ -34,7 +34,7 @@ def test_link_prefers_folder_of_its_note(vault: Vault, projects: Path) -> None:
 
 
 def test_link_prefers_subfolders_then_short_paths(vault: Vault, folder: Path) -> None:
-    """Without a note in its folder a link leads below it, then to the shortest path."""
+    """Without a note in its folder, a link resolves to one below it, then to the shortest path."""
     for path in ("a/b/note.md", "long/way/note.md", "c/note.md"):
         write(folder, path, "Text.\n")
     for source, target in {
@@ -48,7 +48,7 @@ def test_link_prefers_subfolders_then_short_paths(vault: Vault, folder: Path) ->
 
 
 def test_link_prefers_file_name_to_title(vault: Vault, folder: Path) -> None:
-    """A note of that file name comes before one of that title, which Obsidian does not know."""
+    """A match by file name precedes a match by title, by which Obsidian does not resolve links."""
     write(folder, "a/budget.md", "# Money\n")
     write(folder, "a/money.md", "# Budget\n")
     write(folder, "a/plan.md", "See [[budget]] and [[money]].\n")
@@ -56,7 +56,7 @@ def test_link_prefers_file_name_to_title(vault: Vault, folder: Path) -> None:
 
 
 def test_rename_rewrites_links_of_its_folder_only(vault: Vault, projects: Path) -> None:
-    """A link to the note of that name in another folder stays as it is."""
+    """A link to the note with that name in another folder is unchanged."""
     vault.rename("beta/budget.md", to="beta/costs.md", confirm=True)
     assert "[[costs]]" in (projects / "beta/plan.md").read_text("utf-8")
     assert "[[budget]]" in (projects / "alpha/plan.md").read_text("utf-8")

@@ -426,8 +426,8 @@ def test_added_vectors_keep_remembered_rows(tmp_path: Path) -> None:
     assert found.row_numbers(hashes).tolist() == [*range(4_000)]
 
 
-def test_replaced_vectors_of_same_number_are_noticed(tmp_path: Path) -> None:
-    """If another process has replaced vectors by as many, a search finds the rows of the new."""
+def test_replaced_vectors_of_same_count_are_detected(tmp_path: Path) -> None:
+    """If another process replaced vectors with equally many, a search finds the new rows."""
     codes = np.zeros((1_201, 1, 4), np.uint8)
     rows = np.ones((1_201, 2), np.float32)
     hashes = np.arange(1, 1_202, dtype=np.uint64)

@@ -101,7 +101,7 @@ def test_process_recalls_its_new_memory_during_concurrent_writes(
     assert [(process.code, process.out) for process in ended] == [(0, "")] * 6, ended
 
 
-def test_recall_finds_memory_that_another_process_indexes_meanwhile(
+def test_recall_finds_memory_indexed_by_concurrent_process(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A memory that another process indexes between two reads of the index is found."""
@@ -446,7 +446,7 @@ def letters(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text("utf-8") for path in folder.glob("*.md")}
 
 
-def test_requeued_event_keeps_newer_event_of_same_name(folder: Path, inbox: Inbox) -> None:
+def test_requeued_event_keeps_newer_event_with_same_name(folder: Path, inbox: Inbox) -> None:
     """A file name that is reused repeatedly, as by CI, loses no requeued event."""
     for build in ("build 1 failed", "build 2 failed", "build 3 is fine"):
         write(folder, "agents/main/inbox/ci.md", build)
@@ -519,7 +519,7 @@ def test_lease_without_events_is_removed(folder: Path, inbox: Inbox) -> None:
 
 @pytest.mark.parametrize("name", ["leases", "popped"])
 def test_event_stays_if_lease_folder_is_blocked(vault: Vault, folder: Path, name: str) -> None:
-    """If a file has the name of a required folder, the error names it and the event is kept."""
+    """If a file has the name of a required folder, the error shows its path; the event is kept."""
     vault.call("push_service", name="x")
     blocking = write(folder, f"{PRIVATE}/{name}", "")
     failed = vault.call("peek_inbox")["error"]
@@ -568,7 +568,7 @@ def test_last_hundred_leases_are_recorded(folder: Path, inbox: Inbox) -> None:
 
 
 def test_oldest_event_lookup_time_is_independent_of_inbox_size(folder: Path, inbox: Inbox) -> None:
-    """The oldest event is taken as quickly from a full inbox as from a nearly empty one."""
+    """Popping the oldest event is as fast in a full inbox as in a nearly empty one."""
     for number in range(300):
         inbox.deliver("service", {"name": str(number)})
     code = (

@@ -453,7 +453,7 @@ def test_week_and_month_queries_find_their_notes(folder: Path, vault: Vault) -> 
 
 
 def test_header_date_dates_the_memory(folder: Path, vault: Vault) -> None:
-    """A date: line counts besides created, so a later record is found by its day."""
+    """A date: line counts in addition to created, so a later record is found by its day."""
     for number in range(6):
         header = f"created: 2026-11-20\ndate: 2026-10-0{number + 1}\n"
         write(folder, f"{number}.md", f"---\n{header}---\n\n# Visit {number}\n\nA museum.\n")

@@ -90,7 +90,7 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_deep_runtimes_compute_the_same_vectors(tmp_path: Path) -> None:
-    """The model gives the same vectors alone, batched and in fastembed; numpy's nearly match."""
+    """The model returns the same vectors alone, batched and in fastembed; numpy's nearly match."""
     texts = ["", "Where is the key?", "日本語の文", "café " * 700, *map(_text, range(9))]
     model = BuiltinTransformer()
     vectors = [model.embed([text])[0] for text in texts]

@@ -168,7 +168,7 @@ def test_doctor_counts_many_broken_links_of_one_memory(vault: Vault, folder: Pat
 
 
 def test_doctor_reports_private_files_tracked_by_git(vault: Vault, folder: Path, git: Git) -> None:
-    """Files of ``.memvault`` in git are reported if git may run, also in an outer repository."""
+    """Files in ``.memvault`` that git tracks are reported, even in an outer repository."""
     git("", "init", "--quiet")
     vault.call("memory_remember", title="A", content="One.", memoryType="fact")
     git("", "add", "-f", "vault")
@@ -298,7 +298,7 @@ def test_doctor_accepts_future_date(run: Run, folder: Path, key: str) -> None:
 
 
 def test_doctor_exit_code_is_1_for_errors(run: Run, folder: Path) -> None:
-    """Errors set the exit code, also of call; warnings and fixed findings do not."""
+    """Errors set the exit code, even with call; warnings and fixed findings do not."""
     write(folder, "a.md", HEADER.format("bee", "A."))
     write(folder, "b.md", HEADER.format("bee", "B."))
     ran = run("doctor")

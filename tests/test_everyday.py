@@ -152,7 +152,7 @@ def test_tags_are_counted_as_tree(vault: Vault, folder: Path, run: Run) -> None:
 
 
 def test_list_can_be_sorted(folder: Path, run: Run) -> None:
-    """A list can be sorted by title, creation, type or path, also across its pages."""
+    """A list can be sorted by title, creation, type or path, consistently across pages."""
     header = "---\nmemory_type: {}\ncreated: {}\n---\n\n# {}\n"
     write(folder, "z.md", header.format("issue", "2026-01-02", "apples"))
     write(folder, "a.md", header.format("learning", "2026-01-03", "Berries"))

@@ -50,7 +50,7 @@ def test_restored_revision_has_its_file_time(folder: Path, vault: Vault) -> None
 
 
 def test_rename_keeps_file_times(folder: Path, run: Run) -> None:
-    """Renamed notes and those with updated links keep their file times, also after undo."""
+    """Renamed notes and those with updated links keep their file times, even after undo."""
     file = aged(folder)
     succeeded(run("rename", "notes/tea.md", "Green tea", "--yes"))
     renamed = folder / "notes/green-tea.md"

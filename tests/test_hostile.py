@@ -42,7 +42,7 @@ def _tree(root: Path) -> dict[str, bytes | str]:
 
 @pytest.mark.promise("S30")
 def test_symlinks_are_neither_read_nor_written_through(vault: Vault, folder: Path) -> None:
-    """External, circular and broken symlinks never lead to a read or a change outside."""
+    """External, circular and broken symlinks never cause a read or a change outside."""
     outside = folder.parent / "outside"
     write(outside, "secret.md", "# Secret\n\nperiwinkle\n")
     write(folder, "fact/kept.md", "# Kept\n\ntext\n")

@@ -286,7 +286,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Cost:
 @sampled(12)
 @pytest.mark.parametrize("name", _REPEATED)
 def test_large_title_is_not_indexed_per_passage(folder: Path, plain: Cost, name: str) -> None:
-    """100 KB of title, headings or tags above a long text take little extra time."""
+    """100 KB of title, headings or tags above a long body take little extra time."""
     found = _cost(folder, _REPEATED[name])
     assert found.peak < plain.peak + _MORE
     assert found.seconds < 6 * plain.seconds

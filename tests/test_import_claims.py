@@ -212,7 +212,7 @@ def recognized(folder: Path) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_format_claims_every_file_of_its_program(kind: str, tmp_path: Path) -> None:
-    """No file of a program's own export is reported as unread."""
+    """No file in a program's own export is reported as not read."""
     module = importlib.import_module(f"import_sources.{formats.find_format(kind).module_name}")
     with closing(open_source(str(module.make(tmp_path)))) as source:
         recognition = detection.detect(source)

@@ -369,7 +369,7 @@ def logseq(folder: Path) -> Path:
             "bookmarks",
             {
                 ("Bookmarks, Nowhere", "has no URL"),
-                ("Bookmarks, an entry of the folder Bar", "not a JSON object"),
+                ("Bookmarks, an entry in the folder Bar", "not a JSON object"),
             },
         ),
         (

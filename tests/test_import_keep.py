@@ -67,7 +67,7 @@ def test_keep_formatting_is_preserved(
 
 
 def test_keep_takeout_list_is_not_reported(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The page that Takeout adds to each export is not reported as not read."""
+    """The page that Takeout adds to each export is not reported as an unread file."""
     write(tmp_path, "Takeout/archive_browser.html", "<html></html>")
     write(
         tmp_path,

@@ -177,7 +177,7 @@ def test_bear_notes_keep_tags_links_and_code(run: Run, folder: Path, tmp_path: P
 
 
 def test_bear_later_backup_adds_no_duplicates(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A backup of another day, with another name, updates the same notes."""
+    """A later backup with another name updates the same notes."""
     made = bundle_source.make(tmp_path)
     assert import_all(run, made).json["new"] == 3
     again = tmp_path / "Bear Notes 2026-11-11 at 08.00.bear2bk"

@@ -73,7 +73,7 @@ def test_logseq_day_links_resolve_to_journals(run: Run, folder: Path, tmp_path: 
 
 
 def test_logseq_link_to_a_day_without_journal_has_its_date(tmp_path: Path) -> None:
-    """A link to a day without a journal leads to the daily note that may be written later."""
+    """A link to a day without a journal points to the daily note that may be written later."""
     assert logseq_page(tmp_path, "- [[Mar 4th, 2024]]") == "- [[2024-03-04|Mar 4th, 2024]]"
 
 

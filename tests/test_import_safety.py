@@ -54,7 +54,7 @@ def test_sources_with_equal_names_are_imported_separately(
 def test_imported_link_to_ambiguous_name_becomes_a_path(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A link in an imported note resolves to the imported note, not to another of that name."""
+    """A link in an imported note resolves to the imported note, not to one with the same name."""
     write(folder, "team/Plan.md", "The team's plan.\n")
     write(tmp_path, "mine/Plan.md", "My plan.\n")
     write(tmp_path, "mine/Home.md", "See [[Plan]].\n")

@@ -46,7 +46,7 @@ def test_zotero_annotations_keep_page_color_and_author(
 
 
 def test_zotero_databases_of_a_folder_are_all_read(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Notes of groups and of other databases with equal keys are also imported."""
+    """Notes in groups and in other databases with equal keys are also imported."""
     made = zotero_source.make_library(tmp_path)
     got = Imported(run, folder, made, "zotero")
     assert got.found["new"] == 6
@@ -104,7 +104,7 @@ def test_zotero_folder_is_unchanged_by_reading_a_log(
 
 
 def test_zotero_write_ahead_log_in_a_zip_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Data that is only in a database's write-ahead log is imported, also from a zip."""
+    """Data that is only in a database's write-ahead log is imported, even from a zip."""
     made = zotero_source.with_log(tmp_path / "Zotero")
     with zipfile.ZipFile(tmp_path / "Zotero.zip", "w") as packed:
         for path in sorted(made.rglob("*")):

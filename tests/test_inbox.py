@@ -324,7 +324,7 @@ def test_inbox_shows_kind_and_name_of_service_event(run: Run, folder: Path) -> N
 @pytest.mark.promise("S64")
 @pytest.mark.usefixtures("agents")
 def test_inbox_refuses_user_and_agent_names_for_services(run: Run, name: str) -> None:
-    """The names of the user and of agents are refused for a service in push and wait."""
+    """The user's and agents' names are refused for a service in push and wait."""
     refused(run("inbox", "push", name, WORDS), 2)
     refused(run("wait", "for", f"hook:{name}", "--timeout", "0.1"), 2)
 

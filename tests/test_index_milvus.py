@@ -353,7 +353,7 @@ LONG = st.text(min_size=1, max_size=4).map(lambda text: text * 60)
 
 @given(st.text(min_size=1, max_size=60) | LONG, st.sampled_from(["title", "body", "identifier"]))
 def test_milvus_term_encoding_is_alphanumeric_and_unique(term: str, field: str) -> None:
-    """Any term is encoded as one word for every analyzer, different from any other term's."""
+    """Any term is encoded as a single word for every analyzer, and no two terms alike."""
     made = keyword_rows.encode_term(field, term)
     assert made.isascii()
     assert made.isalnum()

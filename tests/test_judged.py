@@ -114,7 +114,7 @@ def test_judged_set_splits_into_fit_and_test(folder: Path) -> None:
 
 
 def test_judged_set_in_another_folder_gets_unanswerable_questions(tmp_path: Path) -> None:
-    """A folder of the same name elsewhere gets the unanswerable questions of that set."""
+    """A folder with the same name elsewhere gets that set's unanswerable questions."""
     from judged import read_set
 
     folder = tmp_path / "real-til"

@@ -292,7 +292,7 @@ def test_reserved_and_dot_folders_contain_no_memories(folder: Path, vault: Vault
 
 
 def test_type_change_moves_file_from_root(vault: Vault, folder: Path) -> None:
-    """Changing a type moves a file to its folder, except from a folder of one's own."""
+    """Changing a type moves a file to its folder, except from a folder that the user chose."""
     for path, after in (("p.md", "learning/p.md"), ("notes/q.md", "notes/q.md")):
         write(folder, path, "text\n")
         changed = vault.call(
@@ -395,7 +395,7 @@ def test_short_prefix_is_not_a_memory_id(vault: Vault, folder: Path) -> None:
 
 
 def test_compound_refuses_weak_single_word_match(vault: Vault, folder: Path) -> None:
-    """A word that only occurs in a text is not enough to select the memory to change."""
+    """A word that only occurs in the body is not enough to select the memory to change."""
     write(folder, "codes.md", "# Emoji codes\n\nbread, milk, honey\n")
     assert vault.call("memory_compound", query="bread", modifications="x")["success"] is False
     assert vault.call("memory_compound", query="emoji", modifications="x")["success"] is True

@@ -54,7 +54,7 @@ def test_library_method_has_parameters_of_its_tool(kind: type) -> None:
 
 
 def test_library_methods_return_pages(vault: Vault, folder: Path) -> None:
-    """``offset`` and ``length`` read a list or a text in parts, and ``next`` continues it."""
+    """``offset`` and ``length`` read a list or content in parts, and ``next`` continues it."""
     for name in ("one", "two", "three"):
         write(folder, f"{name}.md", f"# {name}\n")
     every = [entry["filePath"] for entry in vault.list()["memories"]]

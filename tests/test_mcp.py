@@ -95,7 +95,7 @@ async def test_mcp_results_match_command_line(client: Client, folder: Path, run:
 async def test_mcp_invalid_arguments_are_tool_errors_with_hint(
     client: Client, folder: Path
 ) -> None:
-    """An agent that gives wrong arguments gets a tool error with a hint, not a protocol error."""
+    """An agent that passes wrong arguments gets a tool error with a hint, not a protocol error."""
     found = await structured(client, "memory_recall", quary="zebra")
     assert found["error"]["hint"] == "did you mean query?"
     found = await structured(client, "memory_recall", query="zebra", limit="many")
@@ -364,7 +364,7 @@ def test_mcp_notifies_of_changes_to_read_lists(folder: Path, run: Run) -> None:
 async def test_subscription_reports_only_subscribed_resources(
     client: Client, folder: Path, run: Run
 ) -> None:
-    """A client of the newest protocol hears of lists, of a type and of a memory, and no other."""
+    """A client on the newest protocol is notified only of subscribed lists, types and memories."""
     write(folder, "fact/a.md", "---\nid: a-1\n---\n\n# A\n")
     write(folder, "tools/echo.py", "print()")
     write(folder, "tools/echo.md", ECHO)
@@ -428,7 +428,7 @@ def test_mcp_log_level_can_be_set_per_request(folder: Path) -> None:
 
 @in_session()
 async def test_indexing_progress_is_reported(client: Client, folder: Path) -> None:
-    """A call that has many memories to index says how many of them are done, and never less."""
+    """A call that indexes many memories reports how many are done, and never fewer than before."""
     words = ["zebra", "bridge", "song", "lamp", "river"]
     for number in range(1500):
         text = " ".join(f"{word} {number} of {word}s." for word in words * 8)

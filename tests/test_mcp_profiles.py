@@ -230,7 +230,7 @@ async def text_of(client: Client, name: str, **arguments: str) -> str:
 
 @in_session()
 async def test_prompts_are_listed_and_rendered(client: Client, folder: Path) -> None:
-    """Each prompt says what it is for, and holds what it was given and only existing tools."""
+    """Each prompt has a description, and contains its arguments and only existing tools."""
     found = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
     assert set(found) == {"historian", "recall-first", "wrap-up"}
     for name, prompt in found.items():
@@ -306,7 +306,7 @@ def test_mcp_completes_arguments_from_the_vault(kept: Path) -> None:
 
 @in_session()
 async def test_completion_truncates_and_counts_values(client: Client, folder: Path) -> None:
-    """A completion holds a hundred values at most, and says how many there are."""
+    """A completion has at most a hundred values, and reports how many there are."""
     for number in range(120):
         write(folder, f"n{number}.md", f"---\nid: m{number}\n---\n\n# Note {number}\n")
     ref = ResourceTemplateReference(uri="memvault://memory/{memId}")

@@ -112,7 +112,7 @@ def test_messages_render_keeps_commands_for_callers_in_a_shell() -> None:
 
 
 def test_messages_render_leaves_file_names_unchanged(folder: Path) -> None:
-    """A command in the name of a file is data, also between spaces; one in the hint is rendered."""
+    """A command in a file's name is data, even between spaces; one in the hint is rendered."""
     for name in ("`memvault undo`.md", "notes/a `memvault undo --list` b c.md"):
         write(folder, name, "x\n")
         said = f"{name} cannot be read: `memvault list` shows all, also the other {name}, and more"
@@ -130,7 +130,7 @@ def test_messages_render_leaves_custom_tool_output_unchanged() -> None:
 def test_messages_render_leaves_file_names_in_punctuation_unchanged(
     folder: Path, text: str
 ) -> None:
-    """A command in the name of a file is data, also next to punctuation or a line number."""
+    """A command in a file's name is data, even next to punctuation or a line number."""
     for name in ("notes/x `memvault undo`.md", "notes/x `memvault undo`"):
         write(folder, name, "x\n")
         said = text.format(name)

@@ -268,7 +268,7 @@ def test_plan_update_keeps_other_header_lines(folder: Path) -> None:
 
 
 def test_plan_name_ignores_unicode_composition(vault: Vault, folder: Path) -> None:
-    """Composed and decomposed letters are the same name, also in a file written by hand."""
+    """Composed and decomposed letters are the same name, even in a file written by hand."""
     write(folder, f"{PLANS}/c.md", "---\nname: Cafe\u0301\ncron: '0 9 * * *'\n---\nx\n")
     vault.call("set_plans", plans=[{"name": "Caf\u00e9", "instruction": "y", "runAfter": "1 day"}])
     (plan,) = vault.call("get_plans")["plans"]

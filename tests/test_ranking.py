@@ -295,7 +295,7 @@ def test_ranking_phrase_query_returns_only_phrase_matches(many: Vault) -> None:
 
 
 def test_ranking_without_candidates_is_empty(folder: Path, vault: Vault) -> None:
-    """An empty vault, or a filter without a match, gives an empty list."""
+    """An empty vault, or a filter without a match, returns an empty list."""
     assert memories(vault, "word in May 2023") == []
     write(folder, "a.md", "# Word\n\nA word.\n")
     assert memories(vault, "word in May 2023", tags=["none"]) == []
@@ -403,7 +403,7 @@ MEANT = [
 def test_ranking_newer_similar_memory_does_not_outrank_match(
     folder: Path, vault: Vault, one: str, other: str, text: str, query: str
 ) -> None:
-    """A newer memory of the same form about something else does not outrank the match."""
+    """A newer memory with similar wording about something else does not outrank the match."""
     write_others(folder)
     dated(folder, "meant", one, text.format(one), "2026-01-01")
     dated(folder, "other", other, text.format(other), "2026-03-01")

@@ -250,7 +250,7 @@ def test_remote_vault_cannot_answer_for_past_dates(team: str, tmp_path: Path, th
 def test_remote_vault_shows_modification_times_of_owner(
     team: str, folder: Path, run: Run, there: There
 ) -> None:
-    """File times are those on the owner's machine, also after a file is touched."""
+    """File times are those on the owner's machine, even after a file is touched."""
     for name in ("a", "b"):
         write(folder, f"{name}.md", f"# {name}\n\nText of {name}.\n")
     succeeded(run("index", "push"))
@@ -410,7 +410,7 @@ def test_remote_vault_without_writable_cache_is_reported(
 def test_remote_vault_push_resumes_after_kill(
     folder: Path, tmp_path: Path, run: Run, there: There
 ) -> None:
-    """After a push is killed at any point, the next one completes it, also for readers."""
+    """After a push is killed at any point, the next one completes it, for readers too."""
     file = tmp_path / "engine.db"
     settled(folder, file)
     for number in range(400):

@@ -268,7 +268,7 @@ def test_serve_distinguishes_clients_of_one_token(team: Path, run: Run) -> None:
 
 @pytest.mark.promise("S42")
 def test_serve_session_belongs_to_one_token(team: Path, run: Run) -> None:
-    """A session started with one token cannot be continued with another that knows its id."""
+    """A session started with one token cannot be continued with another token and its id."""
     ann, ben = token(run, "ann", "team"), token(run, "ben", "team")
     with Served() as server:
         begun = server.send(ann, HELLO_REQUEST)

@@ -163,7 +163,7 @@ def test_missing_vault_is_reported_and_the_rest_answer(
 def test_damaged_index_of_another_vault_is_repaired(
     places: dict[str, Path], page: int, moment: str
 ) -> None:
-    """However an index is damaged, all vaults give the same answer, now and next time."""
+    """However an index is damaged, all vaults return the same answer, now and next time."""
     asked = {"query": "dough", "vaults": ["all"], **({"asOf": moment} if moment else {})}
     with open_vault(places["work"]) as vault:
         before = called(vault, "memory_recall", **asked)["memories"]

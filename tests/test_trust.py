@@ -299,7 +299,7 @@ def test_trusted_script_imports_no_vault_module(
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
 def test_trust_asks_on_terminal(hostile: Path, run: Run, answer: str, code: int) -> None:
-    """A terminal user sees the command and the covered files, and only yes gives trust."""
+    """A terminal user sees the command and the covered files, and only yes grants trust."""
     came_to, shown = at_terminal(hostile, "tools", "trust", "evil", answer=f"{answer}\n")
     assert came_to == code
     assert "sh evil.sh" in shown

@@ -348,7 +348,7 @@ ACTIONS = ("remember", "compound", "forget", "goal", "type", "edit")
 def test_undo_restores_every_earlier_state(
     tmp_path_factory: pytest.TempPathFactory, actions: list[str]
 ) -> None:
-    """After any calls, as many undos restore each earlier state back to the first."""
+    """After any calls, the same number of undos restores each earlier state back to the first."""
     root = tmp_path_factory.mktemp("walk")
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.md", "# Lamp\n\nIt is lit.\n")

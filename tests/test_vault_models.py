@@ -81,7 +81,7 @@ def test_vault_model_folder_cannot_shadow_fastembed_model(folder: Path, run: Run
 
 
 def test_vault_model_folder_cannot_shadow_builtin(folder: Path, run: Run) -> None:
-    """A folder called builtin does not replace the embedder of that name."""
+    """A folder called builtin does not replace the embedder with that name."""
     make_model(folder / "builtin")
     write(folder, "memvault.toml", '[embedder]\nmodel = "builtin"\n')
     write(folder, "a.md", "# A\n\nzebra\n")

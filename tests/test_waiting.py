@@ -337,7 +337,7 @@ def test_wait_does_not_block_other_threads(vault: Vault) -> None:
 
 
 def test_wait_ends_immediately_on_existing_event(run: Run) -> None:
-    """An event older than the wait counts, and only that event is taken."""
+    """An event older than the wait counts, and only that event is popped."""
     for name in ("a", "b", "a"):
         run("inbox", "push", name, f"about {name}")
     found = run("wait", "for", "time:0", "HOOK:b", "--json").json["events"]

@@ -542,7 +542,7 @@ def site(root: Path, run: Run, tmp_path: Path) -> Path:
 
 @pytest.mark.promise("S85")
 def test_site_is_self_contained(site: Path) -> None:
-    """Each URL is relative and leads to an existing file and anchor; no script is loaded."""
+    """Each URL is relative and points to an existing file and anchor; no script is loaded."""
     for page in site.rglob("*.html"):
         elements = Elements(page.read_text("utf-8")).found
         policy = [one["content"] for tag, one in elements if "http-equiv" in one]

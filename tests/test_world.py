@@ -166,7 +166,7 @@ def test_world_sets_one_number_of_a_mapping(header: str, expected: str) -> None:
 
 
 def test_world_refuses_impossible_gathering(world: Path) -> None:
-    """Too far, too much or unknown: nothing is gathered, and the error says which."""
+    """Too far, too much or unknown: nothing is gathered, and the error gives the reason."""
     assert "There is no 'wood'" in failed(call(world, "a", "gather_resource", resource="wood"))
     call(world, "a", "move_to", x=11, y=0)
     before = (world / "agents/a.md").read_bytes()

@@ -141,7 +141,7 @@ class Conflict(MemvaultError):
 
 
 class Refused(MemvaultError):
-    """The request is valid, but would violate a rule of the vault."""
+    """The request is valid, but would violate one of the vault's rules."""
 
     code = "refused"
 
@@ -208,7 +208,7 @@ class Bug(MemvaultError):
 
 
 def to_memvault_error(error: Exception) -> MemvaultError:
-    """Convert an exception to an error shown to users: a storage error, or a bug of memvault."""
+    """Convert an exception to an error shown to users: a storage error, or a bug in memvault."""
     if isinstance(error, MemvaultError):
         return error
     if isinstance(error, MemoryError):

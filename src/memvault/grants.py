@@ -58,7 +58,7 @@ def add(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
 
 
 def machine_secret() -> str:
-    """Return a random secret of this user on this machine, created on first use.
+    """Return a random secret for this user on this machine, created on first use.
 
     Raises:
         Refused: the state folder is inside a vault.
@@ -84,7 +84,7 @@ def revoke(root: Path, kind: str, name: str) -> bool:
 
 
 def _file(root: Path, kind: str, name: str) -> Path:
-    """Return the file of a grant, which must not be inside a vault.
+    """Return a grant's file, which must not be inside a vault.
 
     Raises:
         Refused: the state folder is inside a vault.

@@ -270,7 +270,7 @@ class _Child:
         self._pipes.close()
 
     def finished(self, timed_out: bool) -> ProcessResult:
-        """Return the result of the program after it was killed."""
+        """Return the program's result after it was killed."""
         assert self._process is not None
         stdout = bytes(self._stdout[: self._most])
         stderr = bytes(self._stderr).decode("utf-8", "replace")
@@ -357,7 +357,7 @@ def restart(command: Sequence[str]) -> NoReturn:
 
 
 def open_on_windows(target: str) -> None:
-    """Open an address or a file with its default Windows application.
+    """Open a URL or a file with its default Windows application.
 
     Raises:
         OSError: there is none.

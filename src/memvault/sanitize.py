@@ -30,7 +30,7 @@ def escape_line(value: str) -> str:
 
 
 def escape_text(value: str) -> str:
-    """Return a text for people, keeping its line breaks."""
+    """Return text for people, keeping its line breaks."""
     return escaped(value).translate(_SIGNS_BUT_LINES)
 
 

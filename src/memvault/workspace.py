@@ -150,7 +150,7 @@ class Workspace:
 
     @cached_property
     def index(self) -> Index:
-        """The index of the vault's folder, stored in a folder of the user."""
+        """The index of the vault's folder, stored in one of the user's folders."""
         from memvault.index import open_index
         from memvault.index.folder import prepare_folder
 

@@ -156,7 +156,7 @@ class GatherResult(NamedTuple):
 
 
 class World:
-    """The world as seen by one agent; all brains of an agent share one character.
+    """The world as seen by one agent; all of an agent's brains share one character.
 
     ``warn`` is called for each file that is skipped.
     """

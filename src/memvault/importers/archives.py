@@ -57,7 +57,7 @@ class _ArchiveSource(Source):
         super().__init__(path)
         self._stack = contextlib.ExitStack()
         self._room = max(_MIN_EXPANDED, _MAX_RATIO * packed_size)
-        """The remaining number of bytes to which files may expand."""
+        """Number of bytes to which files may still expand."""
 
     def close(self) -> None:
         self._stack.close()
@@ -138,7 +138,7 @@ class _ArchiveSource(Source):
 
 
 class _PackedFile(io.RawIOBase):
-    """A file in an archive, whose methods raise only ``OSError``."""
+    """An open file in an archive; its methods raise only ``OSError``."""
 
     def __init__(self, file: Any, form: str) -> None:
         self._file, self._form = file, form
@@ -160,7 +160,7 @@ class _PackedFile(io.RawIOBase):
 
 
 class _ZipSource(_ArchiveSource):
-    """The files of one or more zips.
+    """The files in one or more zips.
 
     A zip that contains only zips, as Notion's do, represents the files in them.
     """
@@ -186,7 +186,7 @@ class _ZipSource(_ArchiveSource):
             yield from self._listed_in(label, archive, 0)
 
     def _listed_in(self, label: str, archive: zipfile.ZipFile, depth: int) -> Iterator[_Entry]:
-        """Yield the files in a zip, or of its zips if it contains nothing else."""
+        """Yield the files in a zip, or in its zips if it contains nothing else."""
         entries = [
             _Entry(info.filename, info.file_size, _why_unreadable(info), archive, info, label)
             for info in archive.infolist()

@@ -119,7 +119,7 @@ def _reason_to_skip(address: str) -> str:
 
 
 def _merged(first: Bookmark, other: Bookmark) -> Bookmark:
-    """Merge two bookmarks of a URL."""
+    """Merge two bookmarks for a URL."""
     abouts = dict.fromkeys(filter(None, (first.about.strip(), other.about.strip())))
     return first._replace(
         title=first.title.strip() or other.title,
@@ -196,7 +196,7 @@ def _walk(
 ) -> Iterator[Bookmark | SkippedItem]:
     """Yield the bookmarks below a node; a node that a property list repeats is visited once."""
     if not isinstance(node, dict) or depth > _MAX_DEPTH:
-        location = f"an entry of the folder {folders[-1]}" if folders else "an entry"
+        location = f"an entry in the folder {folders[-1]}" if folders else "an entry"
         is_deep = isinstance(node, dict)
         yield SkippedItem(location, "nested too deeply" if is_deep else json_source.NO_OBJECT)
     elif id(node) not in seen:
@@ -256,7 +256,7 @@ def _firefox(
 
 
 class _Netscape:
-    """Collects the bookmarks of an HTML file and the folders that contain them."""
+    """Collects the bookmarks in an HTML file and the folders that contain them."""
 
     def __init__(self, counts: ContentCounts) -> None:
         self.found: list[Bookmark] = []

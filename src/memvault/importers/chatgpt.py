@@ -178,7 +178,7 @@ class _ConversationReader:
             yield ImportedNote(key, note_path(title), text, header, masked=True)
 
     def memories(self) -> Iterator[ImportedNote]:
-        """Yield ChatGPT's memories of the user as of the last conversation."""
+        """Yield ChatGPT's memories about the user as of the last conversation."""
         time, text = self._memories
         if text:
             self._counts.converted("memory")

@@ -57,7 +57,7 @@ class MessageCollector:
     """Collects the converted messages of a conversation.
 
     ``files`` are the ids of the exported files, ``instructions`` the custom instructions as
-    markdown, ``memories`` ChatGPT's memories of the user.
+    markdown, ``memories`` ChatGPT's memories about the user.
     """
 
     def __init__(self, counts: ContentCounts, files: frozenset[str]) -> None:

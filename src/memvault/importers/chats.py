@@ -25,7 +25,7 @@ _MAX_GROWN = 4_000_000
 
 
 class ChatTurn(NamedTuple):
-    """A message of a conversation in markdown, with its time in ISO 8601."""
+    """A message in a conversation, as markdown, with its time in ISO 8601."""
 
     speaker: str
     text: str
@@ -33,7 +33,7 @@ class ChatTurn(NamedTuple):
 
 
 class ChatDocuments:
-    """The documents of a conversation, such as artifacts and canvases."""
+    """A conversation's documents, such as artifacts and canvases."""
 
     def __init__(self) -> None:
         self._documents: dict[str, tuple[str, str, str]] = {}
@@ -91,7 +91,7 @@ def conversation(
 ) -> ImportedNote | SkippedItem:
     """Convert a conversation to a note with masked secrets, or skip it if it has no text.
 
-    ``location`` is its location in the source. Consecutive messages of a speaker share a heading.
+    ``location`` is its location in the source. Consecutive messages by a speaker share a heading.
     """
     worded = [turn for turn in turns if turn.text.strip()]
     if not worded:

@@ -229,7 +229,7 @@ class _MessageCollector:
         return f"\n\nSources: {', '.join(links.values())}"
 
     def _files(self, entry: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the files of a message: their text, or only their name."""
+        """Yield a message's files: their text, or only their name."""
         names: set[str] = set()
         for key in ("attachments", "files", "files_v2"):
             for attachment in convert.objects_at(entry, key):
@@ -294,7 +294,7 @@ def _document(file: str, text: str) -> str:
 def _memories(
     location: str, entry: dict[str, Any], counts: ContentCounts, projects: dict[str, str]
 ) -> Iterator[Item]:
-    """Yield Claude's memories of an account and of its projects."""
+    """Yield Claude's memories about an account and its projects."""
     used = ("account_uuid", "conversations_memory", "project_memories", "memory_files")
     counts.unused_properties("memory", entry, used)
     account = convert.text(entry.get("account_uuid"))

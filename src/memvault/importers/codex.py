@@ -1,7 +1,7 @@
 """Import Codex's sessions, ``~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl``, as episodes.
 
 Each line has a timestamp, a type and a payload (github.com/openai/codex, codex-rs/protocol;
-versions 0.40 to 0.169). Sub-agents' files are skipped. A resumed session continues in its file; a
+versions 0.40 to 0.169). Subagents' files are skipped. A resumed session continues in its file; a
 forked session starts with the lines of the original, and both are one episode.
 """
 

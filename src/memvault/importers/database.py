@@ -1,4 +1,4 @@
-"""Read SQLite databases of a source.
+"""Read a source's SQLite databases.
 
 An untrusted database can run code: generated columns, views and virtual tables compute values, so
 that kilobytes become gigabytes. Only stored columns of plain tables are read, no SQL functions are
@@ -126,7 +126,7 @@ class SourceDatabase:
 
 @contextmanager
 def open_database(source: Source, name: str) -> Iterator[SourceDatabase]:
-    """Open a database of a source; its rows are ``sqlite3.Row``.
+    """Open a source's database; its rows are ``sqlite3.Row``.
 
     Raises:
         UnreadableDatabase: if it cannot be read; also raised in the body of the ``with`` statement.

@@ -1,7 +1,7 @@
 """Import a Dendron workspace.
 
 ``a.b.md`` is a child of ``a.md``; the header has ``id``, ``title``, ``desc`` and times in
-milliseconds. ``[[label|a.b]]`` links to ``a.b``, ``[[dendron://vault/a.b]]`` to a note of another
+milliseconds. ``[[label|a.b]]`` links to ``a.b``, ``[[dendron://vault/a.b]]`` to a note in another
 vault, ``![[a.b#heading:#end]]`` embeds a part of a note, and ``@ann`` links to ``user.ann``
 (Dendron 0.124, wiki.dendron.so). Schemas and empty stubs are skipped.
 """

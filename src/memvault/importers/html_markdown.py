@@ -611,7 +611,7 @@ def _escape_label(piece: _Piece) -> list[_Piece]:
 
 
 def parse_xml(data: bytes) -> tuple[Any, str]:
-    """Return the elements of an XML text, None if none is readable, and its first error."""
+    """Return the elements in XML text, None if none is readable, and the first error."""
     from lxml.etree import XMLParser, XMLSyntaxError, fromstring
 
     if data.rfind(b"<![CDATA[") > data.rfind(b"]]>"):

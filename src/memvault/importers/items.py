@@ -74,7 +74,7 @@ class SkippedItem(NamedTuple):
 
 
 UNCLAIMED = "this format does not read the file"
-"""The reason of a ``SkippedItem`` for a file that the format does not read."""
+"""The reason in a ``SkippedItem`` for a file that the format does not read."""
 
 
 class ItemWarning(NamedTuple):

@@ -137,7 +137,7 @@ class _JoplinExport:
             self._tags_of.setdefault(note, []).append(tag)
 
     def file(self, name: str) -> Item:
-        """Return a file with the title of its item as name."""
+        """Return a file, named after its item's title."""
         match = _FILE.fullmatch(name)
         assert match is not None
         item_id = match[1].lower()

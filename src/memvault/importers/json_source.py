@@ -29,7 +29,7 @@ _REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+(")?+', re.DOTALL)
 
 
 def parse(data: bytes | str) -> Any:
-    """Parse a JSON text.
+    """Parse JSON text.
 
     Raises:
         ValueError: if it is not JSON, or exceeds the limits.
@@ -44,7 +44,7 @@ def parse(data: bytes | str) -> Any:
 
 
 class _ArrayScanner:
-    """Cuts the items of one array out of chunks of a JSON text.
+    """Cuts one array's items out of chunks of JSON text.
 
     The array is the whole text, or the value of ``key`` in an object.
     """

@@ -1,7 +1,7 @@
 """Import Notion's export as "Markdown & CSV".
 
-A page is ``Title ID.md``; its sub-pages and files are in a folder of the same name, and links are
-percent-encoded relative paths. A page of a database has ``Name: value`` lines below the title, and
+A page is ``Title ID.md``; its sub-pages and files are in a folder with the same name, and links are
+percent-encoded relative paths. A page in a database has ``Name: value`` lines below the title, and
 the database is a CSV file. IDs are 32 hexadecimal digits (as of November 2026). An export is a zip
 that contains one or more zips, which ``Source`` reads as one. HTML pages are reported as skipped.
 """

@@ -1,7 +1,7 @@
 """Import OpenCode's sessions as episodes.
 
 In versions 1.2 to 1.18 they are rows of ``~/.local/share/opencode/opencode.db`` with JSON in
-``data`` (github.com/anomalyco/opencode, packages/core/src/*/sql.ts). Sub-agents' sessions, which
+``data`` (github.com/anomalyco/opencode, packages/core/src/*/sql.ts). Subagents' sessions, which
 have a parent, are skipped.
 """
 
@@ -81,7 +81,7 @@ def _session(
 
 
 def _parsed(text: Any) -> dict[str, Any] | None:
-    """Return the object in a JSON text; None if it is not an object."""
+    """Return the object in JSON text; None if it is not an object."""
     try:
         value = json_source.parse(text)
     except (ValueError, TypeError, AttributeError):  # a number or a blob

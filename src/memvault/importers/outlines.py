@@ -186,7 +186,7 @@ def convert_markup(
 
 
 class OutlineContext(NamedTuple):
-    """The data of a graph needed to convert one of its pages.
+    """The data about a graph that is needed to convert one of its pages.
 
     ``ref`` is the id of the page, ``blocks`` are the referenced blocks by id. ``page_link`` returns
     a link to the page with a name, with a label unless it is empty. ``to_root`` is the relative

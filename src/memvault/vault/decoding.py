@@ -38,7 +38,7 @@ class DecodedText(NamedTuple):
     """The original bytes of each replacement character in damaged UTF-8."""
 
     def encode(self, text: str) -> bytes:
-        """Encode another text in this file's encoding.
+        """Encode a string in this file's encoding.
 
         Raises:
             Refused: the encoding has no such character.

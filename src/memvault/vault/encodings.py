@@ -31,7 +31,7 @@ _KANA = {
     "euc_jp": lazy_pattern("[\xa4\xa5][\xa1-\xf6]"),
     "cp932": lazy_pattern("\x82[\x9f-\xf1]|\x83[\x40-\x96]"),
 }
-"""The letters that most Japanese texts contain, in each encoding."""
+"""The letters that most Japanese text contains, in each encoding."""
 _TURKISH = lazy_pattern("[\xd0\xdd\xde\xf0\xfd\xfe]")
 """Matches bytes that are Turkish letters in cp1254 but Icelandic letters in cp1252.
 

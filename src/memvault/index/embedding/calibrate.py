@@ -36,7 +36,7 @@ _STEPS = 30
 
 
 class AnchorPair(NamedTuple):
-    """Two texts, and whether they are about the same subject."""
+    """A pair of passages, and whether they are about the same subject."""
 
     a: str
     b: str

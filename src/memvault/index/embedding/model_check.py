@@ -102,7 +102,7 @@ def verify(root: Path, settings: Settings, name: str | None, purpose: Purpose) -
             f"The model {checked.name} loads, but does not tell related from unrelated passages",
             "list fastembed's cross-encoders with `memvault model list`"
             if purpose == "rerank"
-            else "return to the models of the package with `memvault model use auto`",
+            else "return to the built-in models with `memvault model use auto`",
         )
     return checked
 
@@ -134,7 +134,7 @@ def _save_model(store: MemoryStore, section: str, name: str | None) -> None:
 def _resolve_name(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | None]:
     """Return a model's name, in portable form if possible, and the vault if it may be a path.
 
-    A name in fastembed's list takes precedence over a folder of that name.
+    A name in fastembed's list takes precedence over a folder with that name.
     """
     text = name.strip()
     if not text:
