@@ -229,7 +229,11 @@ def _normalized_type(name: str) -> str:
         return ""
 
 
-@check("time-ahead", "warning", "A time more than a day in the future, in a header or of a file")
+@check(
+    "time-ahead",
+    "warning",
+    "A time more than a day in the future, in a header or a file's timestamp",
+)
 def future_times(vault: VaultInspection) -> Iterator[Finding]:
     latest = vault.now + _MAX_CLOCK_SKEW
     for memory in vault.memories:
@@ -322,7 +326,7 @@ def sync_copies(vault: VaultInspection) -> Iterator[Finding]:
             continue
         original = replace_surrogates(first.path)
         if _has_same_content(vault, copy, first):
-            message = f"It is a sync program's conflict copy of {original}, with the same text"
+            message = f"It is a sync program's conflict copy of {original}, with the same content"
             yield Finding(copy.path, message, _move_to_trash(copy))
         else:
             message = f"It is a sync program's conflict copy of {original}, with different content"

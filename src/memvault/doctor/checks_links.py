@@ -203,7 +203,7 @@ def _is_resolved(
 
 
 def _links_in(call: Call, path: str) -> list[Link]:
-    """Return the links in the current text of a memory."""
+    """Return the links in a memory's current body."""
     try:
         data = plain_files.read(call.root / path)
     except OSError:

@@ -233,7 +233,7 @@ def _model_problem(vault: VaultInspection) -> str:
 
 
 def _vectors_waiting(vault: VaultInspection) -> int | None:
-    """Return how many memories lack vectors of the transformer; None if it is not used.
+    """Return how many memories lack transformer vectors; None if the transformer is not used.
 
     The number is 0 while a process creates them.
     """
@@ -243,7 +243,7 @@ def _vectors_waiting(vault: VaultInspection) -> int | None:
     return 0 if transformer.is_running else transformer.waiting
 
 
-@check("vectors-missing", "note", "Memories without vectors of the transformer")
+@check("vectors-missing", "note", "Memories without transformer vectors")
 def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
     if waiting := _vectors_waiting(vault):
         counted = f"{waiting} {'memory has' if waiting == 1 else 'memories have'}"
@@ -254,7 +254,7 @@ def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "vectors-old",
     "note",
-    "Vectors of a model that is no longer used",
+    "Vectors for a model that is no longer used",
     fix="deletes them; they can be recomputed",
 )
 def old_vectors(vault: VaultInspection) -> Iterator[Finding]:
@@ -262,4 +262,4 @@ def old_vectors(vault: VaultInspection) -> Iterator[Finding]:
     unused = vault.index_status.unused_models if _vectors_waiting(vault) == 0 else 0
     if unused:
         fix = Fix("delete them", lambda call: call.index.delete_unused_models())
-        yield Finding("", f"There are vectors of {unused} models that are no longer used", fix)
+        yield Finding("", f"There are vectors for {unused} models that are no longer used", fix)

@@ -177,7 +177,7 @@ def difference(
     encoding: str,
     transform: Callable[[str], str] = str,
 ) -> LineChanges:
-    """Return the numbers of added and removed lines of two versions, and a unified diff.
+    """Return the numbers of lines added and removed between two versions, and a unified diff.
 
     ``before`` and ``after`` are the labels of the versions, and ``encoding`` is passed to
     ``document.decode``. The diff compares the versions after applying ``transform``, for example to

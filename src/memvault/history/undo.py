@@ -55,7 +55,7 @@ class RevertStep(NamedTuple):
 
 
 def select_change(call: Call, prefix: str) -> JournalEntry:
-    """Return the change with an id or prefix of an id; without one, the caller's last change.
+    """Return the change with an id or id prefix; without one, the caller's last change.
 
     Raises:
         NotFound: there is no such change.
@@ -88,7 +88,7 @@ def select_change(call: Call, prefix: str) -> JournalEntry:
 
 
 def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
-    """Return the steps that revert the changes of files, last file first.
+    """Return the steps that revert changes to files, last file first.
 
     All changes to one path become one step, from the etag after the call to the etag before it.
     """

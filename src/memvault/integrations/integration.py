@@ -62,7 +62,7 @@ class SetupContext(NamedTuple):
         return self.scope == "project"
 
     def user_folder(self, variable: str, name: str) -> Path:
-        """Return a folder of the user, which an environment variable can override."""
+        """Return one of the user's folders, which an environment variable can override."""
         value = self.environ.get(variable, "")
         return Path(value) if Path(value).is_absolute() else self.home / name
 

@@ -186,7 +186,7 @@ class ChangeNotifier:
         self._client(context).subscribed.pop(unquote(uri), None)
 
     def register_client(self, context: Context) -> None:
-        """Remember the session of a client to notify, unless its protocol uses streams."""
+        """Remember a client's session to notify, unless its protocol uses streams."""
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             self._client(context).session = context.session
 

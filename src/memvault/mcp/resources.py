@@ -21,7 +21,7 @@ _MAX_VALUES = 100
 
 
 def complete(call: Call, params: types.CompleteRequestParams) -> types.CompleteResult:
-    """Return completions of an argument of a prompt or of a resource template.
+    """Return completions for an argument of a prompt or a resource template.
 
     Values that contain a secret are left out.
 
@@ -53,7 +53,7 @@ def complete(call: Call, params: types.CompleteRequestParams) -> types.CompleteR
 def _matches(call: Call, name: str, prefix: str) -> Iterable[str]:
     """Return the values that start with the typed text, then the values that contain it.
 
-    A memId also matches by the title of its memory.
+    A memId also matches by its memory's title.
     """
     from memvault.recall.filters import Filters
 

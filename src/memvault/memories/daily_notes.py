@@ -114,7 +114,7 @@ def _existing_place(root: Path, default: DailyPlace) -> DailyPlace:
 
 
 def find(store: MemoryStore, day: date) -> Memory | None:
-    """Return the note of a day, or None if there is none."""
+    """Return a day's note, or None if there is none."""
     try:
         return store.read(place(store.root, store.settings).path_of(store.root, day))
     except NotFound:
@@ -122,9 +122,9 @@ def find(store: MemoryStore, day: date) -> Memory | None:
 
 
 def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]:
-    """Return the note of a day and whether it is new; a new one has the template's text.
+    """Return a day's note and whether it is new; a new note has the template's text.
 
-    The template's title is the name of the note's file, as in Obsidian. A new note has ``item``
+    The template's title is the note's file name, as in Obsidian. A new note has ``item``
     below the heading for entries, or at its end.
 
     Raises:
@@ -161,7 +161,7 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
 
 
 def add(store: MemoryStore, day: date, text: str) -> DailyEntry:
-    """Add text to the note of a day as a list item with the time.
+    """Add text to a day's note as a list item with the time.
 
     It is added at the end of the text below the heading for entries; a missing heading is added.
 

@@ -105,7 +105,7 @@ class Retyping(NamedTuple):
 
 
 def plan_retyping(store: MemoryStore, graph: LinkGraph, memory: Memory, path: str) -> Retyping:
-    """Plan the changes of other memories for a new type that moves a memory to a path.
+    """Plan the changes to other memories for a new type that moves a memory to a path.
 
     Raises:
         Conflict: a file was changed in the meantime.

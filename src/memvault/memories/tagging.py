@@ -186,7 +186,7 @@ def rename(
 
 
 def _write_tags(store: MemoryStore, memory: Memory, items: Sequence[Any], body: str) -> WriteResult:
-    """Write a memory with new tags and a new text, if either has changed."""
+    """Write a memory with new tags and a new body, if either has changed."""
     changes, text = _tag_changes(memory, items, body)
     if not changes and text is None:
         return WriteResult(memory, "")

@@ -1,4 +1,4 @@
-"""Fill in the templates of memories: placeholders for the title, the date and the time."""
+"""Fill in templates for memories: placeholders for the title, the date and the time."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class MemoryStore:
 
     @cached_property
     def trash(self) -> Trash:
-        """The trash of the vault."""
+        """The vault's trash."""
         from memvault.store.trash import Trash
 
         return Trash(self.root, self.settings.history)
@@ -374,7 +374,7 @@ class MemoryStore:
         if_match: str | None = None,
         times: tuple[int, int] | None = None,
     ) -> WriteResult:
-        """Write new bytes of a memory, at the first free path of ``names`` if it is not empty."""
+        """Write a memory's new bytes, at the first free path in ``names`` if it is not empty."""
         with self.lock():
             self.changes.complete_move()
             data, state = self.read_bytes(memory.path)

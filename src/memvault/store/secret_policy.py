@@ -27,7 +27,7 @@ class CheckedBytes(NamedTuple):
 
 
 class SecretPolicy:
-    """The rules for new bytes of a vault's files.
+    """The rules for new bytes in a vault's files.
 
     With ``restores``, the new bytes are earlier bytes of the file, which may contain secrets and
     masks.
@@ -118,7 +118,7 @@ def _allows_secrets(data: bytes, encoding: str) -> bool:
 def check_masks(before: bytes, after: bytes, settings: Settings) -> Refused | None:
     """Return the error if a write would replace a secret in the file with its mask.
 
-    A caller who reads a masked text and writes it back would destroy the secret. ``before`` is
+    A caller who reads masked text and writes it back would destroy the secret. ``before`` is
     empty for a new file.
     """
     detector = settings.detector
