@@ -104,7 +104,7 @@ class Memory(NamedTuple):
     the file's bytes, ``problem`` a description of what is wrong with the file, ``newline`` its line
     ending, ``body_line`` the line number at which the body begins. ``created_from`` and
     ``modified_from`` are the sources of its times. ``type_folders`` are the folders of its path
-    that are named after a memory type of the vault.
+    that are named after one of the vault's memory types.
     """
 
     path: str

@@ -205,7 +205,7 @@ class RecallEngine:
         return memory if resolve.is_name_of(name, memory) else None
 
     def resolve_path(self, text: str) -> Memory | None:
-        """Return the memory whose path ends with a text, or None if the text is not a path.
+        """Return the memory whose path ends with a string, or None if the string is not a path.
 
         Raises:
             NotFound: if the text is meant as a path, and no memory has exactly this path or end of

@@ -145,10 +145,10 @@ def _has_suffix(name: str) -> bool:
 
 
 def is_path(name: str, entries: Iterable[Nameable]) -> bool:
-    """Return whether a text is meant as a memory's path rather than as a query.
+    """Return whether a string is meant as a memory's path rather than as a query.
 
-    A single word that ends in ``.md`` is a path. Other texts that may be paths, such as "CI/CD",
-    are paths only if they begin with a folder of the vault or are similar to the path of an entry.
+    A single word that ends in ``.md`` is a path. Other strings that may be paths, such as "CI/CD",
+    are paths only if they begin with a folder in the vault or are similar to the path of an entry.
     """
     if not may_be_path(name):
         return False

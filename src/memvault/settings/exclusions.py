@@ -228,7 +228,7 @@ class NestedVault:
 
 
 class _Level(NamedTuple):
-    """The files of a folder that exclude entries below it, in order of precedence."""
+    """The files in a folder that exclude entries below it, in order of precedence."""
 
     folder: str
     files: tuple[NestedVault | IgnoreFile, ...]

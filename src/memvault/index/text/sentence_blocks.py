@@ -305,8 +305,8 @@ def display_title(memory: Memory) -> str:
 def subject_labels(memory: Memory) -> list[str]:
     """Return a memory's tags and the names of its folders, which are often its subject.
 
-    Folders that are named after a memory type of the vault, the memory's own type or a number are
-    omitted.
+    Folders that are named after one of the vault's memory types, the memory's own type or a number
+    are omitted.
     """
     folders = [
         name
