@@ -153,7 +153,7 @@ def make_vault(root: Path, documents: Sequence[Mapping[str, Any]]) -> dict[str, 
             header["title"] = document["title"]
         header.update({key: metadata[key] for key in HEADER_KEYS if metadata.get(key)})
         path = f"{metadata.get('folder', 'context')}/{number:06d}.md"
-        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(encode_new(header, document["text"]))
         ids[path] = document["_id"]
     return ids

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memvault.model import RESERVED_FOLDERS
 from memvault.vault.document import Document
 from memvault.vault.memory_file import title_of
 
@@ -33,7 +34,8 @@ class Source(NamedTuple):
 
     ``include`` and ``exclude`` are globs over the repository's paths: ``*`` matches within a
     folder, ``**/`` matches any number of folders. ``held_out`` marks a set that must not be used
-    for fitting.
+    for fitting, ``folders`` one whose notes keep their folders, and ``language`` is the notes'
+    language.
     """
 
     repository: str
@@ -42,6 +44,8 @@ class Source(NamedTuple):
     exclude: list[str]
     license: str
     held_out: bool = False
+    folders: bool = False
+    language: str = "en"
 
 
 class Counts(NamedTuple):
@@ -90,20 +94,33 @@ def read_notes(source: Source, git_dir: Path) -> Iterator[dict[str, Any]]:
     with tarfile.open(fileobj=io.BytesIO(done.stdout), encoding="utf-8") as archive:
         for member in sorted(archive.getmembers(), key=lambda member: member.name):
             if (file := archive.extractfile(member)) is not None:
-                yield to_document(member.name, file.read())
+                yield to_document(member.name, file.read(), source.folders)
 
 
-def to_document(path: str, data: bytes) -> dict[str, Any]:
-    """Return a note with its front matter's title and date, and its body."""
+def to_document(path: str, data: bytes, has_folder: bool) -> dict[str, Any]:
+    """Return a note with its front matter's title and date, its folder if wanted, and its body."""
     note = Document.parse(data)
     header = note.header or {}
     day = DAY.match(str(header.get("date") or header.get("created")))
+    metadata = {"date": day[0]} if day else {}
+    if has_folder:
+        metadata["folder"] = visible_folder(path)
     return {
         "_id": path,
         "title": title_of(header, note.text, path),
         "text": note.text,
-        "metadata": {"date": day[0]} if day else {},
+        "metadata": metadata,
     }
+
+
+def visible_folder(path: str) -> str:
+    """Return the folder in a vault for a note at a path in its repository.
+
+    Hidden folders lose their dots, and folders at the root that a vault reserves are moved to
+    ``notes``.
+    """
+    parts = [part.lstrip(".") or "hidden" for part in path.split("/")[:-1]]
+    return "/".join(["notes"] * (not parts or parts[0] in RESERVED_FOLDERS) + parts)
 
 
 def read_judgements(folder: Path) -> dict[str, dict[str, int]]:

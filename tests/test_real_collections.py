@@ -86,6 +86,20 @@ def test_real_collection_is_built_from_its_commit(
 
 
 @pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("docs/adr/0001.md", "docs/adr"),
+        ("README.md", "notes"),
+        ("tools/git.md", "notes/tools"),
+        (".ai/memory/one.md", "ai/memory"),
+    ],
+)
+def test_real_collection_keeps_folders_that_a_vault_can_have(path: str, folder: str) -> None:
+    """Notes keep their folders; hidden and reserved ones are renamed, so that all are memories."""
+    assert real_collections.to_document(path, b"Text.\n", True)["metadata"] == {"folder": folder}
+
+
+@pytest.mark.parametrize(
     ("lines", "message"),
     [
         ([*JUDGED, "q1\tREADME.md\t1"], "judged notes not found: README.md"),
