@@ -266,12 +266,29 @@ def test_ranking_keeps_every_candidate(
         assert -1e-9 <= entry.score <= 1 + 1e-9
         assert entry.score == pytest.approx(sum(entry.parts.values()), abs=1e-9)
         assert all(
-            (part >= 0) | (name in ("repeats", "number")) for name, part in entry.parts.items()
+            (part >= 0) | (name in ("repeats", "number", "length"))
+            for name, part in entry.parts.items()
         )
         assert ("date" in entry.parts) == bool(row_days and ranking.date)
         assert ranking.diversity or "repeats" not in entry.parts
     if ranked:
         assert "repeats" not in ranked[0].parts
+
+
+@pytest.mark.parametrize(
+    ("sizes", "first"),
+    [((50_000, 900), 1), ((900, 50_000), 0), ((799, 20), 0), ((2_000_000, 1_000_000), 0)],
+)
+def test_ranking_longer_of_equal_matches_is_lower(sizes: tuple[int, int], first: int) -> None:
+    """Of memories that match equally, shorter ones rank first; below 800 bytes all are equal."""
+    measured = SentenceFeatures(1, 1, 1, 0, 0, 0, frozenset())
+    rows = [
+        FeatureRow(uid, record_of(f"{uid}.md", size, "", None), 1, 1, 0.5, 0.5, measured)
+        for uid, size in enumerate(sizes)
+    ]
+    ranking = RankingSettings(diversity=False)
+    ranked = rank(rows, weights_by_signal()["static"], ranking, NOW, None)
+    assert ranked[0].row.uid == first
 
 
 @given(candidates)

@@ -139,9 +139,22 @@ def rank(
         parts = {name: weights[name] * values[name][row] / total for name in weights}
         if days is None and (missing := max_numbers - (entry.sentences.number_coverage or 0.0)) > 0:
             parts["number"] = -constants().missing_number_loss * missing * sum(parts.values())
+        if (loss := length_loss(entry.record.size)) > 0:
+            parts["length"] = -min(loss, sum(parts.values()))
         ranked.append(Ranked(entry, sum(parts.values()), parts))
     ranked.sort(key=_sort_key)
     return demote_duplicates(ranked) if ranking.diversity else ranked
+
+
+def length_loss(size: int) -> float:
+    """Return how much the score of a memory of some bytes is lowered for its length.
+
+    A long memory has many passages, and its best one matches a query better by chance alone. The
+    loss is proportional to the logarithm of the size between ``short_size`` and ``long_size``.
+    """
+    measured = constants()
+    bounded = min(max(size, measured.short_size), measured.long_size)
+    return measured.length_weight * math.log(bounded / measured.short_size)
 
 
 def prefer_newer(

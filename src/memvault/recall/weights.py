@@ -34,6 +34,8 @@ class RankingConstants(NamedTuple):
     - ``half_life_days``: days after which the recency of a memory is halved.
     - ``missing_number_loss``: share of its score that a memory loses if it lacks a number of the
       query that another memory contains. Vectors confuse "kiwi88" with "kiwi8".
+    - ``length_weight``: score that a memory loses for each factor of e by which its file is larger
+      than ``short_size``, up to ``long_size``, both in bytes.
     - ``rerank_weight``: weight of the cross-encoder's score.
     - ``outdated_factor``: factor applied to the score of a memory that is not current.
 
@@ -72,6 +74,9 @@ class RankingConstants(NamedTuple):
     min_date_proximity: float
     half_life_days: float
     missing_number_loss: float
+    length_weight: float
+    short_size: int
+    long_size: int
     rerank_weight: float
     outdated_factor: float
     duplicate_overlap: float
