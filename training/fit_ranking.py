@@ -2,7 +2,7 @@
 """Fit the weights of score parts, and of the features of the match probability, on judged sets.
 
     PYTHONPATH=bench python training/fit_ranking.py FOLDER [FOLDER ...] [--model multilingual]
-        [--output FILE]
+        [--keep-parts] [--fits NAME ...] [--output FILE]
 
 Each FOLDER is a set for ``bench/quality.py``. The program itself retrieves the candidates of every
 query and computes their parts. The weights maximize the likelihood of judged candidates under a
@@ -10,6 +10,7 @@ softmax over the scores (a listwise loss) with equal weight for each set. A matc
 logistic regression over the features of single candidates; its negative examples are unanswerable
 questions and questions of other sets.
 
+With ``--keep-parts`` only the match probability is fitted, and the weights of the package are used.
 With ``--model multilingual`` that model embeds all sets, and only its fit is computed; other fits
 in FILE are kept.
 
@@ -49,6 +50,7 @@ from memvault.recall.answer import RELEVANT, STRONG, RecallRequest
 from memvault.recall.features import columns, evidence
 from memvault.recall.query import parse
 from memvault.recall.ranking import answer_probability as chance_of
+from memvault.recall.ranking import length_loss
 from memvault.recall.retrieve import retrieve
 from memvault.recall.weights import FITTED, RankingWeights, constants
 from memvault.workspace import Workspace
@@ -69,7 +71,7 @@ SIGNS = np.array([-1 if name == "brevity" else 1 for name in EVIDENCE])
 _DEEP = "keyword adjacency soft_match title_soft_match transformer tokens".split()
 """The parts of a score where transformer vectors are used."""
 WITHOUT = {
-    "tokens": frozenset(PARTS).difference(_DEEP),
+    "tokens": frozenset(PARTS).difference(_DEEP) | {"brevity", "brief_coverage"},
     "transformer": frozenset(PARTS).difference(_DEEP)
     | frozenset(part for part in (*PARTS, *EVIDENCE) if "tokens" in part),
     "static": frozenset(
@@ -98,7 +100,7 @@ RAISED_PARTS = ("adjacency", "transformer", "tokens")
 FITS = {BUILTIN: ("tokens", "transformer", "static", "none"), MULTILINGUAL: ("multilingual",)}
 """The fits that are made from the vectors of each model."""
 STEPS, RATE, LAST_RATE, SHRINKAGE = 300, 0.1, 0.01, 0.1
-STRONG_ERRORS, RELEVANT_ERRORS = 0.02, 0.03
+STRONG_ERRORS, RELEVANT_ERRORS = 0.0075, 0.015
 """The share of unanswered queries with a strong candidate, and of others without a relevant one."""
 DEPTH, LEADING = 10, 3
 """How many of the first candidates are measured, and the likeliest of how many a chance is fitted
@@ -106,16 +108,18 @@ to."""
 
 
 class Asked(NamedTuple):
-    """One query's candidates: parts, evidence, and grades.
+    """One query's candidates: parts, evidence, grades, and what each loses for its length.
 
     ``parts`` has shape (candidates, PARTS), ``evidence`` (candidates, EVIDENCE); a part that no
-    candidate has is 0. ``judged`` are the grades of all judged documents, best first.
+    candidate has is 0. ``judged`` are the grades of all judged documents, best first. The losses do
+    not affect the fit of the weights.
     """
 
     parts: Numbers
     evidence: Numbers
     grades: Numbers
     judged: list[float]
+    losses: Numbers
 
 
 def gather(judged: JudgedSet, others: Sequence[str], work: Path, model: str) -> list[Asked]:
@@ -153,6 +157,7 @@ def _asked(view: View, text: str, ids: Mapping[str, str], grades: Mapping[str, f
         np.array([[own.get(name, 0.0) for name in EVIDENCE] for own in of_candidates]),
         np.array([grades.get(ids[entry.record.path], 0.0) for entry in candidates]),
         sorted(grades.values(), reverse=True),
+        np.array([length_loss(entry.record.size) for entry in candidates]),
     )
 
 
@@ -220,8 +225,9 @@ def _batch(asked: Sequence[Asked]) -> tuple[Numbers, Numbers, npt.NDArray[np.boo
 
 
 def scores(asked: Asked, weights: Numbers) -> Numbers:
-    """Return the candidates' scores."""
-    found: Numbers = asked.parts @ weights
+    """Return the candidates' scores, as in the program."""
+    total = weights @ asked.parts.any(axis=0) or 1.0
+    found: Numbers = asked.parts @ weights / total - asked.losses
     return found
 
 
@@ -315,8 +321,7 @@ def _highest(own: Asked, weights: Numbers, fitted: Numbers) -> float:
 def _first(own: Asked, weights: Numbers) -> tuple[npt.NDArray[np.int64], Numbers]:
     """Return the first candidates' positions, and how far their scores are behind the best."""
     first = ordered(own, weights)[:DEPTH]
-    total = weights @ own.parts.any(axis=0) or 1.0
-    found = scores(own, weights)[first] / total  # as in the program
+    found = scores(own, weights)[first]
     return first, found[0] - found
 
 
@@ -390,9 +395,13 @@ def strengths(asked: Sequence[Asked], weights: Numbers, fit: tuple[Numbers, floa
     )
 
 
-def report(sets: Mapping[str, Sequence[Asked]], name: str) -> None:
+def report(sets: Mapping[str, Sequence[Asked]], name: str, keeps_parts: bool) -> None:
     """Print each set's figures with weights fitted without it, and with the final weights."""
-    of_all = raised_weights(list(sets.values()), name)
+
+    def weights_of(fitted: Sequence[Sequence[Asked]]) -> Numbers:
+        return shipped_weights(name) if keeps_parts else raised_weights(fitted, name)
+
+    of_all = weights_of(list(sets.values()))
     chance_of_all = chance(list(sets.values()), of_all, WITHOUT[name])
     shares = "none strong | none relevant | answered relevant | right relevant | right strong"
     print(f"\n| {name} | hit@1 | R@5 | R@10 | nDCG@10 | {shares} |")
@@ -400,7 +409,7 @@ def report(sets: Mapping[str, Sequence[Asked]], name: str) -> None:
     means = []
     for left_out, asked in sets.items():
         others = [entry for other, entry in sets.items() if other != left_out]
-        weights = raised_weights(others, name)
+        weights = weights_of(others)
         own_chance = chance(others, weights, WITHOUT[name])
         for title, each, fit in (
             (left_out, weights, own_chance),
@@ -414,13 +423,22 @@ def report(sets: Mapping[str, Sequence[Asked]], name: str) -> None:
         print(f"| {title} | {' | '.join(f'{value:.3f}' for value in values)} |", flush=True)
 
 
-def written(sets: Mapping[str, Sequence[Asked]], model: str) -> dict[str, Any]:
-    """Return all fits in the package's format; fits of the other model are kept."""
+def shipped_weights(name: str) -> Numbers:
+    """Return the weights of a fit in the package, shape (PARTS,)."""
+    parts = json.loads(FITTED.read_text("utf-8"))["fits"][name]["parts"]
+    return np.array([parts.get(part, 0.0) for part in PARTS])
+
+
+def written(
+    sets: Mapping[str, Sequence[Asked]], model: str, names: Sequence[str], keeps_parts: bool
+) -> dict[str, Any]:
+    """Return all fits in the package's format; only those with the given names are computed."""
     known = json.loads(FITTED.read_text("utf-8"))
-    for name in FITS[model]:
+    for name in names:
         without = WITHOUT[name]
-        weights = raised_weights(list(sets.values()), name)
-        evidence_weights, constant = chance(list(sets.values()), weights, without)
+        every = list(sets.values())
+        weights = shipped_weights(name) if keeps_parts else raised_weights(every, name)
+        evidence_weights, constant = chance(every, weights, without)
         known["fits"][name] = {
             "parts": {
                 part: round(float(value), 3)
@@ -435,10 +453,11 @@ def written(sets: Mapping[str, Sequence[Asked]], model: str) -> dict[str, Any]:
             "bias": round(constant, 3),
         }
     prefix = "" if model == BUILTIN else f"{model}_"
+    kind = "evidence_" if keeps_parts else ""
     return {
         **known,
-        f"{prefix}fitted": datetime.now(UTC).date().isoformat(),
-        f"{prefix}sets": sorted(sets),
+        f"{prefix}{kind}fitted": datetime.now(UTC).date().isoformat(),
+        f"{prefix}{kind}sets": sorted(sets),
         "constants": constants()._asdict(),  # the fits are valid only with these constants
     }
 
@@ -459,6 +478,8 @@ def main() -> None:
     parser.add_argument("--model", choices=tuple(FITS), default=BUILTIN, help="of the vectors")
     parser.add_argument("--output", type=Path, help="write the fits here")
     parser.add_argument("--others", type=int, default=40, help="questions of other sets")
+    parser.add_argument("--keep-parts", action="store_true", help="fit only the match probability")
+    parser.add_argument("--fits", nargs="+", help="compute only these fits; others are kept")
     options = parser.parse_args()
     judged = {folder.name: read_set(folder, "fit") for folder in options.folders}
     with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as cache:
@@ -469,12 +490,14 @@ def main() -> None:
             foreign = other_questions(own, list(judged.values()), options.others)
             sets[name] = gather(own, foreign, Path(work), options.model)
             print(f"{name}: {len(sets[name])} questions", flush=True)
-    for name in FITS[options.model]:
-        report(sets, name)
+    names = options.fits or FITS[options.model]
+    for name in names:
+        report(sets, name, options.keep_parts)
     print(f"\n{token_line(sets)}")
     if options.output:
         options.output.write_text(
-            json.dumps(written(sets, options.model), indent=1) + "\n", "utf-8"
+            json.dumps(written(sets, options.model, names, options.keep_parts), indent=1) + "\n",
+            "utf-8",
         )
 
 
