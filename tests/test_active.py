@@ -236,8 +236,8 @@ def work(name):
 """
 
 
-def test_active_loads_of_ten_processes_are_all_kept(folder: Path, racing: Racing) -> None:
-    """Loads from many processes all take effect, and the set stays within the budget."""
+def test_concurrent_active_loads_are_all_kept(folder: Path, racing: Racing) -> None:
+    """Loads from ten processes all take effect, and the active set stays within the budget."""
     for number in range(10):
         note(folder, f"n{number}", words(3))
     every = [f"n{number}" for number in range(10)]

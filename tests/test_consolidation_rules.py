@@ -369,7 +369,7 @@ def test_extractor_failure_includes_its_error(run: Run, folder: Path) -> None:
     put_all(folder, WEEK)
     failing = command(folder, "import sys; print('x'); sys.exit('first\\nno key for the model')")
     told = refused(run("consolidate", "--extractor", failing), 1)
-    assert told.endswith("ended with code 1: no key for the model")
+    assert told.endswith("exited with code 1: no key for the model")
     assert "it is not installed" in refused(run("consolidate", "--extractor", "no-such-thing"), 2)
     refused(run("consolidate", "--extractor", "'open"), 2)
     refused(run("consolidate", "--extractor", " "), 2)

@@ -42,7 +42,7 @@ def test_embedding_worker_is_not_restarted_forever(folder: Path, auto: None) -> 
         (deep / "state.json").write_text(json.dumps(state), "utf-8")
         found = vault.call("memory_recall", query="green")
         assert not followers(folder)
-        assert "4 processes ended before" in str(found["warnings"])
+        assert "4 processes exited before" in str(found["warnings"])
         assert vault.call("vault_status")["deep"]["problem"]
 
 

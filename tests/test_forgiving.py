@@ -262,7 +262,7 @@ def test_command_accepts_plural_or_singular(run: Run, typed: str, meant: str) ->
     assert succeeded(run(*typed.split())) == run(*meant.split())
 
 
-def test_vault_tool_precedes_plural_or_singular_form(run: Run, folder: Path) -> None:
+def test_vault_tool_wins_over_singular_or_plural_command(run: Run, folder: Path) -> None:
     """A vault's tool takes precedence over a command in the other grammatical number."""
     write(
         folder,

@@ -80,8 +80,8 @@ def test_judged_sets_have_all_kinds_of_unanswerable_questions() -> None:
     assert {name: count for (name, part), count in counts.items() if part == "test"} == test
 
 
-def test_judged_projects_share_vault_or_have_their_own(tmp_path: Path) -> None:
-    """In everyday-projects each project has a folder, its own questions, and is in one part."""
+def test_judged_projects_have_separate_folders_and_questions(tmp_path: Path) -> None:
+    """Each project in everyday-projects has its own folder and questions and is in one part."""
     from judged import by_group, group_of, make_vault, part_of, read_set, split_projects
 
     judged = read_set(BENCH / "everyday" / "everyday-projects")

@@ -199,8 +199,8 @@ def test_forget_by_shared_title_selects_all(folder: Path, vault: Vault) -> None:
     assert [entry["filePath"] for entry in found] == ["c.md", "deploy-notes.md"]
 
 
-def test_forget_type_filters_shared_title(folder: Path, run: Run) -> None:
-    """Of several memories with one title, only those of the type are previewed and forgotten."""
+def test_forget_type_narrows_memories_with_same_title(folder: Path, run: Run) -> None:
+    """If several memories have the same title, only those of the given type are forgotten."""
     for path in ("learning/a.md", "issue/b.md", "issue/c.md"):
         write(folder, path, "---\ntitle: Twin\naliases: [Double]\n---\nTwin text\n")
     write(folder, "issue/d.md", "---\nid: twin-abc123\n---\nOther\n")

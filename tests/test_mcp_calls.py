@@ -93,7 +93,7 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
 def test_mcp_call_ends_its_child_processes(
     folder: Path, slow: Path, name: str, arguments: dict[str, Any], end: str
 ) -> None:
-    """When a call is canceled or the server ends, the tool's program and its children end."""
+    """When a call is canceled or the server exits, the tool's program and its children exit."""
     with Raw(folder) as server:
         server.call(1, name, **arguments)
         until(slow.exists)
@@ -224,7 +224,7 @@ def test_mcp_signal_ends_server_during_waiting_calls(folder: Path, sent: signal.
 
 
 def test_mcp_server_ends_at_end_of_input(folder: Path) -> None:
-    """When a client closes the server's input, the server ends without finishing waits."""
+    """When a client closes the server's input, the server exits without finishing waits."""
     with Raw(folder, fresh=True) as server:
         server.call(1, "wait_for", **HOOK)
         server.call(2, "memory_list")

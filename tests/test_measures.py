@@ -26,7 +26,7 @@ def _judged() -> JudgedSet:
     return JudgedSet("x", [], queries, {"a": {"new": 2, "old": 1}, "b": {"c": 2}}, none)
 
 
-def test_measures_consider_order_and_strength() -> None:
+def test_metrics_reflect_order_and_strength() -> None:
     """Only answers count as right, the newer must lead, and strong labels are checked."""
     from judged import Hit
     from measures import values

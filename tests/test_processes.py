@@ -1,4 +1,4 @@
-"""Processes end on request, enforce limits on programs, and leave nothing behind."""
+"""Processes stop on request, enforce limits on programs, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_process_may_close_its_pipes_and_continue() -> None:
 
 
 def test_process_children_may_write_after_parent_exits() -> None:
-    """A child in the program's group has a moment to write after its parent has ended."""
+    """A child in the program's group has a moment to write after its parent has exited."""
     code = """
 import subprocess, sys
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.3); print('late')"])
@@ -500,7 +500,7 @@ def test_process_launched_command_is_killed_after_timeout(folder: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc")
 def test_processes_run_concurrently_and_share_nothing(folder: Path, run: Run) -> None:
-    """Each process ends independently and has no more open files than a freshly started one."""
+    """Each process exits independently and has no more open files than a freshly started one."""
     words = ["wait", "for", "hook:never", "--timeout", "60"]
     begun = [start(words, folder), start(words, folder), start(words, folder, fresh=True)]
 

@@ -542,7 +542,7 @@ def test_resident_killed_process_is_reported_as_json(folder: Path, watching: Wat
     out, err = started.communicate(timeout=30)
     assert (started.returncode, err) == (70, b"")
     error = json.loads(out)["error"]
-    assert "resident process ended" in error["message"]
+    assert "resident process died" in error["message"]
     assert child(folder, "list", "--json").json["memories"] == []
 
 
@@ -553,7 +553,7 @@ def test_resident_ignores_json_option_after_double_dash(folder: Path, watching: 
     watching.process.wait()
     out, err = started.communicate(timeout=30)
     assert (started.returncode, out) == (70, b"")
-    assert err.startswith(b"error: The resident process ended")
+    assert err.startswith(b"error: The resident process died")
 
 
 @pytest.mark.parametrize("side", ["client", "server"])

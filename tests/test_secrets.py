@@ -290,7 +290,7 @@ def test_secrets_of_each_kind_are_found_with_line(kind: str) -> None:
 
 @sampled(3)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.kind} {form.marks[0]}")
-def test_secrets_prefilter_matches_every_secret_of_pattern(form: SecretPattern) -> None:
+def test_secrets_prefilter_never_misses_a_match(form: SecretPattern) -> None:
     """Each secret contains its pattern's marker, within one word if the pattern requires it."""
 
     @settings(max_examples=examples(20))

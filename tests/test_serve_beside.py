@@ -270,7 +270,7 @@ def test_serve_killed_worker_loses_no_call(team: Path, run: Run, tmp_path: Path)
         assert len(_readers(server.process.pid)) == 2
         code, said = server.end()
     assert (code, "Traceback" in said) == (0, False), said
-    assert said.count("note: a read process ended") == 3
+    assert said.count("note: a read process exited") == 3
     lines = [json.loads(line) for line in audit.read_text("utf-8").splitlines()]
     assert [line["outcome"] for line in lines] == ["ok"] * asked
 

@@ -516,7 +516,7 @@ def test_store_write_deletes_stale_temporary_files(folder: Path) -> None:
         assert all(path.exists() for path in others)
         living.communicate(b"\n")
     temporary_files.remove_stale_temp_files(folder)
-    assert not own.exists(), "its process has ended"
+    assert not own.exists(), "its process has exited"
 
 
 @pytest.mark.promise("R29")
@@ -599,7 +599,7 @@ def test_store_folder_diff_covers_every_file(
 
 @pytest.mark.promise("R29")
 def test_doctor_deletes_files_of_killed_write_immediately(folder: Path, vault: Vault) -> None:
-    """A temporary file left on this machine is deleted once its process has ended."""
+    """A temporary file left on this machine is deleted once its process has exited."""
     if not Path("/proc/sys/kernel/random/boot_id").exists():
         pytest.skip("processes cannot be told apart from another machine's")
     vault.call("memory_remember", title="T", content="c", memoryType="fact")

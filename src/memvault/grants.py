@@ -1,4 +1,4 @@
-"""Store the user's permissions on this machine, one file each, outside of every vault.
+"""Store what the user has allowed on this machine, one file per grant, outside any vault.
 
 A vault is untrusted data, so nothing in it can grant anything. A grant applies to one vault (its
 real path) and one subject in it, and is valid only while no other user could have written its file.
@@ -62,7 +62,7 @@ def machine_secret() -> str:
 
     Raises:
         Refused: the state folder is inside a vault.
-        StorageError: it cannot be written.
+        StorageError: the secret cannot be written.
     """
     root, kind, name = Path("/"), "machine", "secret"
     secret = str(get(root, kind, name).get("secret", ""))

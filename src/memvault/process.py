@@ -28,13 +28,13 @@ _MAX_STDERR = 64 * 1024
 """Maximum number of trailing bytes to keep of a program's standard error."""
 _CHUNK = 64 * 1024
 _MIN_PAUSE, _MAX_PAUSE = 0.001, 0.05
-"""Seconds between checks of whether the program has ended."""
+"""Seconds between checks of whether the program has exited."""
 _PATH_LIKE = ("PATH", "PERL5LIB", "PERLLIB", "RUBYLIB")
 """Suffixes of environment variables with search paths for programs and modules."""
 _SIGNAL_SECONDS = 0.5
 """Seconds between checks for a signal that did not interrupt the main thread's wait."""
 _GRACE_SECONDS = 1.0
-"""Seconds for which a program's remaining child processes may write after it has ended."""
+"""Seconds for which a program's child processes may continue to write after it has exited."""
 
 
 class ProcessResult(NamedTuple):
@@ -236,7 +236,7 @@ class _Child:
         return chunk != b""
 
     def has_ended(self) -> bool:
-        """Return whether the program has ended."""
+        """Return whether the program has exited."""
         return self._process is not None and self._process.poll() is not None
 
     def is_silent(self) -> bool:
@@ -253,7 +253,7 @@ class _Child:
                 os.killpg(self._process.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the program's process group, even if the program has already ended."""
+        """Kill the program's process group, even if the program has already exited."""
         if sys.platform != "win32" and self._process is not None and not self._killed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -303,7 +303,7 @@ def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> No
             creationflags=flags, close_fds=True,
         )  # fmt: skip
         return
-    for number in list(_detached):  # Reap background processes that have ended.
+    for number in list(_detached):  # Reap background processes that have exited.
         with contextlib.suppress(ChildProcessError):
             if os.waitpid(number, os.WNOHANG) == (0, 0):
                 continue

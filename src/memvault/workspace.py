@@ -39,7 +39,9 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 reuse: Callable[[Path], Workspace] | None = None
-"""In the resident process, returns a vault that stays open; None if each command opens its own."""
+"""Returns the open workspace of a folder in the resident process; None in other processes, where
+each command opens its own.
+"""
 
 
 def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:

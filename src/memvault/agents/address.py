@@ -49,7 +49,7 @@ class Address(NamedTuple):
         target = address(name if "/" in name else f"{self.agent}/{name}")
         if target.agent != self.agent:
             raise UsageError(
-                f"{name!r} is a brain of another agent",
+                f"{name!r} is another agent's brain",
                 "use `memvault talk agent` to send to another agent",
             )
         return target

@@ -229,7 +229,7 @@ class AgentFileStore:
             )
         except FileExistsError:
             raise Conflict(
-                f"{self._folder} has no free name for {new.name!r}", "rename one of its files"
+                f"All file names for {new.name!r} in {self._folder} are taken", "rename one of them"
             ) from None
 
     def _encode(self, name: str, header: Mapping[str, Any], text: str) -> bytes:

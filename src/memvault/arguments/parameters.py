@@ -72,7 +72,7 @@ class Arg(NamedTuple):
     default: object = None
     # Whether commas are part of a list's entries on the command line, not separators.
     keep_commas: bool = False
-    # A second spelling of its option.
+    # An alternative name for its option.
     option_alias: str = ""
     # Other keys that models use for it; each must be unambiguous within its tool.
     json_aliases: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Arg(NamedTuple):
     # Whether all words of the command are joined into one value, so no quotes are needed.
     join_words: bool = False
     # What the shell completes: "memory" (with an optional vault prefix), "type", "tag", "agent",
-    # "space" or "file"; "search" may also be the @NAME of a saved search, "query" may also have
+    # "space" or "file"; "search" also accepts the @NAME of a saved search, and "query" also accepts
     # filters.
     completes: str = ""
     # The name of its value in the help; by default the key.

@@ -98,7 +98,7 @@ def all_commands_page() -> str:
     for group, heading in HELP_GROUPS.items():
         entries = [(entry.words, entry.summary) for entry in commands if entry.group == group]
         lines += [f"{heading}:", *_rows(entries), ""]
-    lines += ["Options, before or after the command:", *_rows(_options()), ""]
+    lines += ["Options (before or after the command):", *_rows(_options()), ""]
     lines.append("Run `memvault help COMMAND` to see the arguments of a command.")
     return "\n".join(lines) + "\n"
 

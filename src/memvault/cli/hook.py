@@ -1,7 +1,7 @@
 """The ``hook`` command, which prints context for an agent at an event and never fails.
 
-An agent's program waits for its hooks, and some programs treat a non-zero exit code as a veto. So
-the command always exits with 0 within its time limit; on any error it prints nothing.
+Agent programs wait for their hooks, and some treat a non-zero exit code as a veto. So the command
+always exits with 0 within its time limit; on any error it prints nothing.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
 
 
 def _session_end(line: HookInvocation, _: Mapping[str, Any]) -> str:
-    """Return the reminder for the user, since the agent has already ended."""
+    """Return the reminder for the user, since the agent has already stopped."""
     _workspace(line)
     return _SAVE_REMINDER
 

@@ -116,7 +116,7 @@ def json(result: Mapping[str, Any]) -> None:
 
 
 def is_colored(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal with colors."""
+    """Return whether a stream is a terminal that supports color."""
     if stream is None or not stream.isatty():
         return False
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -253,7 +253,7 @@ def _run(run: Callable[[], int]) -> int:
             sys.stdout.flush()
         if ordered is not None and ordered.output_error is not None:
             raise ordered.output_error
-    except SystemExit as stop:  # Typer raises it when it cannot write its help.
+    except SystemExit as stop:  # Typer raises SystemExit if it cannot print help.
         cause = stop.__context__
         return _exit_code(cause, code) if isinstance(cause, OSError) else int(stop.code or 0)
     except OutputError as error:

@@ -99,7 +99,7 @@ class CommandGroup(typer.core.TyperGroup):
         check_table(full_name)
         all_names = [*names, *self._command_names()]
         suggestion = suggest_command(cmd_name, all_names)
-        if "_" in cmd_name and not self.prefix:  # It is meant as the name of a tool.
+        if "_" in cmd_name and not self.prefix:  # The user probably meant a tool name.
             suggestion = " or ".join(suggest_tools(cmd_name, [tool.tool for tool in TOOLS]))
         help_page = f"{self.prefix}--help" if self.prefix else "help --all"
         raise UsageError(
@@ -225,14 +225,15 @@ def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any
         from memvault.cli import help_pages
 
         ctx.max_content_width = help_pages.width()
-        text = sanitize.escape_text(original_help(ctx))  # The help of a vault's tool is untrusted.
+        text = sanitize.escape_text(original_help(ctx))  # Help from a vault's tool is untrusted.
         return help_pages.colored(help_pages.with_footer(text, entry.examples))
 
     command.get_help = page
     for parameter in command.params:
         if parameter.param_type_name == "argument" and parameter.metavar is not None:
             # Typer shows optional arguments in brackets, and declares all of them optional, since
-            # memvault checks them. It creates them itself, so no subclass can override this.
+            # memvault checks them. Typer creates the parameters itself, so a subclass cannot
+            # override this.
             shown = partial(_fixed_metavar, parameter.metavar)
             parameter.make_metavar = shown
     return command

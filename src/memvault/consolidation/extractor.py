@@ -80,7 +80,7 @@ def extract(
     if ended.code:
         last_words = ended.last_error_line and f": {shorten(ended.last_error_line, _MAX_SHOWN)}"
         raise Refused(
-            f"The extractor {parts[0]} ended with code {ended.code}{last_words}",
+            f"The extractor {parts[0]} exited with code {ended.code}{last_words}",
             "run it by hand with an episode as JSON on standard input",
         )
     return read_lines(ended.output, episodes)

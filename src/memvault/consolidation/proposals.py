@@ -14,7 +14,7 @@ _STEP = re.compile(r"\d+[.)]\s+(.+)")
 
 
 class ConsolidationInput(NamedTuple):
-    """The input of the rules.
+    """The input to the consolidation rules.
 
     ``episodes`` are the episodes of the requested days. ``unused`` are facts and episodes of any
     age that are not archived and were never recalled on this machine. ``shared`` are memIds of more

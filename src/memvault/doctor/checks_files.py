@@ -281,7 +281,7 @@ def other_date_forms(vault: VaultInspection) -> Iterator[Finding]:
     }
     for path in sorted(times)[:_MAX_SHOWN_TIMES]:
         time = times[path]
-        message = f"Its {time.key} {str(time.value)[:60]!r} is read as {clock.iso(time.moment)}"
+        message = f"`{time.key}` {str(time.value)[:60]!r} is parsed as {clock.iso(time.moment)}"
         yield Finding(path, message)
     if len(times) > _MAX_SHOWN_TIMES:
         rest = len(times) - _MAX_SHOWN_TIMES

@@ -67,7 +67,7 @@ def private_not_ignored(vault: VaultInspection) -> Iterator[Finding]:
 
 
 @check(
-    "private-in-git", "error", "Files in `.memvault` that are tracked by git, if git is approved"
+    "private-in-git", "error", "Git-tracked files in `.memvault` (checked only if git is approved)"
 )
 def private_in_git(vault: VaultInspection) -> Iterator[Finding]:
     """Find a file in ``.memvault`` that is tracked by git."""
@@ -136,7 +136,7 @@ def damaged_revisions(vault: VaultInspection) -> Iterator[Finding]:
 )
 def linked_revisions(vault: VaultInspection) -> Iterator[Finding]:
     if linked := _linked_revisions(vault.call, vault.tree["file"]):
-        with vault.call.store.lock():  # An ongoing change has ended in the meantime.
+        with vault.call.store.lock():  # By now, an ongoing change is complete.
             linked = _linked_revisions(vault.call, vault.tree["file"])
     fix = Fix("separate them", lambda call: _separate_revisions(call, vault.tree["file"]))
     for path in _relative(vault, linked):

@@ -102,11 +102,11 @@ def _target_exists(entry: os.DirEntry[str]) -> bool:
 class InspectedFile(NamedTuple):
     """The problems of a markdown file; ``mtime`` is in nanoseconds.
 
-    ``trouble`` is the reason why the file cannot be read (``large``, or the system's reason),
-    ``broken`` the reason why its header cannot be parsed, ``unread`` the header lines that are not
-    YAML, with reasons. ``conflict_markers`` is true if its text contains git conflict markers,
-    ``duplicate_keys`` are the keys that its header has more than once. ``secrets`` describes
-    secrets in it that its header does not allow, and where they are.
+    ``trouble`` says why the file cannot be read (``large``, or the OS error), ``broken`` why its
+    header cannot be parsed, and ``unread`` lists the header lines that are not YAML, with reasons.
+    ``conflict_markers`` is true if the text contains git conflict markers. ``duplicate_keys`` are
+    the keys that occur more than once in the header. ``secrets`` describes the secrets that the
+    header does not allow, and where they are.
     """
 
     path: str

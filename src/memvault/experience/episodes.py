@@ -220,7 +220,7 @@ def texts(value: object) -> list[str]:
 
 def _list_entry(text: str) -> str:
     """Return a list entry, as JSON if it would be parsed differently."""
-    plain = replace_surrogates(text)  # A file cannot contain half of a surrogate pair.
+    plain = replace_surrogates(text)  # A file cannot contain a lone surrogate.
     same = plain_text(plain) == plain and "\t" not in plain
     if same and [_entry_text(line) for line in _list_entries(f"- {plain}\n")] == [plain]:
         return plain

@@ -22,7 +22,7 @@ _TEMP_NAME = lazy_pattern(
 _STALE_SECONDS = 3_600.0
 """Seconds after which a process on another machine is assumed to have stopped writing a file."""
 _OWN_STALE_SECONDS = 60.0
-"""Seconds to keep a file whose process, in this process namespace, has ended."""
+"""Seconds to keep a file whose process, in this PID namespace, has exited."""
 
 
 def temporary_name(name: str) -> str:

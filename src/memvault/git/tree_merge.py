@@ -1,4 +1,4 @@
-"""Merge trees three-way by applying our changes to their tree.
+"""Three-way merge of trees: apply our changes to their tree.
 
 Memories are matched by id, which tracks moves on either side. A memory whose body both sides
 changed becomes two files that link to each other; the remote version keeps the path. A file that

@@ -172,7 +172,7 @@ class _Record:
                 self._counts.omitted(f"block {kind}")
 
     def episode(self) -> Item | None:
-        """Convert the session to an episode; None without prompts."""
+        """Convert the session to an episode, or return None if it has no prompts."""
         summaries = [title for leaf, title in self._summaries.items() if leaf in self._seen]
         titles = [self._titles.get("customTitle"), self._titles.get("aiTitle"), *summaries[-1:]]
         candidates = [title for title in (*titles, self._titles.get("summary")) if title]

@@ -20,7 +20,7 @@ from memvault.importers.items import Item, SkippedItem
 from memvault.importers.source import MAX_FILE, PlainSource, Source
 
 _MAX_BYTES = 512 * 1024 * 1024
-"""Maximum size of a database that must be copied: one in a zip, or locked by its program."""
+"""Maximum size of a database that must be copied because it is locked or in a zip."""
 _JOURNAL_MODES = 18
 """Offset of the header bytes that enable the write-ahead log, which is missing from a copy."""
 MAGIC = b"SQLite format 3\0"

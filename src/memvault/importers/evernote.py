@@ -36,7 +36,7 @@ from memvault.lazy_pattern import lazy_pattern
 
 _PIECE = 1 << 16
 _MAX_BYTES = 4 * MAX_FILE
-"""Maximum length of a note with its files in base64; Evernote's limit is 200 MB."""
+"""Maximum length of a note, including base64-encoded attachments; Evernote's limit is 200 MB."""
 _MAX_TAGS = 200_000
 _TOO_LARGE = "exceeds Evernote's limits on text, files or elements"
 _NOTE = lazy_pattern(r"<note(?=[\s>])|</note\s{0,9}>")

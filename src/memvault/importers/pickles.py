@@ -67,7 +67,7 @@ def parse(data: bytes) -> Any:
 
 
 def mappings_with(value: Any, key: str) -> Iterator[dict[Any, Any]]:
-    """Yield each mapping in a parsed value that contains a key, once and in order."""
+    """Yield each mapping with the given key in a parsed value, once and in order."""
     pending, seen = [(value, 0)], set()
     while pending:
         current, depth = pending.pop()

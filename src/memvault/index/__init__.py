@@ -51,7 +51,7 @@ def open_index(store: MemoryStore, index_folder: IndexFolder, progress: Progress
 
 
 def delete_index(folder: Path) -> None:
-    """Delete an index folder after the background embedding process has ended."""
+    """Delete an index folder after the background embedding process has exited."""
     import shutil
 
     from memvault.index.folder import DEEP

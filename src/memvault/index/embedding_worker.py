@@ -1,8 +1,8 @@
 """Compute transformer vectors in the background: ``python -P -m memvault.index.embedding_worker``.
 
 The process runs at the lowest priority and prints nothing. Workers of several vaults take turns. A
-worker ends after ten minutes, when no work is left, when the vault's settings change, when the
-vault or its index is deleted, and when another process computes the same vectors in the foreground.
+worker exits after ten minutes, when no work is left, when the vault's settings change, when the
+vault or its index is deleted, or when another process computes the same vectors in the foreground.
 It never recreates a deleted index.
 """
 
@@ -27,8 +27,8 @@ from memvault.store.memory_store import MemoryStore
 
 _LIFETIME = 600.0
 _SESSION_NICE = 10
-"""The niceness of the session. At 10 it gets a tenth of a busy processor; at 19 it gets almost
-nothing, so a constantly busy machine would never compute any vectors.
+"""The niceness of the session. At 10 the session gets a tenth of a busy processor; at 19 it gets
+almost nothing, so a constantly busy machine would never compute any vectors.
 """
 _TURN = "embedding.lock"
 """The lock that lets only one worker at a time compute vectors, across all of a user's indexes."""

@@ -121,9 +121,9 @@ class FederatedView:
     def nearest(self, query: VectorQuery) -> VectorAnswer:
         """See ``View.nearest``.
 
-        Transformer vectors are used only if every vault has them. If a vault uses the multilingual
-        model, a vault with the English model still embeds any query with its own model: the cosines
-        are then low, as they should be for memories in another language.
+        Transformer vectors are used only if every vault has them. If some vaults use the
+        multilingual model, vaults with the English model still embed the query with their own
+        model. A query in another language then has low cosines to their memories, as it should.
         """
         answers = [self._nearest_in(number, query) for number in range(len(self.vaults))]
         if any(answer.is_multilingual for answer in answers):
@@ -360,7 +360,7 @@ def _combine(
     """Return a view of the readable vaults.
 
     Raises:
-        MemvaultError: if there is none; the error is the first vault's.
+        MemvaultError: if no vault is readable; the error is the first vault's.
     """
     vaults, errors = [], dict(earlier_errors)
     for name, index, step in steps:

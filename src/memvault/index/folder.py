@@ -101,7 +101,7 @@ def mark_used(folder: Path) -> bool:
     """Mark a folder of an index as used; return whether this is its first use today.
 
     Raises:
-        OSError: if it is missing or cannot be changed.
+        OSError: if the folder is missing or cannot be changed.
     """
     if time.time() - folder.stat().st_mtime < _DAY:
         return False
@@ -141,7 +141,7 @@ def _create_folder(base: Path, root: Path) -> Path:
     """Return the folder of a vault's index, creating it if missing.
 
     Raises:
-        OSError: if it is not writable, is not private to this user, or is inside a vault.
+        OSError: if the folder is not writable, is not private to this user, or is inside a vault.
     """
     above = enclosing_vault(base)
     if above is not None:

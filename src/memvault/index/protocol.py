@@ -47,14 +47,14 @@ class StaleView(Exception):
 
 
 class WaitPolicy(NamedTuple):
-    """How long to wait while another process writes the index, and whether a partial view will do.
+    """How long to wait while another process writes the index; whether to accept a partial view.
 
     ``indexing`` is the number of seconds to wait while the other process has many files to index,
-    ``unreadable`` the number of seconds to wait while no readable commit exists, as happens briefly
-    during each commit. ``allow_partial`` is whether a partial view is acceptable after that time.
-    ``index_seconds`` is the number of seconds after which this process stops indexing and returns a
-    partial view, or None to index everything first. ``git_seconds`` limits how long git may take to
-    read new commits, whose times are otherwise indexed later.
+    ``unreadable`` the number of seconds to wait while no readable commit exists, which happens
+    briefly during each commit. ``allow_partial`` is whether a partial view is acceptable after that
+    time. ``index_seconds`` is the number of seconds after which this process stops indexing and
+    returns a partial view, or None to index everything first. ``git_seconds`` limits how long git
+    may take to read new commits, whose times are otherwise indexed later.
     """
 
     indexing: float
@@ -375,9 +375,8 @@ class View(Protocol):
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return the matrix of similarities between memories, in 0..1.
 
-        One passage of each memory is compared.
-
-        It is empty unless all of the memories have vectors.
+        One passage of each memory is compared. The matrix is empty unless all of the memories have
+        vectors.
         """
 
     def passages(self, uid: int, location: MatchLocation) -> list[tuple[int, Passage]]:
@@ -458,7 +457,7 @@ class EmbedderStatus(NamedTuple):
     ``mode`` tells when the transformer computes vectors: auto, off or now. ``vectors`` is the
     number of vectors; ``version`` and ``dimension`` describe the model that computed them.
     ``waiting`` is the number of memories without vectors. ``is_running`` is whether a process is
-    computing them; ``process`` is its id if it runs in the background, and ``since`` its start
+    computing them; ``process`` is its pid if it runs in the background, and ``since`` its start
     time. ``passages`` is the number of all passages and ``waiting_passages`` the number without
     vectors. ``seconds_left`` is the estimated remaining time, 0 if unknown. ``problem`` is why no
     vectors can be computed, ``note`` why the configured model is not used.

@@ -74,7 +74,7 @@ class AsyncOpenVault:
                 outcome.delivery.requeue()
 
     async def aclose(self) -> None:
-        """Close the vault's open files after the running calls have ended."""
+        """Close the vault's open files after the running calls have finished."""
         self._closed.set()
         await asyncio.to_thread(self._close)
 

@@ -230,7 +230,7 @@ class ReplyTracker:
             print(sanitize.escape_line(f"note: {note}"), file=sys.stderr)
 
     def finish_all(self, is_sent: bool) -> None:
-        """Remove all calls, each as in ``finish``."""
+        """Call ``finish`` for every pending call."""
         for request_id in list(self._calls):
             self.finish(request_id, is_sent)
 

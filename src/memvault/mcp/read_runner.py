@@ -74,7 +74,7 @@ class ReadRunner(Protocol):
     ) -> types.CallToolResult:
         """Run a tool when it is the turn of ``key``; return the client's result.
 
-        If the task is canceled, the slot of its request stays taken until the tool has ended.
+        If the task is canceled, the slot of its request stays taken until the tool finishes.
 
         Raises:
             MCPError: there is no such tool.
@@ -161,7 +161,7 @@ class LocalReadRunner:
         return await run_with_slots(work, workspace.executor, slots, charge)
 
     def close(self) -> None:
-        """Close the workspaces after their calls have ended."""
+        """Close the workspaces after their calls have finished."""
         for workspace in self._workspaces:
             with workspace.lock:
                 workspace.close()

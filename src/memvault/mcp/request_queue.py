@@ -161,7 +161,7 @@ class RequestQueue:
 async def take_all(
     queue: RequestQueue, key: Hashable, request: QueueSlot | None, is_cheap: bool = False
 ) -> list[QueueSlot]:
-    """Wait for a slot; return it and the request's slot, which is held until its work has ended."""
+    """Wait for a slot; return it and the request's slot, which is held until its work finishes."""
     slots = [request] if request is not None and request.hold() else []
     try:
         return [*slots, await queue.take(key, is_cheap)]
@@ -178,17 +178,17 @@ async def run_with_slots(
     charge: Callable[[float], None],
     on_wait: Callable[[], None] | None = None,
 ) -> Answer:
-    """Run work in an executor, and release its slots when it has ended.
+    """Run work in an executor, and release its slots when it finishes.
 
     Before that, ``charge`` is called on the event loop with the processor seconds used. With
     ``on_wait``, work that begins to wait calls it in its thread, and frees the last slot. If the
     task is canceled, it does not wait for the thread, but the slots stay taken until the work
-    ends. Work that has not started by then never starts.
+    finishes. Work that has not started when the task is canceled never runs.
     """
     loop, context = asyncio.get_running_loop(), copy_context()
 
     def call_on_loop(function: Callable[..., None], *arguments: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # The loop has ended.
+        with contextlib.suppress(RuntimeError):  # The loop has stopped.
             loop.call_soon_threadsafe(function, *arguments)
 
     def run() -> Answer:

@@ -58,7 +58,7 @@ class SdkServer(Server[Any]):
 def serve(root: Path, caller: Caller, offer: ToolSelection) -> int:
     """Serve a vault to one client over standard input and output; return the exit code.
 
-    The server ends when its input ends or a signal arrives. The client may choose programs and
+    The server exits at the end of its input or on a signal. The client may choose programs and
     models to run only if ``caller.may_run_programs``.
     """
     workspace = Workspace(root, calls.report_progress, long_lived=True)

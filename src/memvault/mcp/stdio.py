@@ -101,7 +101,7 @@ def _lines(descriptor: int) -> Iterator[bytes]:
 def _deliver(
     stream: MemoryObjectSendStream[SessionMessage | Exception], item: SessionMessage
 ) -> None:
-    with contextlib.suppress(anyio.BrokenResourceError):  # The server has ended.
+    with contextlib.suppress(anyio.BrokenResourceError):  # The server has shut down.
         stream.send_nowait(item)
 
 

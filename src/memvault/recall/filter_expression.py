@@ -232,7 +232,7 @@ def _call(subject: ast.expr, name: str, arguments: list[ast.expr]) -> Test:
     arity = 0 if name == "lower" else 1
     if name not in _METHODS or len(arguments) != arity:
         raise UsageError(
-            f"The filter must not contain .{name}() with {len(arguments)} values", _ALLOWED
+            f"Filters do not support .{name}() with {len(arguments)} argument(s)", _ALLOWED
         )
     method, inner = _METHODS[name], _compile(subject)
     parts = [_compile(argument) for argument in arguments]

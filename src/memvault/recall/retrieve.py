@@ -74,7 +74,7 @@ _MAX_DATED = 20
 
 
 class CandidateSet(NamedTuple):
-    """The hits of a search by uid, best first, for each requested signal.
+    """Search hits for each requested signal, keyed by uid, best first.
 
     ``fused`` has keyword and vector hits with a combined score in 0..1. ``order`` is the ranking in
     modes that use a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the

@@ -28,10 +28,10 @@ def read_commits(
 ) -> dict[str, FileCommits]:
     """Return when each memory's file in a commit was first and last changed, by path.
 
-    If ``commit`` follows ``since``, whose files are ``previous``, only the commits between them are
-    read, unless a merge requires more. ``shallow`` are the commits whose parents a shallow clone
-    lacks. A renamed file keeps its history. Times are author times, which a rebase keeps; a time
-    over a day in the future is treated as unknown.
+    If ``since`` is given, ``previous`` is its result, and only the commits after ``since`` are
+    read, unless a merge or a rewritten history requires all of them. ``shallow`` are the commits
+    whose parents a shallow clone lacks. A renamed file keeps its history. Times are author times,
+    which a rebase preserves; a time over a day in the future is treated as unknown.
 
     Raises:
         GitError: git failed.
@@ -107,8 +107,8 @@ class _CommitReader:
         """Apply all commits; return False if the whole history must be read instead.
 
         ``since`` is the commit that the files found so far belong to. The whole history is needed
-        if no commit continues it, if it was merged into another branch instead of the reverse, or
-        if a merged branch changes files that it no longer has.
+        if no commit continues ``since``, if ``since`` was merged into another branch instead of the
+        reverse, or if a merged branch changes files that ``since`` does not have.
         """
         line = {since}
         tokens = iter(output.split(b"\0"))

@@ -1,4 +1,4 @@
-"""Keys that the results of several tools share."""
+"""Result keys shared by several tools."""
 
 from typing import Literal, NotRequired, TypedDict
 

@@ -289,7 +289,7 @@ def _long_words(text: str) -> str:
 
 _TEXT_MARKS = [(mark, form) for form in FORMS if not form.is_word for mark in form.marks]
 _WORD_MARKS: dict[str, list[tuple[str, int]]] = {}
-"""The markers of the other formats, grouped by a character that is rare in words."""
+"""Markers of the single-word formats, grouped by their first non-alphanumeric character."""
 for _number, _form in enumerate(FORMS):
     for _mark in _form.marks if _form.is_word else ():
         _sign = next((_char for _char in _mark if not _char.isalnum()), "")

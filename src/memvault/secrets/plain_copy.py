@@ -232,7 +232,7 @@ def _regions(text: str, near_keyword: bool) -> list[tuple[int, int]]:
     spans = [match.span() for pattern in patterns for match in pattern.finditer(text)]
     regions: list[tuple[int, int]] = []
     last_comment = text.rfind("-->")
-    done = 0  # the end of the last comment
+    done = 0  # the end of the previous comment
     for start, end in sorted(spans):
         if text.startswith("<!--", start) and done <= start < last_comment:
             end = done = text.find("-->", start)

@@ -405,7 +405,7 @@ def _is_notification(part: Message) -> bool:
 def _request_id(body: bytes) -> str | None:
     """Return the id of a JSON-RPC request, or None if it has an invalid type.
 
-    It is empty for other messages, such as notifications and answers to the server.
+    Returns an empty string for other messages, such as notifications and responses.
     """
     message = _message(body)
     if not isinstance(message, dict) or "method" not in message or "id" not in message:

@@ -38,18 +38,19 @@ _MAX_LINE = 1 << 28
 _ATTEMPTS = 3
 """Number of processes that a call may crash before it fails as the likely cause."""
 _MAX_ENDED, _ENDED_WITHIN = 5, 60.0
-"""If this many processes end within this many seconds, the server stops using the pool for a while.
+"""If this many processes exit within this many seconds, the server stops using the pool for a
+while.
 """
 _EXIT_TIMEOUT = 2.0
 """Seconds for a process to exit after its input is closed."""
 _IDLE_TIMEOUT = 60.0
-"""Idle seconds after which a process started on demand ends."""
+"""Idle seconds after which a process started on demand exits."""
 _NICENESS = 10
 """The niceness of low-priority processes."""
 
 
 class _Ended(Exception):
-    """Raised when a process ends before it has answered."""
+    """Raised when a process exits before answering."""
 
 
 class _Worker:
@@ -75,7 +76,7 @@ class _Worker:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process has ended."""
+        """Whether the process has exited."""
         return self._process.returncode is not None
 
     async def answer(self, read: Read) -> types.CallToolResult:
@@ -83,7 +84,7 @@ class _Worker:
 
         Raises:
             MCPError: there is no such tool.
-            _Ended: the process has ended.
+            _Ended: the process has exited.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -131,9 +132,9 @@ def _line(read: Read) -> bytes:
 
 
 class ReadPool:
-    """One process for each concurrent read; processes that end are replaced.
+    """One process for each concurrent read; processes that exit are replaced.
 
-    With ``gives_way`` they have a lower priority, start on demand, and end after an idle minute.
+    With ``gives_way`` they have a lower priority, start on demand, and exit after an idle minute.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class ReadPool:
 
     @property
     def is_failing(self) -> bool:
-        """Whether too many of its processes have ended within a minute."""
+        """Whether too many of its processes have exited within a minute."""
         return len(self._ended) == _MAX_ENDED and time.monotonic() - self._ended[0] < _ENDED_WITHIN
 
     def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
@@ -179,7 +180,7 @@ class ReadPool:
     async def _work(
         self, read: Read, key: Hashable, slots: list[QueueSlot]
     ) -> types.CallToolResult | MCPError:
-        """Return a process's answer, retrying in another one if it ends before it has answered."""
+        """Return a process's answer, retrying in another process if the first exits too early."""
         answer: types.CallToolResult | MCPError
         try:
             for _ in range(_ATTEMPTS):
@@ -197,7 +198,7 @@ class ReadPool:
                 self._lane.charge(read, key, worker.seconds, worker.is_first)
                 self._idle.append(worker)
                 return answer
-            error = MemvaultError("The process reading the vault ended", "call again")
+            error = MemvaultError("The process reading the vault crashed", "call again")
         except OSError as reason:
             error = MemvaultError(f"Cannot start a process: {reason.strerror}", "call again")
         finally:
@@ -236,7 +237,7 @@ class ReadPool:
     async def _note_end(self, worker: _Worker) -> None:
         code = await worker.end()
         self._ended.append(time.monotonic())
-        print(f"note: a read process ended with code {code}", file=sys.stderr, flush=True)
+        print(f"note: a read process exited with code {code}", file=sys.stderr, flush=True)
 
     async def close(self) -> None:
         """End all processes; calls that still run are canceled."""

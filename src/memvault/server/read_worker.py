@@ -1,7 +1,7 @@
 """Answer read-only tool calls: ``python -P -m memvault.server.read_worker TOOLS``.
 
 Each line of standard input is a call, and each line of standard output is part of an answer (see
-``read_pool``). The process ends with its input, so it never outlives the server.
+``read_pool``). The process exits at the end of its input, so it never outlives the server.
 """
 
 from __future__ import annotations

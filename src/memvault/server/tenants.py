@@ -134,7 +134,7 @@ class TenantServers:
         tenant.stop.set()
 
     def close(self) -> None:
-        """Close all workspaces; call this after the last tenant has ended."""
+        """Close all workspaces; call this after the last tenant has shut down."""
         for workspace in self._in_use:
             self._close(workspace)
 

@@ -251,7 +251,7 @@ class Exclusions:
     """Decides which files in a vault's folder are not memories.
 
     ``patterns`` come from the setting ``ignore``. Obsidian's settings and the ignore files are read
-    when needed, and the ignore files in subfolders again after a change.
+    on demand; ignore files in subfolders are reread when they change.
     """
 
     def __init__(self, root: Path, patterns: tuple[str, ...] = ()) -> None:

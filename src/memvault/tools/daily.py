@@ -70,8 +70,8 @@ def memory_today(
     """Add an entry to today's daily note, or show the note.
 
     The text becomes a list item with the time; text that begins with [ ] becomes a task. A new note
-    is created from the vault's template. The path, template and heading to add below come from
-    settings; the path and template can also come from Obsidian's daily notes.
+    is created from the vault's template. The path, template and target heading come from settings;
+    the path and template can also come from Obsidian's daily notes.
     """
     from memvault import clock
     from memvault.memories import daily_notes

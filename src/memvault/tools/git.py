@@ -68,8 +68,8 @@ def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
     Nothing is force-pushed. Headers are merged by key, lists as sets, bodies line by line as in
     git. A memory whose text both sides changed is kept as two files that refer to each other in
     conflict_with; a file that one side deleted and the other changed is kept. This uses the
-    network. Programs that a repository new to this machine would make git run must be confirmed, as
-    for `memvault git init`.
+    network. If the repository is new to this machine and makes git run programs, you must confirm
+    them, as for `memvault git init`.
     """
     from memvault.git.sync import sync
 

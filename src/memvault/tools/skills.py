@@ -169,7 +169,7 @@ def use_skill(
 
     `memvault procedure outcome` records success or failure. If no procedure has the skill id,
     the call fails and writes a request for it to one of the agent's files, one per skill and
-    action. Storing a procedure with that skill id answers the request.
+    action. Storing a procedure with that skill id fulfills the request.
     """
     from memvault.experience import skill_tree
 

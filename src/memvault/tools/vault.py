@@ -352,7 +352,7 @@ def _vectors(embedder: Result, waiting: int, total: int, worker: str) -> str:
     """Return how many memories lack an embedder's vectors, and when the vectors are computed."""
     if "problem" in embedder:
         return f"{embedder['name']}, {embedder['problem']}"
-    state = f"{waiting} of {total} to create, {worker}" if waiting else "complete"
+    state = f"{waiting} of {total} pending, {worker}" if waiting else "complete"
     if embedder.get("working") and "secondsLeft" in embedder:
         state += f", about {_duration(embedder['secondsLeft'])} left"
     return f"{embedder['name']}, {state}"

@@ -89,7 +89,10 @@ def is_shifted(data: bytes) -> bool:
 
 
 def full_name(name: str) -> str:
-    """Return the superset that programs write under an encoding's name, or the name itself."""
+    """Return the superset that programs usually mean by an encoding's name, or the name itself.
+
+    For example, files labeled ``shift_jis`` are usually ``cp932``.
+    """
     plain = codecs.lookup(name).name
     return _SUPERSETS.get(plain, plain)
 

@@ -25,7 +25,7 @@ from memvault.vault.header_yaml import (
 
 @lru_cache(maxsize=8)  # An edit parses the same header several times.
 def read_header(header: str) -> ReadHeader:
-    """Parse a header in which some lines may not be YAML.
+    """Parse a header, tolerating lines that are not valid YAML.
 
     In a line such as ``title: Coffee: brewing``, the rest of the line is the value. The returned
     values are shared and must not be changed.

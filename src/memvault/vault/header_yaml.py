@@ -253,7 +253,7 @@ def dump_item(value: Any) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether YAML parses a string as itself without quotes."""
+    """Return whether a string survives a YAML round trip without quotes."""
     import yaml
 
     if not _PLAIN_SCALAR.fullmatch(text) or text != text.strip() or not text.isprintable():

@@ -104,7 +104,7 @@ def normal_type(name: str) -> str:
     if slug(kebab, 200) not in (kebab, f"{kebab}-memory") or len(kebab) > 60:
         raise UsageError(
             f"{name!r} cannot be a memory type",
-            "use letters, digits and hyphens, such as design-decision",
+            "use letters, digits and hyphens, for example `design-decision`",
         )
     if kebab in RESERVED_FOLDERS or is_reserved(kebab):
         raise UsageError(f"The folder {kebab!r} is not for memories", "choose another type")

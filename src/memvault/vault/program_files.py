@@ -33,7 +33,7 @@ _INSTRUCTION_ENDINGS = (".instructions.md", ".prompt.md", ".chatmode.md", ".agen
 """Suffixes of instruction files for VS Code, Copilot and Cursor."""
 _SETTINGS = frozenset(
     (
-        # Agents' programs: servers, hooks and permissions.
+        # Agent programs: MCP servers, hooks and permissions.
         *("opencode.json", "opencode.jsonc", "mcp.json", "crush.json", "gemini-extension.json"),
         *(".mcp.json", ".opencode.json", ".crush.json", ".claude.json"),
         # Shells and version managers, which load these on entering the folder.

@@ -52,7 +52,7 @@ def grant(root: Path, tool: ToolFile, covered: ToolFingerprint) -> None:
 
     Raises:
         Refused: the state folder is inside a vault.
-        StorageError: it cannot be written.
+        StorageError: the grant cannot be written.
     """
     allowed = {
         "digest": covered.digest,

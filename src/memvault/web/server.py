@@ -19,8 +19,8 @@ def listening(port: int | None) -> socket.socket:
     """Return a loopback socket on a port of 127.0.0.1; 0 selects a free port.
 
     Without a port, it uses a random loopback address if the system has several. Browsers store
-    cookies per address, and service workers per address and port, so no other server's pages have
-    left anything there.
+    cookies per address, and service workers per address and port, so a random address has none from
+    other servers.
 
     Raises:
         Refused: the port is taken, or this user may not use it.

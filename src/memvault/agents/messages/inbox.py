@@ -124,8 +124,8 @@ class Inbox:
     ) -> EventBatch:
         """Pop events, oldest first; each is handed to exactly one caller.
 
-        The events are deleted by ``lease.acknowledge()``; if the process ends before, the next
-        caller gets them.
+        The events are deleted by ``lease.acknowledge()``; if the process exits before that, the
+        next caller gets them.
         """
         with self.locked() as notes:
             chosen, remaining = self._choose(count, kind, fits, notes)

@@ -54,7 +54,7 @@ class Leases:
         return lease
 
     def requeue_abandoned(self) -> list[str]:
-        """Put back the leases of processes that ended, and return notes about failures."""
+        """Return the events leased by dead processes to the inbox; return notes about failures."""
         leases = self.folder(_LEASES)
         notes = []
         for folder in _lease_folders(leases):
@@ -65,7 +65,7 @@ class Leases:
                 if is_abandoned:
                     Lease(self, folder, lock).requeue_locked()
             except MemvaultError as error:
-                notes.append(f"events of an ended process were not put back: {error.message}")
+                notes.append(f"events leased by a dead process were not returned: {error.message}")
         with contextlib.suppress(OSError):
             for path in leases.glob("*.lock"):
                 lock = FileLock(path)

@@ -145,7 +145,7 @@ def wait(
                 sleeper = FolderWatcher(inbox.folder, turn)
                 # Read again for events from before the watcher started.
                 continue
-            due = inbox.next_due()  # A plan that came due after the read runs at the next read.
+            due = inbox.next_due()  # The next read picks up a plan due after this one.
             pause = due if due > 0 else _STUCK_SECONDS if stuck else _MIN_SLEEP
             stuck = due <= 0
             sleeper.sleep(max(_MIN_SLEEP, min(until - passed, deadline - passed, pause)))

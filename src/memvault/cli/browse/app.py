@@ -176,7 +176,7 @@ class MemoryBrowser(App[BrowsedMemory]):
         It does not wait for the screen, which stops updating while the program exits.
         """
         share = f"{100 * done // total} %" if what == IN_BYTES and total else ""
-        with contextlib.suppress(RuntimeError):  # the event loop has ended
+        with contextlib.suppress(RuntimeError):  # the event loop has stopped
             self.call_later(self._show_status, f"{what} {share or f'{done:,} of {total:,}'}")
 
     @property

@@ -45,9 +45,9 @@ def today(
     """Add a thought to today's daily note, or open the note in your editor.
 
     The text becomes a list item with the time, or a task if it begins with [ ]. A new note is
-    created from the vault's template. The path, template and heading to add under come from
-    settings; the path and template can also come from Obsidian's daily notes. Without a terminal
-    for the editor, the note is printed.
+    created from the vault's template. The path, template and target heading come from settings; the
+    path and template can also come from Obsidian's daily notes. Without a terminal for the editor,
+    the note is printed.
     """
     entered_text = text or _piped(options, required=False)
     if entered_text or not options.may_ask:

@@ -212,7 +212,7 @@ def default(
 )
 def push(
     options: GlobalOptions,
-    take_over: Annotated[bool, Arg("Make this machine the sender of the vault")] = False,
+    take_over: Annotated[bool, Arg("Make this machine the vault's publisher")] = False,
     to: Annotated[
         str, Arg("The engine's address; allows sending the token to it", metavar="ADDRESS")
     ] = "",
@@ -223,8 +223,7 @@ def push(
     after that, only this machine can push it. The token is read from MEMVAULT_MILVUS_TOKEN and is
     sent only to the first engine used from this machine; `--to ADDRESS` allows sending it to
     another address in memvault.toml. An interrupted push is resumed by the next one. `--take-over`
-    makes this machine the sender from now on, for example after the vault was moved to another
-    folder.
+    makes this machine the publisher, for example after the vault was moved to another folder.
     """
     from memvault.publishing import publish
 

@@ -47,7 +47,7 @@ READS, WRITES, BEGIN = b"r", b"w", b"b"
 """Handshake before a command: the daemon can run a read-only command (``READS``) or one that makes
 changes (``WRITES``), and the client confirms (``BEGIN``)."""
 PRINTS, ENDED, LATE = b"p", b"e", b"l"
-"""The daemon's messages that output has started, and that the command has ended (followed by its
+"""The daemon's messages that output has started, and that the command has finished (followed by its
 exit code). ``LATE`` marks a timeout in the client."""
 LEFT = b"d"
 """The daemon's answer if the client must run the command itself, optionally followed by the
@@ -73,14 +73,14 @@ _NOT_COMPARED = (VARIABLE, "MEMVAULT_PAGER")
 """Variables that only the client reads."""
 _RECENT_SECONDS = 600.0
 _LOST = 70
-_LOST_MESSAGE = "The resident process ended while running the command"
+_LOST_MESSAGE = "The resident process died while running the command"
 _LOST_HINT = "check `memvault log` for its changes before you run the command again"
 
 
 def run_in_daemon(arguments: Sequence[str]) -> int | None:
     """Run a command line in the resident process; return None if this process must run it.
 
-    Returns the exit code after the command has ended.
+    Returns the exit code after the command has finished.
     """
     if sys.platform != "linux" or os.environ.get(VARIABLE) == "off" or not hasattr(os, "eventfd"):
         return None
@@ -320,7 +320,7 @@ def _lost(arguments: Sequence[str], has_printed: bool) -> int:
 def _last_message(connection: socket) -> bytes:
     """Return the daemon's last message, normally ``ENDED`` and the exit code.
 
-    It is empty if the daemon ended without a message, and ``LATE`` after a timeout.
+    The message is empty if the daemon died without sending one, and ``LATE`` after a timeout.
     """
     message = b""
     try:
@@ -330,7 +330,7 @@ def _last_message(connection: socket) -> bytes:
                 return message + connection.recv(1)
     except TimeoutError:
         return LATE
-    except OSError:  # The daemon ended without reading a forwarded signal.
+    except OSError:  # The daemon died without reading a forwarded signal.
         pass
     return message
 
@@ -374,5 +374,5 @@ class _Signals:
         self.received = number
         from contextlib import suppress
 
-        with suppress(OSError):  # The waiting code notices that the daemon has ended.
+        with suppress(OSError):  # The waiting code notices that the daemon has died.
             self._connection.send(bytes([number]))

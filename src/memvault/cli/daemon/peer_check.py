@@ -3,11 +3,11 @@
 The client and the resident process check each other before they exchange anything of value. Every
 client loads this module, so it imports next to nothing.
 
-A process is identified by its folder in /proc, which is opened once. The folder of a process that
-has ended stays empty, so a new process with the same id is never mistaken for it. Namespaces,
-rights and limits are compared. A Landlock sandbox is not visible in any file, so each process must
-also present a secret of the other process, which the kernel reveals only to a process that may
-inspect it. A sandboxed process may not, even if run by root.
+A process is identified by its folder in /proc, which is opened once. After the process exits, the
+opened folder stays empty, so a new process with the same pid is never mistaken for the old one.
+Namespaces, privileges and limits are compared. A Landlock sandbox is not visible in any file, so
+each process must also present a secret of the other process, which the kernel reveals only to a
+process that may inspect it. A sandboxed process may not, even if run by root.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 assert sys.platform == "linux"
 CREDENTIALS = 12
-"""Size in bytes of the ids of a process, a user and a group."""
+"""Size in bytes of ``struct ucred``: pid, uid and gid."""
 _PEER_PIDFD = 77
 """SO_PEERPIDFD, from Linux 6.5 on."""
 _STATUS = (
@@ -42,9 +42,10 @@ _MAX_FILE = 1 << 16
 
 
 class Process:
-    """A process, identified even if its id is reused.
+    """A process, identified even if its pid is reused.
 
-    ``folder`` is a descriptor of its folder in /proc. All methods raise OSError once it has ended.
+    ``folder`` is a descriptor of its folder in /proc. All methods raise OSError once the process
+    has exited.
     """
 
     def __init__(self, number: int) -> None:
@@ -67,7 +68,7 @@ class Process:
         os.close(self.folder)
 
     def check(self) -> None:
-        """Raise OSError if it has ended."""
+        """Raise OSError if the process has exited."""
         os.stat("status", dir_fd=self.folder)
 
     def rights(self) -> dict[str, str]:
@@ -116,7 +117,7 @@ def find_peer(connection: socket) -> Process:
     """Return the process connected to or listening on a socket; this user must own it.
 
     Raises:
-        OSError: it has ended, or belongs to another user or process namespace.
+        OSError: the process has exited, or belongs to another user or PID namespace.
     """
     data = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, CREDENTIALS)
     number = sender_of(data)
@@ -132,7 +133,7 @@ def find_peer(connection: socket) -> Process:
 
 
 def _check_number(connection: socket, number: int) -> None:
-    """Raise OSError if a process has ended, since its id may have been reused.
+    """Raise OSError if a process has exited, since its pid may have been reused.
 
     Older kernels cannot tell. There, and for a socket that another process has inherited, only the
     sender of a later message is reliable (see ``sender_of``).
@@ -153,11 +154,11 @@ def _check_number(connection: socket, number: int) -> None:
         if file is not None:
             os.close(file)
     if f"Pid:\t{number}" not in lines:
-        raise OSError("the process has ended")
+        raise OSError("the process has exited")
 
 
 def sender_of(credentials: bytes) -> int:
-    """Return the id of the process that sent a message, from its SCM_CREDENTIALS."""
+    """Return the pid of the process that sent a message, from its SCM_CREDENTIALS."""
     return int.from_bytes(credentials[:4], sys.byteorder, signed=True)
 
 

@@ -54,7 +54,7 @@ class Client:
         """Read the available data; return the request once it is complete.
 
         Raises:
-            OSError: the client has ended, sent something else, or does not have the secret.
+            OSError: the client has exited, sent something else, or does not have the secret.
         """
         data, streams = self._receive(_PIECE, socket.MSG_DONTWAIT)
         _close_all(streams)
@@ -214,7 +214,7 @@ def limits_of(process: peer_check.Process) -> dict[str, str]:
     """Return a process's priority and resource limits, by name.
 
     Raises:
-        OSError: it has ended.
+        OSError: the process has exited.
     """
     lines = [line for line in process.read("limits").splitlines() if line.startswith(_LIMITS)]
     nice = process.read("stat").rpartition(")")[2].split()[_NICE]

@@ -3,10 +3,10 @@
 The similarity threshold for forgetting must mean the same with any embedder, but a cosine of 0.7 is
 high for one model and low for another. The calibration of the static vectors was fitted to labeled
 pairs. For other models, this module embeds the anchors, pairs of short texts in the package, and
-fits a logistic map so that pairs about the same subject reach one mean probability and other pairs
-another.
+fits a logistic map so that pairs about the same subject reach one target mean probability, and all
+other pairs reach another.
 
-These targets are not the true probabilities for the anchors, which are easier to distinguish than
+The targets are not the anchors' true probabilities, because anchors are easier to distinguish than
 real texts. They are chosen so that fitting the static vectors to the anchors gives the same map as
 fitting them to the labeled pairs. Run ``training/calibrate.py`` to update them after changing an
 anchor or the static table.
@@ -98,7 +98,7 @@ def calibrate(embedder: Embedder) -> Calibration:
 
 
 def separation(values: Numbers, same: Flags) -> float:
-    """Return how many standard deviations apart the means of the two kinds of pairs are."""
+    """Return the distance between the means of the two kinds of pairs, in standard deviations."""
     same_values, other_values = values[same], values[~same]
     spread = math.sqrt(float(same_values.var() + other_values.var()) / 2)
     return float(same_values.mean() - other_values.mean()) / max(spread, 1e-6)

@@ -50,7 +50,7 @@ def select_model(store: MemoryStore, name: str, purpose: Purpose) -> CheckedMode
     If the model does not work, nothing changes.
 
     Raises:
-        EmbedderError: if it cannot be loaded or downloaded.
+        EmbedderError: if the model cannot be loaded or downloaded.
     """
     model_name, root = _resolve_name(store.root, name, purpose)
     fingerprint = model_settings.fingerprint(model_name, root)

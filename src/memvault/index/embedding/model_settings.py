@@ -23,7 +23,7 @@ from memvault.settings.vault_settings import Settings
 _KIND = "model"
 _MIN_FOREIGN, _MIN_STILL_FOREIGN = 0.1, 0.05
 """The share of non-English memories at which a vault switches to the multilingual model, and the
-share below which it switches back.
+share below which the vault switches back.
 """
 TRANSFORMER_VARIABLE = "MEMVAULT_DEEP"
 """The environment variable that overrides the setting ``embedder.deep``."""

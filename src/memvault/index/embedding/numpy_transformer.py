@@ -10,9 +10,9 @@ multiplies the integers as float32, which is exact because no sum exceeds 2**24.
 divided until BLAS runs each in one thread: for a query, several threads are no faster, and on a
 busy machine they use up to twenty times the CPU.
 
-The norms, the softmax and the activation differ from ONNX Runtime's in the last bit, as ONNX
-Runtime's own results do between processors. If such a bit changes a quantization step, the cosine
-between the two vectors of a text is .9938 to .9999; otherwise it is 1.
+The norms, the softmax and the activation differ from ONNX Runtime's in the last bit, just as ONNX
+Runtime's own results differ between processors. If such a bit changes a quantization step, the
+cosine between this module's vector and ONNX Runtime's is .9938 to .9999; otherwise it is 1.
 """
 
 from __future__ import annotations

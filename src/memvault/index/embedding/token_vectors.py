@@ -56,7 +56,7 @@ class TokenCodec(NamedTuple):
         """Read the token statistics from a model's folder.
 
         Raises:
-            EmbedderError: if they are missing or invalid.
+            EmbedderError: if the statistics are missing or invalid.
         """
         try:
             mean, deviation = np.load(folder / _STATISTICS)

@@ -42,7 +42,7 @@ _LOG_LEVEL = 4
 
 
 def builtin_models() -> list[AvailableModel]:
-    """Return the transformers in the package, as ``fastembed_models.known_models`` does."""
+    """Return the transformers in the package in the format of ``fastembed_models.known_models``."""
     return [
         {
             "name": BUILTIN,

@@ -145,7 +145,7 @@ class Statistics(NamedTuple):
 
 
 class _Norms(dict[int, float]):
-    """The divisor for a term's frequency in a field, which depends on the field's length."""
+    """The divisor for a term's frequency in a field; it depends on the field's length."""
 
     def __init__(self, name: str, mean: float) -> None:
         self._slope, self._mean = B[name], mean

@@ -1,11 +1,11 @@
 """The keyword index: written by Whoosh, read without it, and ranked by ``bm25f``.
 
 A memory is one document per block of its text (almost always one), with fields for title, headings,
-body, tags and exact identifiers. Terms come from ``text.analyzer``, since Whoosh's analyzers take
-most of its run time.
+body, tags and exact identifiers. Terms come from ``text.analyzer``, since Whoosh spends most of its
+run time in its own analyzers.
 
-A ``KeywordIndex`` is the index of one commit. ``apply`` writes the next commit next to it, and
-other processes read the previous one until the manifest lists the new files. The next ``apply``
+A ``KeywordIndex`` is the index of one commit. ``apply`` writes the next commit beside it, and other
+processes read the previous commit until the manifest lists the new files. The next ``apply``
 deletes files that no commit lists.
 """
 

@@ -1,6 +1,6 @@
 """The files of the keyword index: a table per commit, and segments of packed postings.
 
-They are read with the standard library alone, without pickle. A segment is a sequence of blocks,
+The files are read with the standard library, without pickle. A segment is a sequence of blocks,
 each with the postings of adjacent terms and a checksum, followed by a tail with each document's
 memory and field lengths and each block's first key. Looking up a term takes one search in memory
 and one read. The table lists a commit's segments, with the checksum of each tail and the documents
@@ -102,7 +102,7 @@ def read_table(path: Path) -> list[SegmentEntry]:
             raise ValueError(f"{path.name} is damaged")
         table = json.loads(content)
         if table["byteorder"] != sys.byteorder:
-            raise ValueError("it has another byte order")
+            raise ValueError("its byte order does not match this machine's")
         return [
             SegmentEntry(name, tail, size, check, documents, tuple(deleted))
             for name, tail, size, check, documents, deleted in table["segments"]
@@ -223,7 +223,7 @@ class _Bytes:
         end = self.position + count * values.itemsize
         values.frombytes(self._data[self.position : end])
         if len(values) != count:
-            raise ValueError("it ends too early")
+            raise ValueError("it is truncated")
         self.position = end
         return values
 
@@ -245,8 +245,8 @@ class PackedSegment:
             except BaseException:
                 self._file.close()
                 raise
-        # The file must be closed even if a library user never closes the vault, as SQLite's files
-        # are.
+        # Like SQLite's files, this file must be closed even if a library user never closes the
+        # vault.
         self._close = finalize(self, self._file.close)
 
     def _read_tail(self, data: bytes) -> None:

@@ -1,8 +1,8 @@
 """Whoosh's part of the keyword index: a codec that writes packed arrays, and its writer.
 
-Whoosh numbers documents, marks deleted ones, and writes segments. This module replaces its codec,
-its segment table, and its sorting and merging of postings, which take most of its time and memory
-and use pickle. Reading the index does not import this module (see ``segment``).
+Whoosh numbers documents, marks deleted ones, and writes segments. This module replaces Whoosh's
+codec, its segment table, and its sorting and merging of postings, which take most of Whoosh's time
+and memory and use pickle. Reading the index does not import this module (see ``segment``).
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ class Writer(SegmentWriter):  # type: ignore[misc]
 
 
 def run_to_merge(sizes: Sequence[int]) -> tuple[int, int]:
-    """Return the longest run of segments in which none is larger than twice the following ones.
+    """Return the longest run of segments none of which is larger than twice the following ones.
 
     Only adjacent segments are merged, which keeps documents in commit order. The sizes of the
     remaining segments at least triple, so a document is merged only a few times.

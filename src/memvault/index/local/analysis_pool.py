@@ -64,7 +64,7 @@ class AnalysisPool:
         """Yield the analysis of each batch; files get ascending uids starting at ``first_uid``.
 
         ``languages`` returns the current number of indexed memories by language. ``report`` is
-        called with the number of bytes done.
+        called with the number of bytes processed.
         """
         results = self._results(_tasks(batches, first_uid, languages))
         setting = self._store.settings.language
@@ -106,7 +106,7 @@ class AnalysisPool:
                 self._idle.append(process)
                 send()
             yield task, analysis or self._analyze(task)
-        for task in tasks:  # every process has ended, so analyze the rest here
+        for task in tasks:  # every process has exited, so analyze the rest here
             yield task, self._analyze(task)
 
     def _analyze(self, task: FileTask, language: str = "") -> Analysis:
@@ -130,9 +130,9 @@ def _tasks(
 
 @contextmanager
 def open_pool(store: MemoryStore, static: StaticVectors | None) -> Iterator[AnalysisPool | None]:
-    """Yield a pool whose processes end with the block, or None if a pool would not be faster.
+    """Yield a pool whose processes are killed at the end of the block; None if it is not faster.
 
-    They also embed the files if there are ``static`` vectors to extend.
+    The processes also embed the files if there are ``static`` vectors to extend.
     """
     count = min(_processors(), _MAX_PROCESSES)
     if count < 2 or not _is_python():
@@ -184,7 +184,7 @@ class _Process:
         self._send(task)
 
     def receive(self) -> Analysis | None:
-        """Return the next analysis, or None if the process has ended."""
+        """Return the next analysis, or None if the process has exited."""
         output = self._process.stdout
         assert output is not None
         try:
@@ -198,7 +198,7 @@ class _Process:
 
     def _send(self, value: object) -> None:
         assert self._process.stdin is not None
-        with suppress(OSError):  # the process has ended, which ``receive`` detects
+        with suppress(OSError):  # the process has exited, which ``receive`` detects
             pickle.dump(value, self._process.stdin, pickle.HIGHEST_PROTOCOL)
             self._process.stdin.flush()
 

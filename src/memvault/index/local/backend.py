@@ -1,8 +1,8 @@
 """Storage backends for keyword indexes.
 
 The manifest, the vectors and the subwords of sentences are always on this machine. The keyword
-index is either in the same folder or in an engine that several machines share. In the latter case,
-texts and vectors are also uploaded for the other machines.
+index is either in the same folder or in a shared engine. In the latter case, texts and vectors are
+also uploaded for other machines.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _PROBE_SECONDS = 0.5
 
 
 def start(root: Path, folder: Path | None, model: str) -> bool:
-    """Start a worker that embeds missing passages, unless one is running; return whether it did.
+    """Start a worker that embeds missing passages unless one is running; return whether it started.
 
     Never raises, because a failure here must not break a search.
     """
@@ -53,9 +53,7 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
             return False
         starts = _starts(folder, model)
         if starts >= _MAX_STARTS:
-            record_failure(
-                folder, model, f"{starts} processes ended before they had computed any vectors"
-            )
+            record_failure(folder, model, f"{starts} processes exited before computing any vectors")
             return False
         if not _write_state(folder, model, time.time() + _START_SECONDS, "", starts + 1):
             return False  # otherwise every search would start another worker
@@ -80,7 +78,7 @@ def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
 
 
 class Worker(NamedTuple):
-    """The most recent worker: its process id and start time.
+    """The most recent worker: its pid and start time.
 
     ``rate`` is how many passages per second the last worker embedded, or 0 if unknown.
     """
@@ -104,7 +102,7 @@ def record_rate(folder: Path, rate: float) -> None:
 
 
 def worker(folder: Path | None) -> Worker:
-    """Return the most recent worker; its process id is 0 if unknown."""
+    """Return the most recent worker; its pid is 0 if unknown."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         if folder is not None:
             values = json.loads(read(folder / _WORKER, MAX_SETTING_BYTES))

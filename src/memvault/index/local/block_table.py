@@ -129,7 +129,7 @@ class BlockTable:
     def document_frequency(self) -> tuple[bytes, int] | None:
         """Return how many memories contain each subword, and the number of memories counted.
 
-        The result is None if they were never counted.
+        The result is None if subwords were never counted.
         """
         return self._db.cached("frequency", self._document_frequency)
 
@@ -170,5 +170,5 @@ def _block(
         len(subwords[1]),
         len(block.stretch_lengths),
     ):
-        raise ValueError("a block's subwords do not add up")
+        raise ValueError("a block's subword counts do not match its subwords")
     return block

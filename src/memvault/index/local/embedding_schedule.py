@@ -67,9 +67,9 @@ class EmbeddingSchedule(NamedTuple):
     def embed_missing(self, should_continue: Callable[[], bool]) -> int:
         """Compute the missing vectors; return how many memories lacked any.
 
-        The most recently changed memories come first; of long ones, first only the beginnings.
-        ``should_continue`` is called before each write and stops the work by returning False.
-        Raises the same errors as ``TransformerWriter.embed``.
+        The most recently changed memories come first. The rest of a long memory comes after the
+        beginnings of all memories. ``should_continue`` is called before each write and stops
+        the work by returning False. Raises the same errors as ``TransformerWriter.embed``.
         """
         writer = TransformerWriter(self.model)
         tried: set[_TriedPart] = set()

@@ -97,7 +97,7 @@ class FileTask(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """The data that an index stores for some memories, in the order of their files.
+    """Index data for a batch of memories, in file order.
 
     ``hashes`` are the hashes of the passages' texts. While ``vectors`` (of all passages, in order)
     is None, ``passages`` and ``text_blocks`` are the texts to embed, by uid. ``detected`` is each
@@ -130,7 +130,7 @@ def analyze(
     """Return the index data of files; deleted files are omitted.
 
     ``language`` is the main language, by default the most frequent one in the index and the task.
-    ``report`` is called with the number of bytes done.
+    ``report`` is called with the number of bytes processed.
     """
     read = [file for state in task.files if (file := read_file(store, state)) is not None]
     setting, most = store.settings.language, store.settings.index.characters

@@ -89,8 +89,8 @@ def diff_folder(
 def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
     """Split a diff into a part that can be read quickly, and the rest.
 
-    The first part contains all doubtful and removed files, and up to 500 files (4 MB) of the
-    others, most recently changed first.
+    The first part contains all doubtful and removed files, and up to 500 other files (4 MB), most
+    recently changed first.
     """
     files = sorted(
         (*diff.added, *(state for _, state in diff.changed)), key=changed_at, reverse=True

@@ -39,8 +39,8 @@ _FORMAT = 15
 INDEX_VERSION = f"{_FORMAT}.{analyzer.VERSION}.{passages.VERSION}.{sentence_blocks.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = f"index-{INDEX_VERSION}"
-"""The folder of an index; each program version has its own, so versions do not rebuild each
-other's.
+"""The folder of an index. Each program version has its own, so two versions do not keep rebuilding
+one index.
 """
 _ANY_INDEX = lazy_pattern(r"index(-[\w.]+)?(\.new|\.old)?")
 _RETRY_PAUSE = 0.02
@@ -90,7 +90,7 @@ class IndexFiles:
         return f"{INDEX_VERSION} {language} {most} {types}{encoding}"
 
     def open(self, writing: bool = False) -> OpenIndex | None:
-        """Return the open index, or that of a newer commit if there is one; None if incomplete."""
+        """Return the index, reopened if there is a newer commit; None if it is incomplete."""
         for attempt in range(4):
             commit = self._committed(writing)
             if commit is None or commit.fingerprint != self.fingerprint:

@@ -85,8 +85,8 @@ class LocalIndex:
         folder.
         """
         self._watched_index = 0
-        """The identity of the index that matches the watched folder except for reported changes; 0
-        if none.
+        """The identity of the index that matches the watched folder except for reported changes, or
+        0.
         """
         self._changed: frozenset[str] = frozenset()
         """The watched changes that the last comparison used."""
@@ -304,10 +304,10 @@ class LocalIndex:
             self._fallback.close()
 
     def _texts(self, path: str) -> list[str]:
-        """Return the texts of a memory's passages as indexed; only the path if the file is missing.
+        """Return a memory's passage texts as indexed; only the path if the file is missing.
 
-        Static and transformer vectors are matched by the hashes of these passages, so both must use
-        the same passages even if the file cannot be read.
+        Static and transformer vectors are looked up by the hashes of these passages, so both must
+        use the same passages even if the file cannot be read.
         """
         from memvault.index.local.file_analysis import read_file
         from memvault.index.text.sentence_blocks import leading_part, passage_texts

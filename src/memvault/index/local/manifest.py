@@ -291,7 +291,7 @@ class Manifest:
             raise IndexCorrupted(str(error)) from error
 
     def has_undated(self) -> bool:
-        """Return whether any memory has a time that is in neither its header nor its name."""
+        """Return whether any memory's created or modified time comes from git or the file."""
         query = (
             "SELECT uid FROM memories WHERE created_from IN ('git', 'file') "
             "OR modified_from IN ('git', 'file') LIMIT 1"
@@ -299,7 +299,7 @@ class Manifest:
         return bool(list(self._db.rows(query)))
 
     def undated_paths(self) -> set[str]:
-        """Return the paths of memories whose time is in neither their header nor their name."""
+        """Return the paths of memories with a created or modified time from git or the file."""
         query = (
             "SELECT path FROM memories WHERE created_from IN ('git', 'file') "
             "OR modified_from IN ('git', 'file')"
@@ -417,7 +417,7 @@ def _parse_each(texts: Iterable[str]) -> list[Any]:
     except ValueError as error:  # this module never writes such a value
         raise IndexCorrupted(str(error)) from error
     if len(values) != len(texts):
-        raise IndexCorrupted("a value is none or several")
+        raise IndexCorrupted("a value is not exactly one JSON value")
     return list(values)
 
 

@@ -1,4 +1,4 @@
-"""The manifest's table of the hashes of passage texts, by which the passages' vectors are found."""
+"""The manifest's table of passage hashes, which are the keys of the passages' vectors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Passages(NamedTuple):
 
 
 class PassageTable:
-    """The manifest's table of passages: hashes, and how many of them each memory has."""
+    """The manifest's table of passages: their hashes, and each memory's number of passages."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -64,7 +64,7 @@ class PassageTable:
         for counts, hashes in self._db.rows(query, (number,)):
             row = array("I", counts), array("Q", hashes)
             if len(row[0]) != _UIDS or sum(row[0]) != len(row[1]):
-                raise IndexCorrupted("the counts of passages do not add up")
+                raise IndexCorrupted("the passage counts do not match the hashes")
             return row
         return array("I", bytes(_UIDS * array("I").itemsize)), array("Q")
 
@@ -86,5 +86,5 @@ class PassageTable:
         except (ValueError, TypeError) as error:  # ``replace`` never writes such a row
             raise IndexCorrupted(str(error)) from error
         if len(passages.uids) != len(passages.hashes):
-            raise IndexCorrupted("the counts of passages do not add up")
+            raise IndexCorrupted("the passage counts do not match the hashes")
         return passages

@@ -336,7 +336,7 @@ class Snapshot(NamedTuple):
             except StaleView as error:
                 if error.reason is not None:
                     raise
-                return ()  # its text has been replaced; the next refresh omits it
+                return ()  # the memory has changed since; the next refresh reads it again
             text_blocks = self._split(memory) if memory is not None else []
             language = record.language if record is not None else ""
             blocks = encode_blocks(text_blocks, analyzer(language)) if text_blocks else []
@@ -346,7 +346,7 @@ class Snapshot(NamedTuple):
         return [blocks[number] for number in numbers if 0 <= number < len(blocks)]
 
     def _fetch(self, uids: Iterable[int]) -> None:
-        """If the texts of memories are stored in an engine, fetch them in one request."""
+        """Fetch the texts of memories in one request if they are stored in an engine."""
         if self.fetch is not None:
             self.fetch(uids)
 

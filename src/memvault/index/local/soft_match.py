@@ -54,7 +54,7 @@ def complete(
         for uid, path in batch:
             blocks = at_hand.get(uid) or _split(store, path)
             texts = [block.texts for block in blocks][: pending[uid]]
-            texts += [[""]] * (pending[uid] - len(texts))  # the file has changed in the meantime
+            texts += [[""]] * (pending[uid] - len(texts))  # the file has changed since
             for number, block_texts in enumerate(texts):
                 texts_by_block[uid, number] = block_texts
         manifest.blocks.store_subwords(
@@ -138,8 +138,8 @@ def soft_matches(
     """Return each memory's soft match of the best stretch and of the head, in 0..1.
 
     A soft match is the mean, over the query's subwords, of the cosine to the nearest subword of a
-    stretch, weighted by the length of their rows in the embedding table and by their rarity among
-    the manifest's memories: late interaction (Khattab and Zaharia 2020) with static vectors.
+    stretch, weighted by the length of its row in the embedding table and by its rarity among the
+    manifest's memories: late interaction (Khattab and Zaharia 2020) with static vectors.
     Memories without stored subwords get None.
     """
     sizes: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]

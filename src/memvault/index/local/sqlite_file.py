@@ -113,8 +113,8 @@ class Database:
     def _checked(self) -> Iterator[None]:
         """Map SQLite's errors, and reject a file that has been replaced by another index.
 
-        SQLite finds the journal by the file's name. After a replacement it would use the new file's
-        journal: it would report a disk error, or delete the journal while it is being written.
+        SQLite finds the journal by the file's name. After a replacement, SQLite would use the new
+        file's journal: it would report a disk error, or delete the journal during a write.
         """
         replaced = "another index has replaced it"
         if not self.exists:

@@ -144,7 +144,7 @@ class StaticVectors:
                 self._progress("embedding", first + len(batch), len(pending))
 
     def compact(self, manifest: Manifest) -> None:
-        """Drop vectors that belong to no memory, if these are more than half."""
+        """Drop unused vectors if they are more than half of all vectors."""
         store, (_, hashes) = self.opened(), manifest.passages.all()
         if store is not None and store.card.rows > 2 * len(hashes):
             store.compact(hashes, 0)

@@ -34,7 +34,7 @@ _VARIABLE = model_settings.TRANSFORMER_VARIABLE
 
 
 class TransformerModel:
-    """The model that embeds a vault; with an in-memory index there are no transformer vectors."""
+    """The model that embeds a vault; an in-memory index has no transformer vectors."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class TransformerModel:
     ) -> None:
         """Use the vectors below an index's folder.
 
-        ``languages`` returns the number of memories by language. It decides between the built-in
-        models if neither the vault nor its user sets a model.
+        ``languages`` returns the number of memories by language, which selects one of the built-in
+        models if neither the vault nor the user sets a model.
         """
         self.store = store
         self._languages = languages
@@ -58,8 +58,8 @@ class TransformerModel:
     def mode(self) -> Mode:
         """Return when vectors are computed.
 
-        In another user's vault, ``now`` is treated as ``auto``, because it delays answers, unless
-        the environment sets it.
+        In another user's vault, ``now`` is treated as ``auto`` because it delays answers, unless it
+        comes from the environment.
         """
         chosen = os.environ.get(_VARIABLE) or self.store.settings.embedder.deep
         if chosen not in _MODES:

@@ -22,8 +22,8 @@ from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.vectors.nearest import ScoredPassages
 
 _MIN_COVERAGE = 0.5
-"""The share of memories that must have transformer vectors for them to be used. With fewer, the
-estimated mean cosine of all memories is too uncertain.
+"""The minimum share of memories with transformer vectors; with fewer, transformer vectors are not
+used, because the estimated mean cosine of all memories is too uncertain.
 """
 
 

@@ -57,7 +57,7 @@ class TransformerWriter(NamedTuple):
         file = self._open_or_create()
         embedder = self.model.embedder()
         texts = _lacking_texts(memories, file)
-        # Read the next batch and write the previous one in the meantime.
+        # While one batch is embedded, write the previous batch and read the next.
         with ThreadPoolExecutor(1) as ahead:
             last: tuple[list[tuple[int, str]], Future[list[TextVectors]]] | None = None
             began, count = time.monotonic(), 0
@@ -111,7 +111,7 @@ class TransformerWriter(NamedTuple):
     def compact(self, hashes: Sequence[int]) -> None:
         """Drop unused vectors and surplus tokens (``VectorStore.compact``).
 
-        ``hashes`` are those of the passages of all memories, most important first.
+        ``hashes`` are the passage hashes of all memories, most important first.
         """
         vectors = self.model.opened()
         if vectors is not None:
@@ -130,7 +130,7 @@ class TransformerWriter(NamedTuple):
     def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used.
 
-        Nothing is deleted while the configured model is not allowed, because it may be allowed
+        Nothing is deleted while the configured model is not allowed, because the user may allow it
         later.
         """
         for entry in self.unused_models():

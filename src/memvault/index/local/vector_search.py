@@ -23,7 +23,7 @@ _NOTHING = ScoredPassages(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zero
 
 
 class VectorSearch(NamedTuple):
-    """A search over the vectors of committed memories and of those not committed yet.
+    """A search over the vectors of committed memories and of memories not committed yet.
 
     ``stored`` is None if no committed memory has vectors, and ``transformer`` is None if
     transformer vectors are not available. ``load_table`` returns the static embedding table, and
@@ -47,7 +47,7 @@ class VectorSearch(NamedTuple):
     ) -> VectorAnswer:
         """See ``View.nearest``.
 
-        ``visible`` are all existing memories, None for those of the ``manifest``, and ``overlay``
+        ``visible`` are all existing memories, None for all in the ``manifest``, and ``overlay``
         has the passages of memories that are not committed.
         """
         if self.stored is None and not overlay:

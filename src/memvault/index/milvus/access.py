@@ -133,12 +133,12 @@ def allow_token(uri: str, is_typed: bool) -> None:
         return
     if not is_typed:
         allowed = (
-            f"is allowed for {', '.join(allowed_addresses)} only"
+            f"may only be sent to {', '.join(allowed_addresses)}"
             if allowed_addresses
-            else "is not allowed yet"
+            else "may not be sent to any address yet"
         )
         raise Refused(
-            f"{TOKEN} {allowed}, and memvault.toml has {uri}",
+            f"{TOKEN} {allowed}, but memvault.toml has {uri}",
             "allow sending it there with `memvault index push --to ADDRESS`",
         )
     grants.add(*_TOKEN_GRANT, {"addresses": [*allowed_addresses, uri]})

@@ -55,7 +55,7 @@ class EngineClient:
     Readers set ``may_create`` to False, so that no file or collection is created.
 
     Raises:
-        EngineUnavailable: if it does not respond in time.
+        EngineUnavailable: if the engine does not respond in time.
         EngineRefused: if the token is refused, or the collections belong to another program.
     """
 
@@ -83,7 +83,7 @@ class EngineClient:
         self._ready.clear()
 
     def _call(self, ask: Callable[[Any, float], Value]) -> Value:
-        """Call ``ask`` with the client and a timeout in seconds; retry while it is unavailable."""
+        """Call ``ask`` with the client and a timeout in seconds; retry if the engine is down."""
         ends, pause = self.deadlines.next_end(), _RETRY_PAUSE
         while True:
             timeout = max(_RETRY_PAUSE, ends - time.monotonic())

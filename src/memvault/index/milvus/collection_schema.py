@@ -9,8 +9,7 @@ from memvault.index.embedding.embedder import read_card
 from memvault.index.embedding.wordpiece import DATA
 
 FORMAT = "format_2"
-"""A field whose name is the version of the row format, since not all engines store other metadata.
-"""
+"""A field whose name is the row format's version, since some engines store no other metadata."""
 TEXT = 65_535
 """The maximum size in bytes of a text field in Milvus."""
 

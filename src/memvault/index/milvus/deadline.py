@@ -17,8 +17,8 @@ _PATIENT_SECONDS = 60.0
 class Deadlines:
     """The time limits of a client's calls.
 
-    A call may take ``seconds``. A refresh and the searches in its view together may also take
-    ``seconds``, counting only the time spent in calls.
+    A call may take ``seconds``. A refresh and all searches in its view may take ``seconds`` in
+    total, counting only the time spent in calls.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -50,7 +50,7 @@ class Deadlines:
 
         Raises:
             EngineUnavailable: if the engine did not respond to a search in the last view.
-            EngineRefused: if it refused that search.
+            EngineRefused: if the engine refused that search.
         """
         self._view_seconds = self._seconds
         error, self._view_error = self._view_error, None
@@ -64,8 +64,8 @@ class Deadlines:
         """Run a search in the current view.
 
         Raises:
-            StaleView: if the engine does not respond, or refuses; the next refresh raises the
-            reason.
+            StaleView: if the engine does not respond or refuses; the next refresh raises the
+                reason.
         """
         try:
             with self._limited():

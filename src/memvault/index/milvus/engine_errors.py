@@ -52,7 +52,7 @@ def display_address(where: EngineAddress) -> str:
 
 
 def _status_code(error: BaseException) -> str:
-    """Return the gRPC status of an error; for refusals it is only in the error's cause."""
+    """Return the gRPC status of an error; for refusals, only the error's cause has a status."""
     code = getattr(error, "code", None)
     return str(getattr(code(), "name", "")) if callable(code) else ""
 

@@ -92,8 +92,8 @@ _MIN_CANDIDATES = 400
 class GenerationState(NamedTuple):
     """The generation of rows of a commit, and its number of documents.
 
-    ``removed`` counts all memories ever removed, and ``recently_removed`` has the uids of the last
-    ones, so that another machine can remove them from its copy without listing all memories.
+    ``removed`` counts all memories ever removed, and ``recently_removed`` has the uids of the most
+    recent ones, so that another machine can update its copy without listing all memories.
     """
 
     generation: str
@@ -226,7 +226,7 @@ class MilvusKeywordStore:
             found_uids |= {uid for uid, _ in found_blocks}
             for kind in ("words", "memories"):
                 self._engine.delete(kind, self._vault, state.generation, batch)
-        # An interrupted attempt may have deleted some of them.
+        # An interrupted attempt may have deleted some of the rows.
         if len(found_uids) < len(removed_uids):
             documents = self._counted(state)
         if added:  # an interrupted attempt may have left rows with these uids
@@ -286,7 +286,7 @@ class MilvusKeywordStore:
         return [candidates.segment(state.documents, document_counts)]
 
     def _best(self, state: GenerationState, query: KeywordQuery) -> _Candidates:
-        """Return the documents that Milvus ranks best, with their token frequencies."""
+        """Return the documents that Milvus ranks highest, with their token frequencies."""
         limit = min(max(_CANDIDATE_FACTOR * query.limit, _MIN_CANDIDATES), MAX_ROWS)
         encoded, among = (
             encode_query(query.term_groups, query.exact_terms),

@@ -1,4 +1,4 @@
-"""The description of a published index, stored in the engine in a row of its own."""
+"""The description of a published index, stored in a separate row in the engine."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Publication(NamedTuple):
     ``publisher`` is an id, and ``host`` the machine's name. ``words`` and ``passages`` are the
     current generations of rows; ``passages`` is empty if there are no vectors. ``documents`` counts
     the documents of the keyword index, and ``memories`` the files. ``removed`` counts all memories
-    ever removed, and ``recently_removed`` has the uids of the last ones. ``state`` changes with
-    every change of the index, ``version`` is the program version that computed the rows, and
+    ever removed, and ``recently_removed`` has the uids of the most recent ones. ``state`` changes
+    with every change of the index, ``version`` is the program version that computed the rows, and
     ``published_at`` the time of the upload.
     """
 

@@ -64,7 +64,7 @@ class PublishingBackend(MilvusBackend):
 
         Raises:
             EngineUnavailable: if the engine does not respond.
-            EngineRefused: if it denies access, or another machine publishes this vault.
+            EngineRefused: if the engine denies access, or another machine publishes this vault.
         """
         with self.engine.patient() if is_patient else contextlib.nullcontext():
             with self.engine.deadlines.refresh():
@@ -207,7 +207,7 @@ class Publisher:
             )
 
     def differences(self) -> str:
-        """Return how the engine's rows differ from the ones uploaded; empty if they match.
+        """Return how the engine's rows differ from the uploaded rows; empty if they match.
 
         A memory gets a new uid whenever its text changes, so comparing uids is sufficient.
         """

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from memvault.settings.vault_settings import Settings
 
 _STATE_FILE = "sent"
-"""The file with the state that the published index had when the manifest was last updated."""
+"""The file with the state of the published index at the manifest's last update."""
 _FETCH_BATCH = 500
 _MAX_CACHED_TEXTS = 1_000
 """The maximum number of cached texts."""

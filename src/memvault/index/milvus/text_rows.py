@@ -149,7 +149,7 @@ class StoredTexts:
     def frequency(self, generation: str) -> tuple[bytes, int] | None:
         """Return how many memories contain each subword, and the number of memories counted.
 
-        None if they were not counted, or the rows are invalid.
+        None if the subwords were not counted, or the rows are invalid.
         """
         pieces = self._pieces(generation, [_FREQUENCY_UID], ("uid", "piece", "record", "text"))
         try:

@@ -1,9 +1,9 @@
 """The static vectors of one vault's memories, stored in Milvus.
 
-The machine that publishes a vault searches its local vectors, and uploads them for other machines.
-Those machines ask the engine for the memories with the nearest passages. They then fetch and
-compare all passages of these memories, so that a memory's cosine is the cosine of its nearest
-passage, as in the local index.
+The publisher of a vault searches its local vectors, and uploads them for other machines. The other
+machines ask the engine for the memories with the nearest passages, and then fetch and compare all
+passages of these memories, so that a memory's cosine is the cosine of its nearest passage, as in
+the local index.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from memvault.index.vectors.nearest import ScoredPassages
 from memvault.index.vectors.vector_store import VectorStore
 
 _PASSAGES_PER_MEMORY = 4
-"""The number of passages to search for per requested memory, since a memory may have several close
-ones.
+"""The number of passages to search for per requested memory, since several passages of a memory may
+be close.
 """
 _BATCH = 256
 _STATE_FILE = "uploaded_vectors.json"
@@ -49,9 +49,9 @@ class MilvusVectors(NamedTuple):
     def search(
         self, query: Matrix, limit: int, also: Set[int], among: Set[int] | None
     ) -> ScoredPassages:
-        """Return all passages of the nearest memories and of those in ``also``.
+        """Return all passages of the nearest memories and of the memories in ``also``.
 
-        Each has its cosine similarity.
+        Each passage has its cosine similarity.
         """
         passage_limit = _PASSAGES_PER_MEMORY * max(limit, 1)
         with self.engine.deadlines.search():

@@ -368,7 +368,7 @@ def _pairs(run: str, querying: bool) -> Iterable[str]:
 
 
 def ideographs(text: str) -> list[str]:
-    """Return the distinct ideographs of a query if it contains a run longer than a word.
+    """Return a query's distinct ideographs if it contains a run of ideographs longer than a word.
 
     Single characters are needed because a query phrased differently from the memory often shares no
     character pair with it.

@@ -1,9 +1,9 @@
-"""Detect the language of a memory by its common words and by its letters.
+"""Detect the language of a memory by its stop words and by its letters.
 
-Whoosh includes Snowball's stop word lists of fourteen languages. A passage in one of them contains
-several of its words within two sentences, and few words of other languages. Code and names contain
-none, so no language is guessed for them. Languages without a stemmer, such as Chinese or Polish,
-are detected by their letters and count as ``none``.
+Whoosh includes Snowball's stop-word lists for fourteen languages. A passage in one of these
+languages contains several of its stop words within two sentences, and few of any other language's.
+Code and names contain none, so no language is guessed for them. Languages without a stemmer, such
+as Chinese or Polish, are detected by their letters and count as ``none``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CODES = {
     "swedish": "sv",
     "turkish": "tr",
 }
-"""The languages for which Whoosh has a list of common words, with their codes."""
+"""Languages with a Whoosh stop-word list, and their codes."""
 _ROMANIAN = (
     "acest această acestea ai al ale aș că cel cea cele cei cu după dacă dar de din este fără fi "
     "fiind fost în într la mai nici nu pe pentru poate prin sau să se sunt și trebuie unei unui va "
@@ -72,15 +72,15 @@ _LETTERS = {
     "tamil": "\u0b85\u0b95\u0bbe\u0bbf\u0bc1\u0bc8\u0bcd",
     "turkish": "çğıöşü",
 }
-"""Letters that English lacks; if several languages share a script, only the letters specific to
-one. The letters of ``none`` are Polish and Ukrainian.
+"""Letters that do not occur in English; for languages that share a script, only the letters
+specific to one of them. The letters of ``none`` are Polish and Ukrainian.
 """
 _NOT_STEMMED = lazy_pattern(
     r"[\u0590-\u05ff\u0900-\u0b7f\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )
 """Letters of scripts without stemmers, such as Chinese, Korean and Hindi."""
 _MIN_NOT_STEMMED = 0.3
-"""The minimum share of such letters; the other words in such texts are mostly names."""
+"""The minimum share of these letters in a text; its other words are mostly names."""
 _WORD = lazy_pattern(r"[\u0b80-\u0bff]+|[^\W\d_]+")
 _SPACES = {number: " " for number in range(128) if not chr(number).isalpha()}
 """A table that replaces non-letters with spaces; for ASCII text it is five times as fast as a
@@ -95,7 +95,7 @@ _MIN_SHARE = 0.1
 
 @cache
 def common_words(language: str) -> frozenset[str]:
-    """Return a language's most common words in lower case; empty if there is no list."""
+    """Return a language's stop words in lower case; empty if there is no list."""
     if language == "romanian":
         return frozenset(_ROMANIAN)
     if language not in _CODES:
@@ -108,7 +108,7 @@ def common_words(language: str) -> frozenset[str]:
 
 @cache
 def _languages_by_clue() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Map each common word, and each letter, to the languages it indicates."""
+    """Map each stop word, and each letter, to the languages it indicates."""
     languages_by_word: dict[str, set[str]] = defaultdict(set)
     for language in (*_CODES, "romanian"):
         for word in common_words(language):

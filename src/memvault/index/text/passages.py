@@ -20,7 +20,7 @@ from memvault.model import Passage
 from memvault.vault.markdown import headings, lines_with_code
 
 VERSION = 9
-"""Incremented when the way in which memories are split into passages changes."""
+"""Incremented when memories are split into passages differently."""
 
 LONGEST_TITLE = 200
 """The maximum length of a title, a heading or a heading path that is added to each passage."""
@@ -37,13 +37,13 @@ _MERGE_AFTER = 1_000
 """The number of passages of a body above which short ones are merged even across headings."""
 _TOKEN = lazy_pattern(r"[A-Za-z][a-z]{0,6}|[0-9]{1,2}|[\u00aa-\u1fff]{1,4}|\S")
 """A piece of text of about one token. WordPiece splits long words, and names in camel case and long
-numbers more often; a punctuation mark and a character of a script without spaces is one token.
+numbers more often; a punctuation mark, or a character of a script without spaces, is one token.
 """
 _ITEM = lazy_pattern(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 
 def text_hashes(texts: Iterable[str]) -> array[int]:
-    """Return a 64-bit hash of each text, by which its vectors are looked up."""
+    """Return a 64-bit hash of each text, the key of its vectors."""
     digests = (digest_of(text.encode("utf-8", "surrogatepass"), 8) for text in texts)
     return array("Q", (int.from_bytes(digest, "little") for digest in digests))
 
@@ -184,7 +184,7 @@ def _share(size: int) -> float:
 def _parts(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
     """Yield the largest parts of an overlong paragraph that fit and should not be split.
 
-    These are code blocks, tables, list items, the text between these, or pieces of all of them.
+    The parts are code blocks, tables, list items, the text between them, or pieces of any of these.
     """
     groups: list[tuple[str, list[_Line]]] = []
     for line in paragraph:
@@ -209,7 +209,7 @@ def _parts(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
 
 
 def _split(body: str, start: int, end: int, places: Sequence[Sequence[int]]) -> Iterator[_Part]:
-    """Cut an overlong text at the first kind of place, and overlong pieces at the next kind."""
+    """Cut an overlong text at the first kind of boundary, and overlong pieces at the next kind."""
     if not places:
         yield from _words(body, start, end)
         return

@@ -44,7 +44,7 @@ _MAX_PIECE = 400
 _MIN_LINKS = 2
 """Minimum number of links of a link list; the text of a single link may be the memory's subject."""
 _MIN_LINK_LINES, _MIN_LINK_SHARE = 5, 0.8
-"""Minimum number of links, and their share of the text, of a link list that has other text."""
+"""Minimum number of links, and minimum share of the text, in a link list with other text."""
 _SPEAKER = lazy_pattern(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
 _DIGIT = lazy_pattern(r"\d")
 _NEGATIONS = frozenset(
@@ -262,12 +262,10 @@ def keyword_documents(uid: int, memory: Memory, analyzer: Analyzer) -> list[Keyw
 def _shared_terms(
     memory: Memory, analyzer: Analyzer, max_length: int | None
 ) -> dict[str, list[str]]:
-    """Return the terms that all blocks of a memory share.
+    """Return the terms common to all blocks of a memory.
 
-    Each part contributes at most ``max_length`` characters.
-
-    Without ``max_length``, as for the first block, the body includes the file name and other header
-    values.
+    Each part contributes at most ``max_length`` characters. The first block has no ``max_length``:
+    its body also includes the file name and other header values.
     """
 
     def terms(text: str) -> Terms:
@@ -321,7 +319,7 @@ def _names_type(folder: str, memory: Memory) -> bool:
 
 
 def other_names(memory: Memory) -> list[str]:
-    """Return a memory's aliases except its title, which is often among them."""
+    """Return a memory's aliases, except an alias equal to its title."""
     title = normalize_title(memory.title)
     return [name for name in memory.aliases if normalize_title(name) != title]
 
@@ -338,8 +336,8 @@ def _prefix(text: str, max_length: int | None) -> str:
 def passage_texts(memory: Memory) -> list[str]:
     """Return each passage's text, preceded by title, aliases, headings and tags.
 
-    These lines have at most 60 tokens, and fewer if the passage is long; outer headings are dropped
-    first. A title that is an identifier is omitted, since a vector cannot represent it.
+    The preceding lines have at most 60 tokens, and fewer if the passage is long; outer headings are
+    dropped first. A title that is an identifier is omitted, since a vector cannot represent it.
     """
     texts = []
     title = display_title(memory)[:LONGEST_TITLE]

@@ -20,8 +20,8 @@ SoftMatch = tuple[float | None, float | None]
 class _Terms(NamedTuple):
     """The query's words, keyed by their possible term ids in memories, and their rarities.
 
-    ``pairs`` are the summed weights of adjacent words, ``numbers`` the words with a digit that are
-    not part of an identifier.
+    ``pairs`` has the summed weights of each two adjacent words, and ``numbers`` the words with a
+    digit that are not part of an identifier.
     """
 
     words: Mapping[int, int]

@@ -39,7 +39,7 @@ _ABBREVIATIONS: dict[str, str] = {
         "etc usw al inc ltd co corp jr sr bros dept est ph.d".split(), "before a small letter"
     ),
 }
-"""Abbreviations without the period, each with the text before which it does not end a sentence."""
+"""Abbreviations without the period, and what must follow one for the sentence to continue."""
 _INITIALS = lazy_pattern(r"[^\W\d_](?:\.[^\W\d_])+")
 _ORDINAL = lazy_pattern(
     r"(?:januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember)\b"

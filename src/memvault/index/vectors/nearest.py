@@ -37,7 +37,7 @@ class ScoredPassages(NamedTuple):
         return ScoredPassages(self.uids[selected], self.hashes[selected], self.cosines[selected])
 
     def joined(self, counts: Mapping[int, int], hashes: Hashes, cosines: Matrix) -> ScoredPassages:
-        """Return these passages followed by others; ``counts`` has the number of others per uid."""
+        """Return these passages followed by more; ``counts`` has the number added per uid."""
         uids = np.repeat(np.array([*counts], np.int64), [*counts.values()])
         return ScoredPassages(
             np.append(self.uids, uids),

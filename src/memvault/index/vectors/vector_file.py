@@ -1,7 +1,7 @@
 """Unit vectors in a flat file, the hashes of their texts, and a card with their number.
 
 ``rows-N.i8`` contains the vectors (``UnitRows``), and ``hashes-N.u64`` the hash of each one's text.
-If the embedder has vectors of tokens, ``tokens-N.bin`` contains the codes of each text's tokens
+If the embedder returns token vectors, ``tokens-N.bin`` contains the codes of each text's tokens
 (``embedding.token_vectors``), and ``ends-N.u64`` the cumulative number of codes after each text.
 Files are append-only; bytes past the counts in ``card.json`` are ignored. ``replace`` writes files
 with the next ``N``, and then a card that refers to them. The card contains checksums of the counted
@@ -174,8 +174,8 @@ class VectorMap:
         """Return the rows, hashes and ends; ``files`` must belong to the version.
 
         Raises:
-            OSError: if they cannot be opened.
-            VectorsCorrupted: if they are shorter than the card's counts.
+            OSError: if the files cannot be opened.
+            VectorsCorrupted: if the files are shorter than the card's counts.
         """
         with self._reading:
             if self._rows is None:
@@ -288,7 +288,7 @@ class VectorFile:
     def replace(self, rows: UnitRows, hashes: Hashes, ends: Hashes, tokens: Codes) -> None:
         """Replace everything: write new files, then the card, then delete the old files.
 
-        If it is interrupted at any point, the card's files are still complete.
+        If the replacement is interrupted at any point, the card's files are still complete.
         """
         old = [name for name, *_ in self._files()]
         self.card = self.card._replace(rows=0, tokens=0, generation=self.card.generation + 1)
@@ -305,7 +305,7 @@ class VectorFile:
         self.card = self.card._replace(checksums=(0,) * len(self._files()))
 
     def _write(self, rows: UnitRows, hashes: Hashes, ends: Hashes, tokens: Codes | None) -> None:
-        """Write rows after those that the card counts, without writing the card."""
+        """Write rows after the counted ones, without writing the card."""
         sums = []
         codes = np.zeros((0, self.card.token_width), np.uint8) if tokens is None else tokens
         parts = [rows.stored.tobytes(), hashes.tobytes()]
@@ -375,14 +375,15 @@ class VectorFile:
         """Return the memory-mapped rows, hashes and ends; replaced files are reopened.
 
         Raises:
-            VectorsCorrupted: if they cannot be read.
+            VectorsCorrupted: if the files cannot be read.
         """
         return self._reopening(lambda files, shared: shared.read(files, self.card))
 
     def load_tokens(self) -> Codes:
         """Return the memory-mapped codes of all tokens, shape (tokens, bytes).
 
-        They belong to the rows of ``load`` only if ``card`` is unchanged. Raises VectorsCorrupted.
+        The codes belong to the rows of ``load`` only if ``card`` is unchanged. Raises
+        VectorsCorrupted.
         """
         return self._reopening(lambda files, shared: shared.read_tokens(files[-1], self.card))
 

@@ -21,8 +21,8 @@ LOCK = "lock"
 _MIN_USED_SHARE = 0.5
 _MIN_ROWS_TO_COMPACT = 1_000
 _ROWS = "rows.i32"
-"""The file with the row numbers of the last requested hashes; usually the next request is for the
-same ones. Each row is compared with its hash before use, so an outdated file is harmless.
+"""The file with the row numbers of the last requested hashes, which the next request usually
+repeats. Each row is compared with its hash before use, so a stale file is harmless.
 """
 _MIN_REMEMBERED = 1_000
 """The minimum number of hashes for which row numbers are saved."""
@@ -169,7 +169,7 @@ class VectorStore:
             self._file.store_calibration(calibration)
 
     def compact(self, used: Hashes, max_tokens: int) -> None:
-        """Drop surplus tokens, and unused vectors if they are more than half.
+        """Drop surplus tokens, and unused vectors if they are more than half of all vectors.
 
         ``used`` are the hashes of all texts; the first ones keep their tokens up to ``max_tokens``.
         Raises OSError, StorageError or TimedOut.
@@ -210,7 +210,7 @@ class VectorStore:
 
 
 def are_missing(store: VectorStore | None, hashes: Hashes) -> Flags:
-    """Return whether each text has no vector in a store; None stands for an empty one."""
+    """Return whether each text has no vector in a store; None is an empty store."""
     return np.full(len(hashes), True) if store is None else store.row_numbers(hashes) < 0
 
 
@@ -234,4 +234,4 @@ def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
         with FileLock(folder.parent / LOCK, seconds, makes_folder=False):
             yield
     except FileNotFoundError as error:
-        raise StorageError("The index was deleted in the meantime", "try again") from error
+        raise StorageError("The index was deleted while in use", "try again") from error

@@ -16,7 +16,7 @@ from memvault.errors import MemvaultError
 MAX_CHARACTERS = 12
 """Maximum number of characters per token of the budget, since the tokenizer ignores blanks."""
 _LONGEST, _SHORTEST = 8_000, 8
-"""Minimum and maximum length of a shortened text."""
+"""Maximum and minimum length of a shortened string."""
 _ENTRY_LENGTH = 25
 """A nested list keeps at most one entry per this many characters of the maximum text length."""
 _MIN_KEYS = 24

@@ -500,7 +500,8 @@ def _page(
     around = budget.keep_bounds if may_cut else call_context.settings.detector.around
     if added & {"offset", "length"} & bound.keys():
         result, offset = budget.skip(result, keys, offset, bound.get("length", 0), around)
-    # A tool that declares its own ``budget`` applies it; its other values are cut only for agents.
+    # A tool with its own ``budget`` parameter applies it itself, so its result is cut here only for
+    # agents.
     if not call_context.budget or not (how.caller.has_token_budget or "budget" in added):
         return visible(result)
     changes_nothing = not call_context.change_set.files
