@@ -252,7 +252,7 @@ def deep_now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def auto(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Allow a background process, and end it with the test."""
+    """Allow a background process, and stop it at the end of the test."""
     if not Path("/proc/self").exists():
         pytest.skip("there is no list of processes")
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
@@ -325,7 +325,7 @@ def matrix(_filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_process_is_left() -> Iterator[None]:
-    """End the launchers and all processes that they started."""
+    """Stop the launchers and all processes that they started."""
     yield
     close_all()
 
@@ -381,7 +381,7 @@ def child(
 
 
 def without_rights() -> list[str]:
-    """Return a command prefix that removes root's right to read and write everything."""
+    """Return a command prefix that drops root's privilege to read and write everything."""
     if os.geteuid() != 0:
         return []
     if not shutil.which(_WEAK[0]) or subprocess.run([*_WEAK, "true"], check=False).returncode:
@@ -430,7 +430,7 @@ def contents(root: Path) -> dict[Path, bytes]:
 
 
 def write(root: Path, path: str, text: str | bytes) -> Path:
-    """Write a file and its parent folders like an editor."""
+    """Write a file and its parent folders, as an editor does."""
     file = root / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text.encode() if isinstance(text, str) else text)

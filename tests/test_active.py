@@ -33,7 +33,7 @@ _FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # fsync takes no
 
 
 def words(number: int) -> str:
-    """Return a text of so many tokens."""
+    """Return a text with the given number of tokens."""
     text = " ".join(["word"] * number)
     assert tokenizer.count_tokens(text) == number
     return text
@@ -334,7 +334,7 @@ class ActiveAgainstModel(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from([f"n{number}" for number in range(6)]))
     def load(self, name: str) -> None:
-        """A load makes the memory the last used."""
+        """A load makes the memory the most recently used."""
         evicted = self.call("memory_load", memId=name)["evicted"]
         assert evicted == self.used(name)
 

@@ -73,7 +73,7 @@ def test_all_tools_succeed_with_valid_arguments(matrix: Matrix) -> None:
 
 
 def test_all_tools_return_the_same_on_every_front_end(matrix: Matrix) -> None:
-    """Options, JSON, methods, MCP and HTTP return the same, but for commands and masked secrets."""
+    """Options, JSON, methods, MCP and HTTP differ only in commands and in masked secrets."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
         def result(name: str) -> str:
@@ -182,7 +182,7 @@ def test_all_tools_hide_local_paths_from_clients(matrix: Matrix) -> None:
 @pytest.mark.promise("S74")
 @pytest.mark.promise("S87")
 def test_all_tools_mask_secrets(matrix: Matrix) -> None:
-    """A client is shown no part of a secret; a person is, by tools that return text on request."""
+    """Clients see no part of a secret; people see secrets only in tools that reveal text."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
         hidden = [*sent_to_clients(row)]

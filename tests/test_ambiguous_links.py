@@ -1,4 +1,4 @@
-"""A link by a name that several folders have leads where it does in Obsidian."""
+"""A link to a name that exists in several folders resolves as in Obsidian."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memvault import Vault
 
 @pytest.fixture
 def projects(folder: Path) -> Path:
-    """Two projects whose plans link to the budget, which both have."""
+    """Two projects, each with a budget and a plan that links to it."""
     for project in ("alpha", "beta"):
         write(folder, f"{project}/budget.md", f"# Money of {project}\n\nIt is spent.\n")
         write(folder, f"{project}/plan.md", f"# Plan of {project}\n\nSee [[budget]].\n")
@@ -48,7 +48,7 @@ def test_link_prefers_subfolders_then_short_paths(vault: Vault, folder: Path) ->
 
 
 def test_link_prefers_file_name_to_title(vault: Vault, folder: Path) -> None:
-    """A match by file name precedes a match by title, by which Obsidian does not resolve links."""
+    """A file name wins over a title, because Obsidian does not resolve links by title."""
     write(folder, "a/budget.md", "# Money\n")
     write(folder, "a/money.md", "# Budget\n")
     write(folder, "a/plan.md", "See [[budget]] and [[money]].\n")
@@ -64,7 +64,7 @@ def test_rename_rewrites_links_of_its_folder_only(vault: Vault, projects: Path) 
 
 
 def test_supersedes_prefers_folder_of_its_memory(vault: Vault, folder: Path) -> None:
-    """A memory supersedes the one with that name in its own folder, not in another project."""
+    """A memory supersedes the memory with that name in its own folder, not in another project."""
     for project in ("alpha", "beta"):
         write(folder, f"{project}/rate.md", f"# Rate\n\nThe rate of {project} is 3.\n")
     write(folder, "beta/new.md", "---\nsupersedes: '[[rate]]'\n---\n\n# New\n\nThe rate is 4.\n")

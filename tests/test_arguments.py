@@ -305,7 +305,7 @@ def test_arguments_tag_with_space_is_one_tag(vault: Vault, run: Run) -> None:
 
 @pytest.mark.parametrize("yes", [1, "1", "y", "TRUE", "Yes", True])
 def test_arguments_confirm_accepts_common_words_for_yes(vault: Vault, run: Run, yes: Any) -> None:
-    """Any usual word for yes confirms, and any for no previews again, on the command line too."""
+    """Any usual word for yes confirms, and any word for no previews again, also in a shell."""
     made = vault.call("memory_remember", title="T", content="x")["memId"]
     for no in (0, "0", "no", "N", "False", False):
         assert vault.call("memory_forget", query=made, confirm=no)["confirmRequired"]
@@ -437,7 +437,7 @@ def test_arguments_reference_lists_options_of_the_command() -> None:
 
 
 def test_arguments_memory_selects_memory_and_never_suggests_a_type() -> None:
-    """A memory may be passed as `memory`; where there is none, no wrong argument is suggested."""
+    """`memory` can select a memory; tools that select none list all their arguments instead."""
     for name, key in (
         ("memory_show", "name"),
         ("memory_compound", "query"),

@@ -212,7 +212,7 @@ def test_browse_ctrl_c_quits_or_copies(notes: Path) -> None:
 
 
 def test_browse_shows_image_source(notes: Path) -> None:
-    """The markdown source of an image stays in its place, without an icon instead."""
+    """The markdown source of an image is shown in place and not replaced by an icon."""
     line = 'Before ![a *map*](ä%20b.png "Old") and ![[x.png]] [![b](c.png)](d.md) after.'
     write(notes, "images.md", f"# Images\n\n{line}\n")
 
@@ -358,7 +358,7 @@ def close_terminal(
     """Browse in a terminal and close it at a given point, after typing without Enter.
 
     A frozen terminal is one that nobody reads, whose process gets only the signal. Returns the exit
-    code, and the seconds and the CPU time until the end.
+    code, and the seconds and the CPU time until the exit.
     """
     keys, expected, _ = MOMENTS[moment]
     child, terminal = pty.fork()
@@ -403,10 +403,10 @@ def cpu_seconds(process: int) -> float:
 @sampled(3)
 @pytest.mark.parametrize("is_frozen", [False, True], ids=["closed", "frozen"])
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_browse_ends_with_its_terminal(
+def test_browse_exits_with_its_terminal(
     notes: Path, tmp_path: Path, moment: str, is_frozen: bool
 ) -> None:
-    """When its terminal closes, no browse process keeps running, whatever is open."""
+    """When its terminal closes, a browse process exits, whatever is open."""
     script = write(tmp_path, "editor.py", MOMENTS[moment][2])
     variables = {"TERM": "xterm", "LINES": "30", "VISUAL": f"{sys.executable} {script}"}
     before = (notes / "fact/wombats.md").read_bytes()

@@ -295,7 +295,7 @@ def _has_open(number: int, file: Path) -> bool:
     return False
 
 
-def test_remote_copy_is_deleted_after_worker_ends(run: Run, tmp_path: Path) -> None:
+def test_remote_copy_is_deleted_after_worker_exits(run: Run, tmp_path: Path) -> None:
     """The local copy of another machine's vault is not deleted while a worker extends it."""
     root = tmp_path / "state" / "memvault" / "sent" / "team"
     write(root, "memvault.toml", "version = 1\n")
@@ -427,7 +427,7 @@ def test_added_vectors_keep_remembered_rows(tmp_path: Path) -> None:
 
 
 def test_replaced_vectors_of_same_count_are_detected(tmp_path: Path) -> None:
-    """If another process replaced vectors with equally many, a search finds the new rows."""
+    """If another process replaced the vectors, a search finds the new rows, even if as many."""
     codes = np.zeros((1_201, 1, 4), np.uint8)
     rows = np.ones((1_201, 2), np.float32)
     hashes = np.arange(1, 1_202, dtype=np.uint64)

@@ -328,7 +328,7 @@ tags: [work]
 
 
 def test_tasks_are_listed_with_line_numbers(run: Run, folder: Path) -> None:
-    """Open tasks come first by due date, done and canceled ones on request; code has none."""
+    """Open tasks come first, by due date; others are listed on request, tasks in code never."""
     write(folder, "plan.md", NOTE)
     write(folder, "other.md", "- [ ] later\n")
     said = succeeded(run("tasks", "--json")).json

@@ -138,7 +138,7 @@ def test_every_parameter_is_parsed_without_typer(words: str) -> None:
 
 
 def _is_lost(parameter: Parameter, values: Mapping[str, Any]) -> bool:
-    """Return whether one of two values of a list is missing."""
+    """Return whether a list option has lost one of its two values."""
     is_option = list in parameter.types and not parameter.arg.positional
     return is_option and values[parameter.name] != ["1", "2"]
 

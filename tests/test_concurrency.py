@@ -463,7 +463,7 @@ def test_requeued_event_keeps_newer_event_with_same_name(folder: Path, inbox: In
 
 
 def test_identical_event_is_requeued_once(folder: Path, inbox: Inbox) -> None:
-    """An event that was delivered again in the meantime, with the same bytes, exists once."""
+    """An event that is delivered again before it is requeued, with the same bytes, exists once."""
     write(folder, "agents/main/inbox/ci.md", "fine")
     lease = taken(inbox)
     write(folder, "agents/main/inbox/ci.md", "fine")

@@ -373,7 +373,7 @@ def test_consolidate_shows_contradicting_short_facts(vault: Vault, one: str, oth
 
 
 def twin(root: Path, name: str, text: str, confidence: float) -> None:
-    """Write a fact whose memId other files share, as copied files do."""
+    """Write a fact whose memId also occurs in other files, as after copying a file."""
     header = f"id: same-id\nmemory_type: fact\nconfidence: {confidence}"
     write(root, f"fact/{name}.md", f"---\n{header}\n---\n\n{text}\n")
 

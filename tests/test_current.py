@@ -55,7 +55,7 @@ def two(root: Path, name: str) -> None:
 )
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
 def test_superseded_memory_ranks_second(folder: Path, vault: Vault, name: str, mode: str) -> None:
-    """However it refers to the old memory, the new one ranks first and the old one is marked."""
+    """However a new memory refers to the old one, it ranks first and the old one is marked."""
     two(folder, name)
     first, second, *_ = recalled(vault, "our MySQL database", type=mode)
     assert (first["memId"], "supersededBy" in first) == ("new-1", False)
@@ -63,7 +63,7 @@ def test_superseded_memory_ranks_second(folder: Path, vault: Vault, name: str, m
 
 
 def test_every_result_marks_superseded_memories(folder: Path, vault: Vault) -> None:
-    """Search, load by words, list, show, and the previews of forget and compound mark it."""
+    """Search, load by words, list, show and the previews of forget and compound all mark them."""
     two(folder, "old-1")
 
     def marks(name: str, key: str, own: str = "memId", **arguments: Any) -> dict[str, str]:
@@ -96,7 +96,7 @@ def test_context_and_similar_omit_outdated_memories(folder: Path, vault: Vault) 
 
 
 def test_superseded_memory_can_be_changed_and_forgotten(folder: Path, vault: Vault) -> None:
-    """It is demoted, not removed; a forgotten replacement no longer supersedes it."""
+    """It is demoted, not removed; once its replacement is forgotten, it is current again."""
     two(folder, "old-1")
     assert vault.call("memory_compound", query="old-1", modifications="More.")["success"]
     assert vault.call("memory_delete", ids="new-1")["success"]
@@ -189,7 +189,7 @@ def test_expired_and_future_memories_are_marked_and_demoted(folder: Path, vault:
 
 
 def test_expired_memory_ranks_after_current_ones(folder: Path, vault: Vault) -> None:
-    """A current memory that matches ranks before it; otherwise it is the marked answer."""
+    """A matching current memory ranks before an expired one, which is marked and still found."""
     memory(folder, "ended.md", "# Parking\n\nPark in lot B.", f"valid_to: {day(-3)}\n")
     assert [entry["expired"] for entry in recalled(vault, "where do we park")] == [day(-3)]
     memory(folder, "other.md", "# Parking permits\n\nWith a permit, park in lot C.")

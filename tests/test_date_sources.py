@@ -168,7 +168,7 @@ def two_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def newer(root: Path) -> dict[str, str]:
-    """Return the newer memory of each recall result, by path."""
+    """Return, for each recall result, the path of the newer memory that it refers to."""
     with open_vault(root) as vault:
         found = recalled(vault, "where is our office")
         paths = {entry["memId"]: entry["filePath"] for entry in found}

@@ -268,8 +268,8 @@ def test_deep_killed_process_loses_at_most_one_batch(folder: Path, run: Run, aut
 
 
 @pytest.mark.promise("S11")
-def test_deep_process_ends_when_vault_is_deleted(folder: Path, run: Run, auto: None) -> None:
-    """If vault and index are deleted, the process ends and recreates neither."""
+def test_deep_process_exits_when_vault_is_deleted(folder: Path, run: Run, auto: None) -> None:
+    """If vault and index are deleted, the process exits and recreates neither."""
     _filled(folder, 150)
     index = index_of(folder)
     succeeded(run("recall", "green"))
@@ -539,7 +539,7 @@ def test_deep_missing_vector_is_estimated_from_quick_cosine() -> None:
 
 
 def test_deep_hits_include_nearest_by_either_vector() -> None:
-    """Hits are the nearest by quick and by deep vectors, plus those requested explicitly."""
+    """Hits are the nearest memories by quick and by deep vectors, plus any requested explicitly."""
     quick = np.array([0.9, 0.8, 0.1, 0.2, 0.0], np.float32)
     deep = np.array([0.1, 0.2, 0.9, 0.8, 0.0], np.float32)
     passages = ScoredPassages(np.arange(5), np.zeros(5, np.uint64), quick)
@@ -549,7 +549,7 @@ def test_deep_hits_include_nearest_by_either_vector() -> None:
 
 
 def test_deep_processes_share_added_vectors(tmp_path: Path) -> None:
-    """A process that adds vectors detects those that others have added or removed."""
+    """A process that adds vectors detects vectors that other processes have added or removed."""
     card = VectorCard("m", "1", 2)
     rows = np.eye(2, dtype=np.float32)
     mine = VectorStore.create(tmp_path / "m", card)
@@ -568,7 +568,7 @@ def test_deep_processes_share_added_vectors(tmp_path: Path) -> None:
 
 
 def test_deep_second_process_keeps_existing_vectors(tmp_path: Path) -> None:
-    """A process that saw no vectors a moment ago does not discard those another has added."""
+    """A process that has just seen no vectors does not discard vectors added by another process."""
     card = VectorCard("m", "1", 2)
     hashes = np.array([7, 9], np.uint64)
     VectorStore.create(tmp_path / "m", card).add(hashes, np.eye(2, dtype=np.float32))

@@ -85,7 +85,7 @@ def root(filled: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def usual(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """How each tool ends in a normal environment: without an error, or with its code."""
+    """The outcome of each tool in a normal environment: no error, or the error's code."""
     root = tmp_path_factory.mktemp("usual") / "vault"
     shutil.copytree(filled, root)
     return _ends(every_tool(root))

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_help_first_page_fits_terminal() -> None:
-    """It has at most 35 lines of 80 characters and explains how to see all commands."""
+    """The page has at most 35 lines of 80 characters and explains how to list all commands."""
     lines = overview().splitlines()
     assert len(lines) <= 35
     assert max(map(len, lines)) <= 80

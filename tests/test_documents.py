@@ -33,7 +33,7 @@ KNOWN = {
 
 
 class Has:
-    """A value that contains strings, or no strings after a "-"."""
+    """A value that contains each given string, and no string given with a "-" in front."""
 
     def __init__(self, *texts: str) -> None:
         self.texts = texts

@@ -1,4 +1,4 @@
-"""Many machines at one engine server, which may end, hang or refuse at any time."""
+"""Many machines use one engine server, which may crash, hang or refuse at any time."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def server(tmp_path: Path) -> Iterator[Server]:
 class Machine:
     """A machine: separate folders for settings, state and indexes, and a vault.
 
-    Its time limit for the engine is long, because many tests share the engine, unless a test is
-    about the limit.
+    Unless a test is about the time limit for the engine, the limit is long, because many tests
+    share the engine.
     """
 
     def __init__(self, root: Path, uri: str, more: str = "patience = 60\n") -> None:
@@ -203,7 +203,7 @@ def test_engine_lost_between_lookup_and_search_is_reported(tmp_path: Path, serve
 def test_engine_answering_only_some_calls_times_out(
     tmp_path: Path, server: Server, calls: str
 ) -> None:
-    """Recall waits for an engine that can't load or is full only as long as for a missing one."""
+    """Recall waits no longer for a full or broken engine than for a missing one."""
     machine = Machine(tmp_path / "m", server.uri, "patience = 1\n")
     succeeded(machine.run("remember", "Tea", "Green tea at four."))
     succeeded(machine.run("index", "push"))

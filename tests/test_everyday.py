@@ -85,7 +85,7 @@ def test_rename_updates_links_in_their_own_form(planned: Path, vault: Vault) -> 
 
 
 def test_move_rewrites_only_links_by_path(planned: Path, vault: Vault) -> None:
-    """After a move, links by path are updated, as are the note's own; links by name stay."""
+    """A move updates links by path, also in the moved note; links by name stay."""
     write(planned, "ideas/the-plan.md", f"{PLAN}[other](../log/other.md)\n")
     done = called(vault, "memory_rename", memId="The plan", to="archive/2026/", confirm=True)
     assert done["filePath"] == "archive/2026/the-plan.md"
@@ -232,7 +232,7 @@ def test_tag_rename_covers_headers_and_bodies(folder: Path, vault: Vault) -> Non
 
 @pytest.mark.parametrize("new", ["c++", "1984", "a.b", "x!"])
 def test_tag_rename_refuses_name_invalid_in_body(vault: Vault, folder: Path, new: str) -> None:
-    """A new name that would read as another tag is refused in bodies and accepted in headers."""
+    """A name that would be parsed as another tag is refused in bodies and accepted in headers."""
     write(folder, "a.md", "---\ntags: [lang]\n---\n\nA note.\n")
     called(vault, "tag_rename", old="lang", new=new, confirm=True)
     write(folder, "b.md", "Of #lang/old.\n")

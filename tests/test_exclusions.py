@@ -70,7 +70,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ignore_files_exclude_the_same_files_as_git(
     repository: Path, patterns: list[str], paths: list[str]
 ) -> None:
-    """The program memvault excludes exactly the paths that git ignores, for any patterns."""
+    """Exactly the paths that git ignores are excluded, for any patterns."""
     (repository / ".gitignore").write_text("\n".join(patterns) + "\n", "utf-8")
     asked = "\0".join(paths)
     answer = subprocess.run(
@@ -198,7 +198,9 @@ def test_init_in_folder_that_cannot_contain_folders_fails(run: Run) -> None:
     assert "/proc/foo cannot be created" in refused(run("init", "/proc/foo"), 1)
 
 
-def test_init_inside_a_vault_names_the_outer_vault(folder: Path, tmp_path: Path, run: Run) -> None:
+def test_init_inside_a_vault_reports_the_outer_vault(
+    folder: Path, tmp_path: Path, run: Run
+) -> None:
     """A note says that an outer vault also covers the new one."""
     assert f"inside the vault {folder.resolve()}" in succeeded(run("init", "inner")).err
     assert "inside" not in succeeded(run("init", str(tmp_path / "beside"))).err

@@ -380,6 +380,6 @@ TITLES = [
 def test_episode_title_has_situation_and_outcome(
     vault: Vault, context: list[str], actions: list[str], outcomes: list[dict[str, Any]], title: str
 ) -> None:
-    """It is short, quotes the episode, and adds the result if the quote does not have it."""
+    """The title is short, quotes the episode, and adds the outcome if the quote lacks it."""
     made = vault.call("store_episode", context=context, actions=actions, outcomes=outcomes)
     assert made["title"] == title.strip().replace(" :", ":")

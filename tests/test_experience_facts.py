@@ -458,7 +458,7 @@ def test_procedure_recall_indexes_while_waiting_for_lock(folder: Path) -> None:
 
 
 def test_invalid_procedure_numbers_read_as_unused(folder: Path, vault: Vault) -> None:
-    """Invalid numbers in a procedure's file are read as for a procedure that was never used."""
+    """A procedure with invalid numbers in its file counts as never used."""
     for number, (rate, used) in enumerate(itertools.product(["high", "true", "[]"], ["-3", "2.5"])):
         write(
             folder, f"procedure/{number}.md",

@@ -238,7 +238,7 @@ def test_export_does_not_follow_symlink_at_target(
 @pytest.mark.promise("S96")
 @pytest.mark.parametrize("name", FILES)
 def test_export_file_is_private(run: Run, folder: Path, tmp_path: Path, name: str) -> None:
-    """The file and its new folders are private to the user; a stricter mode is kept."""
+    """The exported file and its new folders are private to the user; a stricter mode is kept."""
     write(folder, "a.md", SECRET)
     target = tmp_path / "new/folder" / name
     before = os.umask(0)
@@ -268,7 +268,7 @@ def test_export_file_is_private(run: Run, folder: Path, tmp_path: Path, name: st
 @pytest.mark.promise("S96")
 @pytest.mark.parametrize("name", FOLDERS)
 def test_export_folder_is_private(run: Run, folder: Path, tmp_path: Path, name: str) -> None:
-    """All files and folders in it are private to the user, even in an existing folder."""
+    """All exported files and folders are private to the user, even in an existing folder."""
     write(folder, "fact/deep/a.md", SECRET)
     target = tmp_path / name
     before = os.umask(0)

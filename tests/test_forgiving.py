@@ -119,7 +119,7 @@ def _remembered(folder: Path, title: str, stdin: Any) -> subprocess.CompletedPro
 
 
 def test_remember_reads_redirected_file_but_not_dev_null(folder: Path) -> None:
-    """Standard input from a file is the content; from /dev/null there is none, which is refused."""
+    """A redirected file is the content; /dev/null has no content and is refused."""
     text = write(folder.parent, "text.txt", "The wombat sleeps.\n")
     with text.open("rb") as file:
         assert _remembered(folder, "Read", file).returncode == 0
@@ -139,7 +139,7 @@ def test_remember_in_shell_loop_keeps_remaining_lines(folder: Path) -> None:
 
 
 def test_remember_times_out_on_silent_pipe(folder: Path) -> None:
-    """An open pipe without data ends in a note and an error, and nothing is written."""
+    """An open pipe without data causes a note and an error, and nothing is written."""
     reading, writing = os.pipe()
     done = _remembered(folder, "Never", reading)
     os.close(writing)
@@ -239,7 +239,7 @@ def test_command_group_without_command_lists_commands() -> None:
     ],
 )
 def test_unknown_command_hint_shows_help_page(run: Run, line: str, hint: str) -> None:
-    """If no name is close, the hint is the help page that lists the names."""
+    """If no name is close, the hint refers to the help page that lists the names."""
     ran = run(*line.split())
     refused(ran, 2)
     assert f"hint: {hint}" in ran.err

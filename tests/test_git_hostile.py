@@ -1,4 +1,4 @@
-"""Nothing of a malicious repository runs before its user allowed exactly that.
+"""A malicious repository runs no program that its user has not explicitly allowed.
 
 A vault may be unpacked with its ``.git``, whose settings, hooks and pipes git would use.
 """

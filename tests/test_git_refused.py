@@ -152,7 +152,7 @@ def test_sync_quotes_rejecting_push_hook(clones: tuple[Clone, ...]) -> None:
 
 
 def test_sync_reports_branch_missing_on_remote(clones: tuple[Clone, ...]) -> None:
-    """A branch that the remote does not have is reported, with the one that it has."""
+    """A branch missing on the remote is reported, with the branch that the remote has."""
     one, _ = clones
     one.git("switch", "--quiet", "--create", "mine")
     assert "git switch main" in failure(one)["hint"]

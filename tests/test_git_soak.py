@@ -1,4 +1,4 @@
-"""Two clones with random writes and syncs lose nothing and end equal."""
+"""Two clones with random writes and syncs lose nothing and end up equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two clones that sync end equal, with nothing lost, and with notes on each conflict."""
+"""Two clones that sync end up equal, lose nothing, and report each conflict."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_hook_reminds_once_at_end_of_long_unsaved_session(
 
 
 def silent(ran: Ran) -> None:
-    """Check that a hook ended with 0 and without output."""
+    """Check that a hook exited with 0 and without output."""
     assert (ran.code, ran.out.strip(), ran.err) == (0, "", "")
 
 
@@ -213,7 +213,7 @@ def silent(ran: Ran) -> None:
 def test_hook_is_silent_on_any_error(
     words: list[str], stdin: str | bytes, known: Path, run: Run
 ) -> None:
-    """Without a vault, with invalid JSON or unknown names, it exits with 0 and no output."""
+    """Without a vault, with invalid JSON or unknown names, a hook exits with 0 and no output."""
     silent(run("hook", *words, stdin=stdin))
 
 
@@ -375,7 +375,7 @@ def test_hook_session_recalls_by_remote_branch_and_commits(shop: Path, run: Run)
 def test_hook_session_works_without_git(
     shop: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without git, names come from its files; without a repository, from the folder's name."""
+    """If git hangs or is missing, names come from .git; without a repository, from the folder."""
     write(tmp_path, "bin/git", "#!/bin/sh\nexec /bin/sleep 60\n").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert "two people in Lyon" in begun(run, shop)

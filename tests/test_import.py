@@ -282,7 +282,7 @@ FORMS = [
 def test_each_variant_of_a_format_is_converted(
     source: str, make: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Each format variant of a program is read, and the notes are where its page says."""
+    """Each variant of a program's format is read, and the notes are where the guide says."""
     import_all(run, getattr(importlib.import_module(f"import_sources.{source}"), make)(tmp_path))
     notes = notes_in(folder)
     for path, text in (form[2:] for form in FORMS if form[:2] == (source, make)):

@@ -134,7 +134,7 @@ def test_undo_of_an_import_removes_the_folders_that_it_created(
 
 
 def test_plan_lists_invalid_file_names(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A file in a zipped vault with such a name is reported before anything is written."""
+    """A file with an invalid name in a zipped vault is reported before anything is written."""
     with zipfile.ZipFile(tmp_path / "v.zip", "w") as files:
         files.writestr("memvault.toml", "version = 1\n")
         files.writestr("a.md", "a\n")

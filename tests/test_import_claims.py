@@ -159,7 +159,7 @@ def without_others(items: list[Item]) -> list[Any]:
 
 
 def likely_kinds(source: Source) -> Iterator[str]:
-    """Yield the formats as which a user would import a source."""
+    """Yield the formats that a user would choose for a source."""
     for kind in formats.FORMATS:
         if kind.recognize(source) != formats.Confidence.NO:
             yield kind.name

@@ -1,4 +1,4 @@
-"""Imports from Dendron and memory servers count their parts, and keep equal ones."""
+"""Imports from Dendron and memory servers count all parts and keep duplicates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from test_import_outlines import counts
 def test_dendron_vaults_of_a_workspace_keep_their_links(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Links resolve to a note in the same or the named vault; also ranges, users and images."""
+    """Links, including ranges, users and images, resolve to the same or the given vault."""
     got = Imported(run, folder, dendron_source.make_workspace(tmp_path), "dendron")
     assert got.unreadable == set()
     assert got.found["new"] == 6  # the stub is left out, both roots have one id

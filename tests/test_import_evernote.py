@@ -129,7 +129,7 @@ BEFORE, AFTER = note("Before", "<div>marigold</div>"), note("After", "<div>dahli
 def test_evernote_damaged_note_does_not_affect_others(
     middle: str, kept: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The other notes and its readable part are imported, and the damage is reported."""
+    """The damaged note's readable part and all other notes are imported; the damage is reported."""
     got = enex(run, folder, tmp_path, exported(BEFORE, middle, AFTER))
     assert "marigold" in got.text("Before.md")
     assert "dahlia" in got.text("After.md")
@@ -173,7 +173,7 @@ def test_evernote_notes_with_equal_title_and_time_are_imported(
 
 
 def resource(data: str, mime: str = "image/png", name: str = "") -> str:
-    """Return a file of a note."""
+    """Return an attachment of a note."""
     named = f"<resource-attributes><file-name>{name}</file-name></resource-attributes>"
     return (
         f'<resource><data encoding="base64">{data}</data><mime>{mime}</mime>'
@@ -182,7 +182,7 @@ def resource(data: str, mime: str = "image/png", name: str = "") -> str:
 
 
 def test_evernote_files_keep_their_names(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Equally named files are both imported, unnamed ones get a name, damaged ones are reported."""
+    """Attachments with equal names are both imported, unnamed ones named, damaged ones reported."""
     one, two, three = (base64.b64encode(data).decode() for data in (b"1", b"2", b"3"))
     files = (
         resource(f"{one[:2]}\n {one[2:]}", name="a/../image.png"),
@@ -206,7 +206,7 @@ def test_evernote_files_keep_their_names(run: Run, folder: Path, tmp_path: Path)
 
 
 def test_evernote_unplaced_tasks_follow_the_text(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A task whose group is not in the text is at its end, and an invalid due date is ignored."""
+    """A task whose group is not in the text goes to the end; an invalid due date is ignored."""
     more = task("A", "open", "B", more="<dueDate>20260301T230000Z</dueDate>")
     more += task("B", "", "A", more="<dueDate>soon</dueDate><timeZone>Nowhere/X</timeZone>")
     got = enex(run, folder, tmp_path, exported(note("Tasks", "<div>Intro</div>", more)))

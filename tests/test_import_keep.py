@@ -114,7 +114,7 @@ def test_keep_states_and_times_are_preserved(run: Run, folder: Path, tmp_path: P
 
 
 def test_keep_files_are_found_with_other_extensions(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Files with other extensions than listed, or with special characters, are linked."""
+    """Attachments are linked even if their extension is wrong or their name has odd characters."""
     names = ("a.jpeg", "b.jpg", "c.JPEG", "d #1.png", "e", "gone.png")
     for name in ("a.jpg", "b.jpeg", "c.jpg", "d #1.png", "e.gif"):
         write(tmp_path, f"Takeout/Google Notizen/{name}", name.encode())

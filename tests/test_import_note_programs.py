@@ -269,7 +269,7 @@ def test_damaged_parts_of_word_documents_are_reported(
 def test_copy_of_apple_notes_keeps_times_tasks_and_files(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Times come from the copy's table, circles become tasks, and files stay in position."""
+    """Times come from the copy's table, circles become tasks, and attachments stay in place."""
     got = Imported(run, folder, apple_source.make(tmp_path), "apple-notes")
     garden = got.text("Garden.md")
     assert "created: 2026-11-03T09:15:00.000Z\nmodified: 2026-11-04T10:15:00.000Z" in garden

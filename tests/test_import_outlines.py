@@ -73,7 +73,7 @@ def test_logseq_day_links_resolve_to_journals(run: Run, folder: Path, tmp_path: 
 
 
 def test_logseq_link_to_a_day_without_journal_has_its_date(tmp_path: Path) -> None:
-    """A link to a day without a journal points to the daily note that may be written later."""
+    """A link to a day without a journal points to the path of that day's future daily note."""
     assert logseq_page(tmp_path, "- [[Mar 4th, 2024]]") == "- [[2024-03-04|Mar 4th, 2024]]"
 
 
@@ -148,7 +148,7 @@ def test_logseq_block_is_converted(given: str, expected: str | None, tmp_path: P
 
 
 def test_logseq_links_resolve_to_their_pages(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Aliases, titles and names in any case resolve to their page, and references to blocks."""
+    """Aliases, titles and names in any case resolve to pages, and references to blocks."""
     got = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq")
     hives = got.text("notes/Hives.md")
     rest = "“Let it rest, deep [[in/notes/Hives|Hives]]” ([[The Bees]])"

@@ -310,7 +310,7 @@ CHEAP = {
 def test_hostile_source_takes_limited_memory_and_time(
     folder: Path, tmp_path: Path, name: str
 ) -> None:
-    """Files that exhaust memory or time are imported or reported, and other notes imported."""
+    """Files that exhaust memory or time are imported or reported; other notes are imported."""
     attack = ATTACKS[name]
     made = attack.make(tmp_path / "source")
     script = 'ulimit -v 1500000; ulimit -t 60; exec "$@"'  # kilobytes, and CPU seconds of each

@@ -112,7 +112,7 @@ def test_episode_markdown_characters_are_escaped(run: Run, folder: Path, tmp_pat
 def test_session_api_errors_are_not_answers(
     more: dict[str, Any], run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """An API error does not count as an answer; the episode states that it ended with one."""
+    """An API error is not an answer; the episode states that the session ended with an error."""
     error = 'API Error: 529 {"type":"error","error":{"type":"overloaded_error"}}'
     made = record(
         tmp_path,
@@ -211,7 +211,7 @@ def test_session_meta_messages_are_not_prompts(run: Run, folder: Path, tmp_path:
 
 
 def test_session_resumed_is_one_episode(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A copy with another session id, and a fork, update the episode, also if imported alone."""
+    """A copy with another session id, or a fork, updates the episode, even if imported alone."""
     first = [line("user", 0, "Fix the tax"), line("assistant", 1, text("Tax is fixed."))]
     made = record(tmp_path, "s1", *first)
     assert Episodes(run, folder, made).found["new"] == 1

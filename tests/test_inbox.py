@@ -99,7 +99,7 @@ def worker(*arguments: object) -> subprocess.Popen[str]:
 
 
 def given_out(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Return what a worker certainly has, and what it may have if it was killed in between."""
+    """Return the events that a worker certainly has, and those it may have if it was killed."""
     sure: list[str] = []
     doubtful: list[str] = []
     for line in lines:
@@ -160,7 +160,7 @@ def test_inbox_loses_and_duplicates_nothing_after_kill(folder: Path) -> None:
 
 
 def test_inbox_call_closes_its_files_immediately(folder: Path) -> None:
-    """A call's files and memory maps are closed when it ends, without garbage collection."""
+    """A call's files and memory maps are closed when it returns, without garbage collection."""
     workspace = Workspace(folder)
     call = Call(workspace)
     assert call.engine.notes() == []
@@ -266,7 +266,7 @@ def test_inbox_removes_old_partial_files(folder: Path) -> None:
 
 
 def test_inbox_orders_files_added_by_hand_by_header_time(vault: Vault, folder: Path) -> None:
-    """Files put there by a person or another program are sorted by the time in their headers."""
+    """Inbox files written by a person or another program are sorted by their header time."""
     for name, hour in (("a", 3), ("z", 1), ("m", 2)):
         header = f"type: talk\ntimestamp: 2026-11-22T0{hour}:00:00Z"
         write(folder, f"agents/main/inbox/{name}.md", f"---\n{header}\n---\n{name}\n")

@@ -184,7 +184,7 @@ def test_index_is_stored_outside_the_vault(filled: Path) -> None:
 def test_index_folder_is_private(
     filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in the user's cache or in MEMVAULT_CACHE, and other users can't read it."""
+    """The index is in the user's cache or in MEMVAULT_CACHE, and other users can't read it."""
     index = index_of(filled)
     assert index.is_relative_to(tmp_path / "cache" / "memvault")
     monkeypatch.setenv("MEMVAULT_CACHE", str(tmp_path / "elsewhere"))
@@ -195,7 +195,7 @@ def test_index_folder_is_private(
 
 
 def test_index_belongs_to_real_path_of_vault(filled: Path, tmp_path: Path) -> None:
-    """A symlink to a vault uses the same index; another folder uses another one."""
+    """A symlink to a vault uses the vault's index; a different folder has a different index."""
     link = tmp_path / "link"
     link.symlink_to(filled)
     other = tmp_path / "other" / filled.name
@@ -313,7 +313,7 @@ def test_index_ignores_cache_folder_inside_vault(
 
 
 def test_index_of_deleted_vault_is_removed_after_90_days(filled: Path, tmp_path: Path) -> None:
-    """It is removed 90 days after its last use, and never while the vault exists."""
+    """The index is removed 90 days after its last use, and never while the vault exists."""
     gone = tmp_path / "gone"
     shutil.copytree(filled, gone)
     index, kept = index_of(gone), index_of(filled)

@@ -47,7 +47,7 @@ class Contents(NamedTuple):
         )
 
     def returning(self) -> Contents:
-        """Return the files after restoring those that the next inbox read puts back."""
+        """Return the files after restoring the events that the next inbox read requeues."""
         back = {LEASED.sub(r"\1/inbox/", name): data for name, data in self.private.items()}
         return Contents(self.vault | {n: d for n, d in back.items() if "/inbox/" in n}, {})
 
@@ -211,7 +211,7 @@ def _told(ended: Ended, fault: str) -> list[str]:
 
 
 def _whole(before: Contents, after: Contents, now: Contents) -> list[str]:
-    """Return the files that are neither old nor new, and the lost ones."""
+    """Return the files whose content is neither old nor new, and the lost files."""
     wrong = []
     known = set(before.normal()) | set(after.normal())
     for name, data in now.vault.items():
@@ -247,7 +247,7 @@ LEAST = {
 
 
 def _points(session: Session, clean: dict[str, Clean]) -> list[tuple[str, int, str, bool]]:
-    """Return each change of each call: the call, its number, its kind, whether in the vault."""
+    """Return each change of each call: call, number, kind, and whether it is in the vault."""
     return [
         (name, number, place.split(" ")[0], place.split(" ")[1].startswith(str(session.root)))
         for name, call in clean.items()
@@ -321,7 +321,7 @@ def test_fault_at_every_point_loses_nothing(session: Session, clean: dict[str, C
 
 
 def recalled(vault: Vault, query: str, mode: str = "keyword") -> list[str]:
-    """The titles of all that a query finds."""
+    """The titles of all memories that a query finds."""
     return titles(vault.call("memory_recall", query=query, type=mode, limit=500))
 
 
@@ -351,7 +351,7 @@ with tempfile.TemporaryDirectory() as scratch:  # so that the copies need to loa
 
 
 def test_killed_writer_leaves_whole_files(folder: Path, vault: Vault) -> None:
-    """If killed before any change that it makes, memvault leaves each memory complete."""
+    """A writer killed before any of its file changes leaves each memory complete."""
     assert vault.call(
         "memory_remember", title="Start", content="0 " * 2_000 + "end", memoryType=""
     )["success"]

@@ -60,7 +60,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(cache: Path) -> dict[str, str]:
     """Return the environment of a process with a private index folder.
 
-    Products are computed in one thread, since several add up in a different order.
+    Matrix products are computed in one thread, since several threads add in a different order.
     """
     own = {"MEMVAULT_CACHE": str(cache), "MEMVAULT_DEEP": "off", "OPENBLAS_NUM_THREADS": "1"}
     return {**os.environ, **own}
@@ -134,10 +134,10 @@ def helpers(number: int) -> list[int]:
 @soak_only
 @several
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_index_helpers_end_with_their_parent(
+def test_index_helpers_exit_with_their_parent(
     large: Path, expected: str, tmp_path: Path, indexing: subprocess.Popen[bytes], sent: int
 ) -> None:
-    """A kill or Ctrl-C silently ends all helpers, and the next indexing continues."""
+    """A kill or Ctrl-C silently stops all helpers, and the next indexing continues."""
     known = helpers(indexing.pid)
     os.killpg(indexing.pid, sent) if sent == signal.SIGINT else indexing.send_signal(sent)
     _, said = indexing.communicate()

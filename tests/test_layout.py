@@ -504,7 +504,7 @@ def test_procedure_replaces_example_of_same_name(tmp_path: Path, run: Run) -> No
 
 
 def test_init_examples_need_an_empty_folder(tmp_path: Path, run: Run) -> None:
-    """With existing files or --bare, --examples is refused and no file is written."""
+    """With existing files, or with --bare, --examples is refused and no file is written."""
     write(tmp_path, "site/a.md", "# A\n")
     for arguments in (["site", "--examples"], ["new", "--examples", "--bare"]):
         ran = run("init", *arguments, cwd=tmp_path)

@@ -10,7 +10,7 @@ from memvault.lazy_pattern import lazy_pattern
 
 
 def test_lazy_pattern_behaves_like_compiled_pattern() -> None:
-    """Its methods, attributes and flags equal those of the compiled pattern."""
+    """A lazy pattern has the methods, attributes and flags of the compiled pattern."""
     made, compiled = (
         lazy_pattern(r"(?P<word>\w+)|-", re.ASCII),
         re.compile(r"(?P<word>\w+)|-", re.ASCII),

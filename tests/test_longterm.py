@@ -155,7 +155,7 @@ def test_save_title_is_one_short_line(text: str) -> None:
 
 
 def test_delete_removes_exactly_the_given_memories(folder: Path, vault: Vault) -> None:
-    """Existing ids go to the trash, others are reported missing, and restore undoes it."""
+    """Existing ids go to the trash, others are reported missing, and restore brings them back."""
     ids = [vault.call("memory_save", text=f"Text number {n}.")["id"] for n in range(4)]
     done = vault.call("memory_delete", ids=f"{ids[0]}, {ids[1]},nothing,{ids[0]}")
     assert (done["deleted"], done["missing"]) == (ids[:2], ["nothing"])
@@ -172,7 +172,7 @@ def test_delete_removes_exactly_the_given_memories(folder: Path, vault: Vault) -
 
 
 def test_delete_path_with_comma_is_one_name(folder: Path, run: Run) -> None:
-    """A file whose name contains a comma is deleted by that name, and no other with it."""
+    """A file whose name contains a comma is deleted by that name, and no other file is."""
     write(folder, "a,b.md", "Text.")
     write(folder, "b.md", "Text.")
     assert len(run("delete", "a,b.md", "--json").json["deleted"]) == 1
@@ -282,7 +282,7 @@ def test_memories_with_the_same_title_are_distinguishable(folder: Path, run: Run
 
 
 def test_delete_rolls_back_after_partial_failure(folder: Path) -> None:
-    """If one memory was changed concurrently, those already deleted are restored."""
+    """If one memory was changed concurrently, memories that were already deleted are restored."""
     write(folder, "a.md", "Text.")
     write(folder, "b.md", "Text.")
     store: MemoryStore = Workspace(folder).store

@@ -34,7 +34,7 @@ def test_man_page_text_is_not_a_troff_request() -> None:
 
 
 def test_man_pages_format_without_warnings() -> None:
-    """The program groff formats the pages as man(1) does, without a warning."""
+    """``groff`` formats the pages as man(1) does, without a warning."""
     groff = shutil.which("groff")
     if groff is None:
         pytest.skip("groff is missing")

@@ -40,9 +40,9 @@ def deviates(text: str) -> bool:
     """Return whether markdown-it-py 4 may differ from the CommonMark specification for a document.
 
     In the reference implementation, a line indented by more than the quote, item or definition
-    above it continues their paragraph; markdown-it-py takes some for code. There, a definition is
-    not a paragraph that other lines continue or do not interrupt; a table may begin with a list
-    marker; and two tabs after quote markers hide a list.
+    above it continues that paragraph; markdown-it-py parses some of these lines as code. In
+    markdown-it-py, a definition is not a paragraph that other lines can continue; a table may begin
+    with a list marker; and two tabs after quote markers hide a list.
     """
     above = False
     for line in text.split("\n"):

@@ -71,7 +71,7 @@ async def test_mcp_tool_list_has_schemas_and_annotations(client: Client, folder:
 
 @in_session()
 async def test_mcp_results_match_command_line(client: Client, folder: Path, run: Run) -> None:
-    """A structured result and the JSON of memvault call are equal, but for commands in messages."""
+    """A structured result equals the JSON of ``memvault call``, except for commands in messages."""
     write(folder, "a.md", "---\nempty:\nlist: [1, null, 2.5]\n---\n\n# Ä\n\nThe zebra sleeps.\n")
     asked: list[tuple[str, dict[str, Any]]] = [
         ("memory_recall", {"query": "zebra", "explain": True}),
@@ -107,10 +107,8 @@ async def test_mcp_invalid_arguments_are_tool_errors_with_hint(
 
 
 @in_session(tools="core")
-async def test_mcp_unknown_tool_hint_names_what_the_server_offers(
-    client: Client, folder: Path
-) -> None:
-    """Without the tool that lists tools, the hint for an unknown tool mentions the request."""
+async def test_mcp_unknown_tool_hint_mentions_tools_list(client: Client, folder: Path) -> None:
+    """If the tool that lists tools is not offered, the hint mentions the ``tools/list`` request."""
     with pytest.raises(MCPError, match="There is no tool 'nosuch'") as raised:
         await client.call_tool("nosuch", {})
     assert "`tools/list`" in raised.value.data["hint"]
@@ -189,7 +187,7 @@ async def test_mcp_client_cannot_choose_program_to_run(client: Client, folder: P
 
 @in_session()
 async def test_mcp_world_tools_are_off_by_default(client: Client, folder: Path) -> None:
-    """Its tools are neither listed nor called, until memvault.toml says so."""
+    """World tools are neither listed nor callable until memvault.toml enables them."""
     assert "move_to" not in [tool.name for tool in (await client.list_tools()).tools]
     found = await structured(client, "move_to", x=1, y=1)
     assert "disabled" in found["error"]["message"]
@@ -200,7 +198,7 @@ async def test_mcp_world_tools_are_off_by_default(client: Client, folder: Path) 
 
 @in_session()
 async def test_mcp_memories_are_resources(client: Client, folder: Path) -> None:
-    """All memories are listed page by page, and each is read as the file that it is."""
+    """All memories are listed page by page, and each resource is the memory's file, verbatim."""
     for number in range(120):
         write(folder, f"n{number}.md", f"---\nid: m{number}\n---\n\n# Note {number}\n")
     first = await client.list_resources()
@@ -238,7 +236,7 @@ async def test_mcp_missing_vault_is_an_error_until_restored(client: Client, fold
 async def test_mcp_edits_are_visible_immediately(
     client: Client, folder: Path, vault: Vault
 ) -> None:
-    """A server that runs for long answers from the files as they are now."""
+    """A long-running server answers from the current files."""
     assert (await structured(client, "memory_recall", query="zebra"))["count"] == 0
     write(folder, "a.md", "# A\n\nzebra\n")
     assert (await structured(client, "memory_recall", query="zebra"))["count"] == 1
@@ -274,7 +272,7 @@ def test_mcp_output_of_libraries_never_reaches_the_client(tmp_path: Path) -> Non
 
 
 def test_mcp_missing_vault_is_reported_before_start(tmp_path: Path) -> None:
-    """A server without a vault ends with the same message and code as any command."""
+    """A server without a vault exits with the same message and code as any command."""
     command = [sys.executable, "-m", "memvault", "mcp", "--vault", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, input="", check=False)
     assert "is not a vault" in refused(Ran(done.returncode, done.stdout, done.stderr), 3)

@@ -1,4 +1,4 @@
-"""Calls over MCP wait, end and are canceled in order, and reveal no local path."""
+"""Calls over MCP wait, finish and are canceled in order, and reveal no local path."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "arguments"), WAYS, ids=["itself", "called", "called twice"])
 @pytest.mark.parametrize("end", ["cancel", "input", "signal"])
-def test_mcp_call_ends_its_child_processes(
+def test_mcp_call_kills_its_child_processes(
     folder: Path, slow: Path, name: str, arguments: dict[str, Any], end: str
 ) -> None:
     """When a call is canceled or the server exits, the tool's program and its children exit."""
@@ -210,8 +210,8 @@ def test_mcp_unwritable_answer_requeues_its_events(folder: Path, vault: Vault) -
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_mcp_signal_ends_server_during_waiting_calls(folder: Path, sent: signal.Signals) -> None:
-    """On a signal, a server with open input and waiting calls ends immediately and silently."""
+def test_mcp_signal_stops_server_during_waiting_calls(folder: Path, sent: signal.Signals) -> None:
+    """On a signal, a server with open input and waiting calls exits immediately and silently."""
     with Raw(folder, fresh=True) as server:
         server.call(1, "wait_for", **HOOK)
         server.call(2, "memory_list")
@@ -223,7 +223,7 @@ def test_mcp_signal_ends_server_during_waiting_calls(folder: Path, sent: signal.
         assert [json.loads(line)["id"] for line in out.splitlines()] == [1]
 
 
-def test_mcp_server_ends_at_end_of_input(folder: Path) -> None:
+def test_mcp_server_exits_at_end_of_input(folder: Path) -> None:
     """When a client closes the server's input, the server exits without finishing waits."""
     with Raw(folder, fresh=True) as server:
         server.call(1, "wait_for", **HOOK)

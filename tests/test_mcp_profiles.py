@@ -179,7 +179,7 @@ def plain_texts(value: Any) -> list[str]:
 
 @in_session()
 async def test_mcp_texts_without_shell_mention_only_tools(client: Client, folder: Path) -> None:
-    """Over MCP no description names an option, or the command of a tool, and no error does."""
+    """Over MCP, neither descriptions nor errors mention an option or a tool's command."""
     write(folder, "memvault.toml", "version = 1\nworld.enabled = true\n")
     commands = "|".join(tool.command for tool in registry.all_tools())
     of_a_shell = re.compile(rf"(?<![\w-])--[a-z]|\bmemvault ({commands})(?![\w-])")
@@ -247,7 +247,7 @@ async def test_prompts_are_listed_and_rendered(client: Client, folder: Path) -> 
 
 @in_session()
 async def test_prompt_omits_missing_arguments(client: Client, folder: Path) -> None:
-    """A line about an argument that is missing or empty is not there."""
+    """A prompt omits the lines about missing or empty arguments."""
     text = await text_of(client, "recall-first", task="mend the roof", tag=" ")
     assert "mend the roof" in text
     assert "{" not in text

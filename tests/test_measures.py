@@ -1,4 +1,4 @@
-"""The measures of bench/quality.py match the answers."""
+"""The metrics of bench/quality.py match the answers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_metrics_reflect_order_and_strength() -> None:
     assert "right" not in plain
 
 
-def test_measures_compare_runs_query_by_query() -> None:
+def test_metrics_compare_runs_query_by_query() -> None:
     """A gain on every query is certain, and a gain on half of the sets halves the mean."""
     from measures import differences
 
@@ -58,7 +58,7 @@ def test_measures_compare_runs_query_by_query() -> None:
 
 
 @pytest.mark.parametrize(("hybrid", "named"), [(0.8, ["x"]), (0.9, []), (1.0, [])])
-def test_measures_report_sets_where_hybrid_is_worse(hybrid: float, named: list[str]) -> None:
+def test_metrics_report_sets_where_hybrid_is_worse(hybrid: float, named: list[str]) -> None:
     """The check reports exactly the sets whose hybrid search is below its better signal."""
     from measures import shortfalls
 

@@ -1,4 +1,4 @@
-"""A vault in English and one in other languages, with different models, answer as one."""
+"""An English vault and a multilingual one, with different models, answer as one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ GERMAN = {
 
 
 def _documents(name: str) -> list[dict[str, Any]]:
-    """Return the first documents of a set, and those that answer the questions."""
+    """Return the first documents of a set, and the documents that answer the questions."""
     lines = (EVERYDAY / name / "corpus.jsonl").read_text("utf-8").splitlines()
     documents = [json.loads(line) for line in lines]
     answers = [entry for entry in documents if entry["title"] in QUESTIONS.values()]
@@ -118,7 +118,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def mixed(base: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> dict[str, Path]:
-    """The folders in a vault in English and one in four other languages, with all vectors."""
+    """The folders of an English vault and one in four other languages, with all vectors."""
     for name in ("CACHE", "STATE", "CONFIG"):
         monkeypatch.setenv(f"MEMVAULT_{name}", str(base / name.lower()))
     monkeypatch.setenv("MEMVAULT_DEEP", "now")

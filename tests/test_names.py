@@ -16,7 +16,7 @@ from terminal import at_terminal
 
 @pytest.fixture
 def ferries(folder: Path) -> Path:
-    """A vault whose titles share no word, except for two."""
+    """A vault in which only two titles have a word in common."""
     write(folder, "travel/ship.md", "---\nid: crossing-1a2b3c\n---\n\n# ferry at noon\n\nPier 4.\n")
     write(folder, "travel/café.md", "---\nid: cafe-4d5e6f\n---\n\n# Café on the pier\n\nCrêpes.\n")
     write(folder, "travel/bus.md", "---\nid: bus-7a8b9c\n---\n\n# Bus to the town\n\nLine 5.\n")

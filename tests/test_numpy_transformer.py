@@ -75,7 +75,7 @@ def test_query_vectors_are_identical_across_processes(threads: str) -> None:
 
 
 def test_concurrent_queries_get_their_own_vectors() -> None:
-    """Threads that share a model each get the vectors of their own query."""
+    """Threads that use the same model each get the vectors of their own query."""
     model, queries = BuiltinTransformer(), _queries()[:20]
     alone = [model.embed_query(text) for text in queries]
     with ThreadPoolExecutor(4) as pool:

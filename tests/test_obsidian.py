@@ -73,7 +73,7 @@ def listed(vault: Vault, *tags: str) -> set[str]:
 
 
 def test_inline_tags_count_like_header_tags(notes: Vault, folder: Path) -> None:
-    """Filters and results treat both alike, nested or not, and no file is changed."""
+    """Filters and results treat both kinds of tags alike, and no file is changed."""
     before = {path: path.read_bytes() for path in folder.glob("*.md")}
     assert listed(notes, "bees") == {"text.md", "both.md"}
     assert listed(notes, "#PROJECT/") == {"text.md", "header.md"}
@@ -175,7 +175,7 @@ def called(folder: Path, vault: Vault) -> Vault:
 
 
 def test_alias_selects_a_memory(called: Vault) -> None:
-    """An alias in any case selects one memory; titles take precedence; shared ones are reported."""
+    """An alias in any case selects one memory; titles come first; ambiguous ones are reported."""
     for name, path in {
         "honey makers": "n/a.md",
         "Yellow jackets": "n/b.md",

@@ -47,7 +47,7 @@ def noted(folder: Path) -> None:
 
 
 def test_path_prints_only_the_path(run: Run, folder: Path) -> None:
-    """It prints one line with the full path, or the vault's path without a memory."""
+    """``path`` prints one line: the full path of the memory, or of the vault."""
     assert run("path", "The plan").out == f"{folder.resolve()}/ideas/the plan.md\n"
     assert run("path").out == f"{folder.resolve()}\n"
 

@@ -45,7 +45,7 @@ def test_process_run_passes_input_and_output() -> None:
 
 
 def test_process_with_too_much_output_is_killed() -> None:
-    """One byte above the limit ends a program, however much it would still print."""
+    """A program is killed one byte above the limit, however much more it would print."""
     for text in ("print('x' * 100)", "while True: print('x' * 100)"):
         ran = run([PYTHON, "-c", text], "", 60, 100)
         assert (ran.truncated, ran.timed_out, ran.output) == (True, False, "x" * 100)
@@ -55,8 +55,8 @@ class GivenUp(Exception):
     """The program is no longer needed."""
 
 
-def test_process_children_end_with_the_program(tmp_path: Path) -> None:
-    """All processes that a program started end with it, or when it is killed."""
+def test_process_children_are_killed_with_the_program(tmp_path: Path) -> None:
+    """All child processes of a program are killed when it exits or is killed."""
     file, other = tmp_path / "left", tmp_path / "waits"
     assert not run([PYTHON, "-c", CHILD, str(file), "leave"], "", 60, 100).timed_out
     until(lambda: all_gone(file))
@@ -72,7 +72,7 @@ def test_process_children_end_with_the_program(tmp_path: Path) -> None:
 
 
 def test_process_run_enforces_timeout() -> None:
-    """However long a program would run, the timeout ends it."""
+    """However long a program would run, the timeout stops it."""
     assert run(
         [PYTHON, "-c", "import time; print(flush=True); time.sleep(600)"], "", 2, 9
     ).timed_out
@@ -82,7 +82,7 @@ def test_process_run_enforces_timeout() -> None:
 def test_process_that_left_its_group_with_open_pipes_does_not_block(
     tmp_path: Path, ending: str
 ) -> None:
-    """A child that left the group but has the pipes open leaves no thread or open file here."""
+    """A child that left the group with the pipes open leaves no thread or open file behind."""
     file = tmp_path / "pid"
     code = f"""
 import os, subprocess, sys, time
@@ -108,7 +108,7 @@ print("said", flush=True)
 def test_process_signal_also_ends_child_programs(
     folder: Path, tmp_path: Path, sent: signal.Signals
 ) -> None:
-    """Ctrl-C and SIGTERM end memvault, the tool it runs and the tool's own children."""
+    """Ctrl-C and SIGTERM stop memvault, the tool it runs and the tool's own children."""
     file = tmp_path / "pids"
     header = f"description: x\ncommand: [python3, child.py, {file}]"
     write(folder, "tools/child.md", f"---\n{header}\n---\n")
@@ -179,14 +179,14 @@ def test_process_exchange_of_30_mb_is_complete() -> None:
 
 
 def test_process_may_close_its_pipes_and_continue() -> None:
-    """A program may close its input and output and run on until its exit code."""
+    """A program may close its input and output and continue to run until it exits."""
     code = "import os, time; [os.close(n) for n in (0, 1, 2)]; time.sleep(0.5); os._exit(7)"
     ran = run([PYTHON, "-c", code], "x" * 300_000, 60, 100)
     assert (ran.code, ran.timed_out, ran.output) == (7, False, "")
 
 
 def test_process_children_may_write_after_parent_exits() -> None:
-    """A child in the program's group has a moment to write after its parent has exited."""
+    """A child in the program's group has a grace period to write after its parent has exited."""
     code = """
 import subprocess, sys
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.3); print('late')"])
@@ -214,8 +214,8 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-def test_process_ends_on_signal_dropped_in_finalizer(sent: signal.Signals, code: int) -> None:
-    """Python drops an exception raised in a finalizer, but the process still ends."""
+def test_process_exits_on_signal_dropped_in_finalizer(sent: signal.Signals, code: int) -> None:
+    """Python drops an exception raised in a finalizer, but the process still exits."""
     command = [sys.executable, "-c", SWALLOWING, str(int(sent))]
     process = subprocess.run(command, capture_output=True, timeout=30, check=False)
     assert (process.returncode, process.stdout, process.stderr) == (code, b"", b"")
@@ -237,7 +237,7 @@ exit_process(run_guarded(run))
 
 
 @BOTH
-def test_process_with_running_threads_ends_on_signal(sent: signal.Signals, code: int) -> None:
+def test_process_with_running_threads_exits_on_signal(sent: signal.Signals, code: int) -> None:
     """A thread that never ends does not keep a terminated process running."""
     process = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -293,7 +293,7 @@ runpy.run_module("memvault", run_name="__main__", alter_sys=True)
 
 
 @BOTH
-def test_process_ends_on_signal_during_startup(
+def test_process_exits_on_signal_during_startup(
     folder: Path, sent: signal.Signals, code: int
 ) -> None:
     """A signal at any import during startup ends a wait, silently after the first imports."""
@@ -314,7 +314,7 @@ def test_process_ends_on_signal_during_startup(
 
 
 def test_process_wait_handles_repeated_signals(folder: Path) -> None:
-    """Many simultaneous signals end a process once."""
+    """Many simultaneous signals stop a process once."""
     process = subprocess.Popen(
         [sys.executable, "-m", "memvault", "wait", "for", "hook:never"], cwd=folder
     )
@@ -399,8 +399,8 @@ def test_process_cleanup_survives_second_signal(way: str, sent: signal.Signals, 
     assert (out, process.returncode) == ("tidy\n", code)
 
 
-def test_process_with_endless_cleanup_is_ended() -> None:
-    """A process whose cleanup never finishes still ends."""
+def test_process_with_endless_cleanup_exits() -> None:
+    """A process whose cleanup never finishes still exits."""
     process = subprocess.Popen(
         [sys.executable, "-c", LEAVING, "endless"], stdout=subprocess.PIPE, text=True
     )
@@ -457,7 +457,7 @@ def test_process_requeues_events_after_second_signal(folder: Path, seconds: floa
 def test_process_launched_command_behaves_like_a_new_one(
     folder: Path, launcher: Launcher, arguments: list[str], stdin: bytes
 ) -> None:
-    """Its exit code, output and errors equal those of a separate Python process."""
+    """A launched command has the same exit code, output and errors as a new Python process."""
     (folder / "fact").mkdir()
     (folder / "fact/a.md").write_text("# A\n\nWombats dig.\n", "utf-8")
     for _ in range(2):  # the first one makes the index
@@ -490,7 +490,7 @@ def test_process_is_not_forked_if_startup_settings_change(
 
 
 def test_process_launched_command_is_killed_after_timeout(folder: Path) -> None:
-    """The test that runs it fails, and the next command gets a new launcher."""
+    """The test that runs the command fails, and the next command gets a new launcher."""
     launcher = Launcher()
     with pytest.raises(subprocess.TimeoutExpired):
         launcher.run(["wait", "for", "time:60"], b"", folder, 0.5)

@@ -21,7 +21,7 @@ from memvault.web.session import WebSession
 
 
 class Note(NamedTuple):
-    """A note in the vault; each has a task."""
+    """A note in the vault, with a task."""
 
     path: str
     kind: str
@@ -91,7 +91,7 @@ def front_ends(root: Path) -> Iterator[dict[str, FrontEnd]]:
 
 
 def is_tagged(note: Note, tag: str) -> bool:
-    """Return whether a note has a tag or one below it."""
+    """Return whether a note has a tag or a tag nested in it."""
     return any(f"{own.lower()}/".startswith(f"{tag.lower()}/") for own in note.tags)
 
 
@@ -295,7 +295,7 @@ def test_query_option_of_pasted_command_is_reported(folder: Path, run: Run, comm
 
 
 def test_forget_applies_filters_in_the_query(folder: Path, run: Run) -> None:
-    """Filters in the query of forget limit the candidates; a title that looks like one does not."""
+    """Filters in a forget query limit the candidates; a title that looks like a filter does not."""
     for path in ("odd/a.md", "odd/b.md", "other/c.md"):
         write(folder, path, f"# {path[-4].upper()} deadline\n\nThe deadline is in May.\n")
     write(folder, "d.md", "# Rules tag:work\n\nUnrelated.\n")

@@ -62,7 +62,7 @@ def collection(tmp_path: Path, repository: Path) -> Path:
 
 
 def judge(folder: Path, lines: list[str]) -> None:
-    """Write the judgements of a collection."""
+    """Write the judgments of a collection."""
     write(folder, "qrels.tsv", "\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
 
 

@@ -427,7 +427,7 @@ def test_recall_reads_each_file_once_for_missing_phrase(
 
 
 def test_recall_indexes_long_memory_up_to_a_limit(folder: Path, run: Run) -> None:
-    """Beyond a configurable limit, only the start of a memory is indexed, but all its links are."""
+    """Only the start of a memory, up to a configurable limit, is indexed, but all of its links."""
     write(folder, "memvault.toml", "[index]\ncharacters = 1_000\n")
     write(folder, "target.md", "# Target\n")
     filler = "Nothing of interest happened today.\n" * 60

@@ -104,7 +104,7 @@ def here(root: Path) -> Iterator[Vault]:
 
 @pytest.fixture
 def refuse(root: Path, here: Vault, run: Run) -> Run:
-    """Run a command line in that vault."""
+    """Run a command line in the shared vault."""
     return partial(run, cwd=root)
 
 

@@ -207,7 +207,7 @@ def test_registered_tool_is_a_file(echo: Path, run: Run) -> None:
 
 
 def test_reregistering_tool_keeps_handwritten_parts(folder: Path, run: Run) -> None:
-    """A change edits only the changed lines, and the previous file becomes a revision."""
+    """An update edits only the changed lines, and the previous file becomes a revision."""
     given = {"name": "t", "description": "One", "command": ["true"]}
     lines = "name: t\n# my comment\ndescription: 'One' # really\ncommand: [true, 5]\nown: 1"
     mine = f"---\n{lines}\n---\n\nB\n"

@@ -1,4 +1,4 @@
-"""Requests of a token wait for their turn, in order; a canceled one costs nothing more."""
+"""Requests of a token wait for their turn, in order; canceled requests use no more resources."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_request_queue_drops_calls_of_disconnected_clients(team: Path, run: Run)
             after = threads()
 
         def workers_ended() -> bool:
-            """Call once more, since idle workers end with the first call after ten seconds."""
+            """Call once more, since idle workers exit at the first call after ten seconds."""
             assert server.call(given, "memory_list").status == 200
             return threads() <= before + 2
 
@@ -163,7 +163,7 @@ def test_request_queue_serves_others_during_long_wait(team: Path, run: Run) -> N
 
 
 def test_request_queue_alternates_between_keys() -> None:
-    """Keys get slots in turn, however many calls one has waiting, each key's calls in order."""
+    """Keys take turns however many calls each has waiting; each key's calls run in order."""
 
     async def served() -> list[str]:
         queue, order = RequestQueue(total=1), list[str]()
@@ -255,7 +255,7 @@ def test_request_queue_limits_key_to_half_while_others_active(
 
 
 def test_request_queue_classifies_heavy_calls_by_cost() -> None:
-    """A tool marked as heavy is heavy, as are calls that cost far more than its others."""
+    """A call is heavy if its tool is marked as heavy, or if it costs far more than usual."""
     costs = CallCosts()
     assert costs.is_heavy("a", "vault_review")
     assert not costs.is_cheap("a", "memory_recall")
@@ -362,7 +362,7 @@ def test_serial_executor_survives_callback_that_exits(monkeypatch: pytest.Monkey
 
 
 def test_serial_executor_finishes_work_of_daemon_threads() -> None:
-    """Work submitted in a daemon thread is not cut off when the program ends."""
+    """Work submitted in a daemon thread is not cut off when the program exits."""
     executor, is_daemon = SerialExecutor(), list[bool]()
 
     def submits() -> None:

@@ -76,7 +76,7 @@ class Watching:
 
 @pytest.fixture
 def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watching]:
-    """A resident process that ends with the test."""
+    """A resident process that is stopped at the end of the test."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     found = Watching()
     yield found
@@ -282,7 +282,7 @@ def test_resident_keeps_order_of_output_and_notes(
     command = [sys.executable, "-m", "memvault", *line.split()]
 
     def printed_by_the_process() -> str:
-        """Return the output; nothing if the machine was too busy for the process."""
+        """Return the output, or "" if the machine was too busy for the resident process."""
         before = watching.answered()
         done = subprocess.run(
             command, cwd=filled, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
@@ -303,7 +303,7 @@ def is_reading(process: int, pipe: Any) -> bool:
 
 
 def test_resident_survives_interrupted_command(folder: Path, watching: Watching) -> None:
-    """Ctrl-C ends a command that waits for input, and the resident process keeps running."""
+    """Ctrl-C stops a command that waits for input, and the resident process keeps running."""
     for sent, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
         process = reading(folder, watching.process.pid)
         process.send_signal(sent)
@@ -472,7 +472,7 @@ def test_resident_command_reports_killed_process(
 
 
 def test_resident_second_interrupt_ends_client(long: Path, watching: Watching) -> None:
-    """A second Ctrl-C ends a command whose resident process no longer answers."""
+    """A second Ctrl-C stops a command whose resident process no longer answers."""
     started = blocked(long, watching.process.pid, "show", "Long")
     os.kill(watching.process.pid, signal.SIGSTOP)
     started.send_signal(signal.SIGINT)
@@ -498,7 +498,7 @@ def test_resident_finishes_running_command_before_stop(long: Path, watching: Wat
 def test_resident_keeps_no_inherited_file_open(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A resident process started in the background keeps no file of its starter open."""
+    """A resident process started in the background keeps no file of its parent open."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     reader, writer = os.pipe()
     command = [sys.executable, "-m", "memvault", "watch", "--detach"]

@@ -34,7 +34,7 @@ _RUN = "import sys; from memvault.__main__ import main; sys.exit(main())"
 
 @pytest.fixture
 def watching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watching]:
-    """A resident process that ends with the test, with its socket in a runtime folder."""
+    """A resident process for one test, with its socket in a runtime folder."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     (tmp_path / "runtime").mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
@@ -160,7 +160,7 @@ class Forger:
         self.number = int(self._process.stdout.readline())
 
     def end_parent(self) -> None:
-        """End the process that has connected, and keep its child running."""
+        """Kill the process that has connected, and keep its child running."""
         self._process.communicate(b"\n", timeout=30)
 
     def answer(self) -> bytes:
@@ -201,7 +201,7 @@ def test_resident_refuses_inherited_connection(
 
 @pytest.mark.promise("S81")
 def test_resident_refuses_reused_connection_pid(tmp_path: Path, watching: Watching) -> None:
-    """A sandboxed process is not served if it got its connection's process ID from another."""
+    """A sandboxed process is not served if the pid of its connection was reused by another one."""
     if not os.access("/proc/sys/kernel/ns_last_pid", os.W_OK):
         pytest.skip("only root can choose the number of a process")
     event = os.eventfd(1)  # which the other process has, too

@@ -140,7 +140,7 @@ def test_review_writes_consolidation_proposal_with_one_key(run: Run, folder: Pat
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
 def test_review_quits_immediately_and_masks_secrets(troubled: Path) -> None:
-    """Pressing Q ends without a change, and secrets are masked on the screen."""
+    """Pressing Q quits without a change, and secrets are masked on the screen."""
     before = notes(troubled)
     code, shown = at_terminal(troubled, "review", "--kind", "secret", answer="q", asked="s skip")
     assert code == 0

@@ -179,10 +179,10 @@ def test_serve_heavy_reads_run_in_separate_process(team: Path, run: Run, workers
         assert len(_readers(server.process.pid)) == len(before) + 1
 
 
-def test_serve_process_for_heavy_reads_ends_when_idle(
+def test_serve_process_for_heavy_reads_exits_when_idle(
     team: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process for heavy reads ends after an idle period and is restarted on demand."""
+    """The process for heavy reads exits after an idle period and is restarted on demand."""
     monkeypatch.setattr(read_pool, "_IDLE_TIMEOUT", 0.1)
 
     async def read_twice() -> None:
@@ -202,7 +202,7 @@ def test_serve_process_for_heavy_reads_ends_when_idle(
 
 
 def test_serve_call_in_open_vault_counts_as_cheap(team: Path) -> None:
-    """A call's cost is recorded after its workspace is open, even if another one is unused."""
+    """A call's cost is recorded once its workspace is open, even if another one is unused."""
 
     async def read_twice() -> None:
         costs = CallCosts()
@@ -290,8 +290,8 @@ def test_serve_answers_calls_itself_if_workers_keep_dying(team: Path, run: Run) 
 
 @sampled(3)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_serve_workers_end_with_the_server(team: Path, run: Run, number: signal.Signals) -> None:
-    """However the server ends, its workers end too."""
+def test_serve_workers_exit_with_the_server(team: Path, run: Run, number: signal.Signals) -> None:
+    """However the server exits, its workers exit too."""
     with Served("--workers", "3") as server:
         readers = _readers(server.process.pid)
         assert len(readers) == 3

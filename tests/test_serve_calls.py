@@ -1,4 +1,4 @@
-"""Calls over HTTP lose nothing, even if a client disconnects or the server ends."""
+"""Calls over HTTP lose nothing, even if a client disconnects or the server exits."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def test_serve_requeues_event_of_undelivered_answer(team: Path, is_there: bool) 
 @sampled(2)
 @pytest.mark.promise("R52")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int) -> None:
-    """On a signal, the server finishes running calls and ends waiting ones immediately."""
+def test_calls_in_flight_finish_before_server_exits(team: Path, run: Run, number: int) -> None:
+    """On a signal, the server finishes running calls and immediately times out waiting ones."""
     ann = token(run, "ann", "team", "write")
     answers: dict[str, Any] = {}
     with Served("--tools", "all", fresh=True) as server:
@@ -167,7 +167,7 @@ def is_closing(server: Served) -> bool:
 
 @pytest.mark.promise("R52")
 def test_serve_second_signal_ends_waiting_calls(team: Path, run: Run) -> None:
-    """After a second signal, a call that waits for another process does not delay the end."""
+    """After a second signal, a call that waits for another process does not delay the exit."""
     ann = token(run, "ann", "team")
     lock = index_of(team) / "lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -268,7 +268,7 @@ def test_serve_distinguishes_clients_of_one_token(team: Path, run: Run) -> None:
 
 @pytest.mark.promise("S42")
 def test_serve_session_belongs_to_one_token(team: Path, run: Run) -> None:
-    """A session started with one token cannot be continued with another token and its id."""
+    """A session started with one token cannot be continued with another token."""
     ann, ben = token(run, "ann", "team"), token(run, "ben", "team")
     with Served() as server:
         begun = server.send(ann, HELLO_REQUEST)

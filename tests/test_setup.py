@@ -121,7 +121,7 @@ def test_setup_is_idempotent_and_reversible(
 def test_setup_allows_claude_code_to_read_without_asking(
     home: Path, project: Path, setup: Callable[..., Ran], scope: str
 ) -> None:
-    """Its rules allow read-only tools and commands; a person's other rules are kept."""
+    """The rules allow read-only tools and commands; a person's other rules are kept."""
     folder = home if scope == "--user" else project
     mine = '{"permissions": {"deny": [], "allow": ["Read"]}}\n'
     file = write(folder, ".claude/settings.json", mine)
@@ -155,7 +155,7 @@ def read_by_several(project: Path, setup: Callable[..., Ran]) -> dict[str, list[
 def test_setup_keeps_files_shared_by_several_programs(
     project: Path, setup: Callable[..., Ran]
 ) -> None:
-    """Files that several programs read stay until the last of them is removed, in any order."""
+    """A file that several programs read stays until the last program is removed, in any order."""
     for path, text in THERE.items():
         write(project, path, text)
     before = tree(project)
@@ -336,7 +336,7 @@ def test_opencode_plugin_adds_memories_to_the_user_message(
 def test_setup_historian_agent_has_only_memvault_tools(
     project: Path, setup: Callable[..., Ran]
 ) -> None:
-    """If a program can limit an agent's tools, they are limited to those of the server."""
+    """If a program can restrict an agent's tools, only the server's tools are allowed."""
     profiles = pytest.importorskip("memvault.mcp.profiles")
     for name in NAMES:
         succeeded(setup(name))
@@ -518,7 +518,7 @@ def test_setup_asks_for_confirmation_on_terminal(project: Path) -> None:
 
 
 def test_setup_does_not_overwrite_concurrent_change(project: Path) -> None:
-    """A file that a program changes while the confirmation is open stays as it is."""
+    """A file that another program changes during the confirmation is not overwritten."""
     write(project, ".codex/config.toml", "a = 1\n")
 
     def change() -> None:

@@ -115,7 +115,7 @@ def merged(value: Any, file: SettingsFile) -> Any:
 
 
 def without_ours(value: Any, file: SettingsFile) -> Any:
-    """Return settings without entries equal to ours, and without containers that are then empty."""
+    """Return settings without entries equal to ours and without containers emptied by this."""
     whole: Any = json.loads(json.dumps(value))
     for part in reversed(file.parts):
         assert isinstance(part, json_edit.JsonEntry)

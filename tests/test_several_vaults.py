@@ -87,7 +87,7 @@ def test_recall_across_vaults_ranks_best_first(work: Vault) -> None:
 
 
 def matches(found: list[dict[str, Any]]) -> list[str]:
-    """Return the memIds of memories that match more than as nearest results."""
+    """Return the memIds of results that match the query, omitting the nearest-results minimum."""
     return [entry["memId"] for entry in found if entry["strength"] != "weak"]
 
 

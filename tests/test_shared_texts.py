@@ -1,4 +1,4 @@
-"""Content that many memories share: lists of links, identifiers as titles, repeated passages."""
+"""Content common to many memories: link lists, identifiers as titles, repeated passages."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_ranking_larger_limit_only_appends_results(folder: Path, vault: Vault, m
 
 
 def test_ranking_replacement_stays_before_superseded_memory(folder: Path, vault: Vault) -> None:
-    """A replacement that repeats a better answer's passage still precedes what it replaces."""
+    """A replacement that repeats a better answer's passage still precedes the replaced memory."""
     write(folder, "x.md", f"# Option to set the clock of the server\n\n{TOPICS[0]}\n\n{SHARED}\n")
     header = "---\ntitle: Decision\nsupersedes: Old clock\n---\n"
     write(folder, "n.md", f"{header}{TOPICS[1]}\n\n{SHARED}\n")

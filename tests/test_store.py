@@ -316,7 +316,7 @@ def test_store_second_concurrent_restore_is_not_found(folder: Path) -> None:
 
 
 def test_store_second_concurrent_rename_is_not_found(folder: Path) -> None:
-    """Of two renames of one memory to the same path, the later one is not found."""
+    """Of two renames of one memory to the same path, the later one raises ``NotFound``."""
     store = MemoryStore(folder, load_settings(folder))
     write(folder, "notes/a.md", "# A\n")
     memory = store.read("notes/a.md")
@@ -463,7 +463,7 @@ def test_store_symlinked_revision_is_ignored(vault: Vault, folder: Path) -> None
 
 
 def test_store_future_trash_timestamp_does_not_block_forget(vault: Vault, folder: Path) -> None:
-    """A trash entry dated in the year 9999 does not keep others from being forgotten."""
+    """A trash entry dated in the year 9999 does not prevent forgetting other memories."""
     write(folder, ".memvault/trash/99991231T235959.999Z-abc123/b.md", "# B\n")
     write(folder, "a.md", "# A\n\nzebra\n")
     assert vault.call("memory_forget", query="a.md", confirm=True)["deletedFiles"] == 1
@@ -521,7 +521,7 @@ def test_store_write_deletes_stale_temporary_files(folder: Path) -> None:
 
 @pytest.mark.promise("R29")
 def test_doctor_and_reindex_delete_all_stale_files(vault: Vault, folder: Path) -> None:
-    """Both delete stale files in each memvault folder and keep those of git and of users."""
+    """Both delete stale files in each memvault folder and keep git's and users' files."""
     vault.call("memory_remember", title="T", content="c", memoryType="fact")
     wheres = [folder / name for name in ("fact", "my own/x", "agents/bob/inbox", ".memvault/talk")]
     for tool, arguments in (("vault_doctor", {"fix": True}), ("vault_reindex", {})):

@@ -90,7 +90,7 @@ class VaultAgainstDict(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(which=WHICH, text=TEXTS)
     def append(self, which: int, text: str) -> None:
-        """Compounding keeps what was there and adds after a blank line."""
+        """Compounding keeps the existing content and appends after a blank line."""
         path = self.pick(which)
         old = self.model[path]
         self.call("memory_compound", query=path, modifications=text)
@@ -122,7 +122,7 @@ class VaultAgainstDict(RuleBasedStateMachine):
     @precondition(lambda self: self.trash)
     @rule(which=WHICH)
     def restore(self, which: int) -> None:
-        """A memory returns to its path, or next to it; of several with one path the latest."""
+        """A memory returns to its path, or next to it; of several with one path, the latest."""
         wanted = self.trash[which % len(self.trash)][0]
         place = max(number for number, (path, _) in enumerate(self.trash) if path == wanted)
         path, entry = self.trash.pop(place)

@@ -247,7 +247,7 @@ exit_process(run_guarded(run))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
-def test_termination_ends_process_whose_terminal_is_frozen() -> None:
+def test_termination_stops_process_with_frozen_terminal() -> None:
     """A terminated process exits even if its terminal accepts no more messages."""
     child, terminal = pty.fork()
     if child == 0:

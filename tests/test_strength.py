@@ -57,7 +57,7 @@ def test_recall_output_warns_if_all_matches_are_weak(run: Run) -> None:
     assert run("search", WEAK).out.splitlines()[0].startswith("Probably no memory")
 
 
-def test_recall_names_words_that_no_memory_contains(harbour: Vault, run: Run) -> None:
+def test_recall_reports_words_that_no_memory_contains(harbour: Vault, run: Run) -> None:
     """If no memory matches well, recall reports the query words that none contains."""
     query = "when did Zebulon's boat see the ferries in 2031?"
     answer = harbour.call("memory_recall", query=query)
@@ -176,7 +176,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
 @example("what did I do on 2019-01-01")
 @example("last week")
 def test_recall_returns_at_least_three_results(small: Vault, query: str) -> None:
-    """With five memories at least three are returned, each with a strength, by falling score."""
+    """With five memories, at least three are returned, each with a strength, by falling score."""
     found = recalled(small, query)
     assume(all("strength" in entry for entry in found))  # A filter alone lists memories.
     assert len(found) >= 3

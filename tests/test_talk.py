@@ -89,7 +89,7 @@ def test_talk_reply_refers_to_its_question(folder: Path) -> None:
 
 
 def test_talk_brain_reaches_only_its_agent(folder: Path) -> None:
-    """A brain reaches the main one as primary, but no brain of another agent."""
+    """A brain reaches the main brain as primary, but no brain of another agent."""
     with open_vault(folder, "alice/planner") as planner:
         said(planner.call("talk_brain", subbrain="primary", message="done"))
         assert planner.call("talk_brain", subbrain="bob/x", message="m")["error"]["code"] == "usage"
@@ -198,7 +198,7 @@ def test_talk_earlier_message_does_not_answer_a_question(spoken: Conversation) -
 
 
 def test_talk_reply_precedes_unrelated_message(spoken: Conversation) -> None:
-    """If the inbox has both, the reply ends the wait, and the message is kept for the next."""
+    """If the inbox has both, the reply ends the wait, and the message is kept for the next wait."""
     spoken.talk("alice", "bob", "question")
     spoken.talk("bob", "alice", "a moment")
     spoken.reply("bob", "question", "answer")
@@ -529,7 +529,7 @@ def test_space_created_on_two_clones_merges(tmp_path: Path, git: Git) -> None:
 
 
 def test_reply_hints_at_the_option_that_replies_as_another_agent(folder: Path, run: Run) -> None:
-    """The error for a talk to another agent names --agent, but not to an agent over MCP."""
+    """The error for another agent's talk suggests --agent in a shell, but not over MCP."""
     run("talk", "user", "Which?", "--agent", "bob")
     done = run("reply", "1", "yes")
     assert "received no talk 1" in refused(done, 1)

@@ -1,4 +1,4 @@
-"""A day is the user's day, in whatever time zone that is."""
+"""A day is the user's day, in any time zone."""
 
 from __future__ import annotations
 

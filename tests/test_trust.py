@@ -44,7 +44,7 @@ def ran(folder: Path) -> bool:
 
 
 def trusted(run: Run, folder: Path) -> bool:
-    """Return whether the tool may run, after checking that it ran if and only if it may."""
+    """Return whether the tool may run, and check that it ran if and only if it may."""
     done = run("call", "evil", cwd=folder)
     assert ran(folder) == (done.code == 0), done
     return done.code == 0
@@ -91,7 +91,7 @@ def test_trust_is_needed_in_cloned_vault(hostile: Path, run: Run, tmp_path: Path
 
 @pytest.mark.promise("S6")
 def test_trust_is_bound_to_exact_content(hostile: Path, run: Run) -> None:
-    """A changed tool or script needs trust again, and restoring the old bytes does not."""
+    """A changed tool or script must be trusted again; restoring the old bytes is enough."""
     assert not trusted(run, hostile)
     assert run("tools", "trust", "evil", "--yes").code == 0
     assert trusted(run, hostile)
@@ -154,7 +154,7 @@ def test_program_is_not_searched_in_vault(
 
 
 def test_trust_refuses_dotdot_after_symlink(hostile: Path, run: Run) -> None:
-    """A path through a symlink and back by .. is refused: the system resolves it differently."""
+    """A path through a symlink and back by .. is refused, since the OS resolves it differently."""
     write(hostile, "run.sh", SCRIPT).chmod(0o755)
     write(hostile, "b/run.sh", SCRIPT).chmod(0o755)
     (hostile / "b/c").mkdir()
@@ -176,7 +176,7 @@ def test_trust_refuses_overlong_command(folder: Path, run: Run) -> None:
 
 
 def test_untrusted_command_files_are_not_read(hostile: Path, run: Run) -> None:
-    """Before it is trusted, none of a command's files are opened; over 50 MB cannot be trusted."""
+    """A command's files are not opened before it is trusted; over 50 MB cannot be trusted."""
     with open(write(hostile, "big.bin", ""), "wb") as file:
         file.truncate(10**12)  # no machine reads as much before the test is given up
     write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: cat ../big.bin\n---\n")

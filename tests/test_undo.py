@@ -21,7 +21,7 @@ from memvault.store.journal import FileChange
 
 
 def files(root: Path) -> dict[str, bytes]:
-    """Return the bytes of every file that travels with the vault."""
+    """Return the bytes of every file in the vault that is not machine-local."""
     found = (path for path in root.rglob("*") if path.is_file())
     paths = {path.relative_to(root).as_posix(): path for path in found}
     return {
@@ -58,7 +58,7 @@ def test_undo_reverts_whole_consolidation(vault: Vault, folder: Path) -> None:
 
 
 def test_undo_walks_back_step_by_step(vault: Vault, folder: Path) -> None:
-    """Undo walks back step by step, skips its own undos and reports when nothing is left."""
+    """Undo goes back step by step, skips its own undos and reports when nothing is left."""
     states = [files(folder)]
     remember(vault, title="A", content="One.")
     states.append(files(folder))
@@ -73,7 +73,7 @@ def test_undo_walks_back_step_by_step(vault: Vault, folder: Path) -> None:
 
 @pytest.mark.promise("R3")
 def test_undo_keeps_file_edited_since(vault: Vault, folder: Path) -> None:
-    """If an editor has saved a file since, undo changes nothing and says what to type."""
+    """If an editor has saved a file since, undo changes nothing and suggests a command."""
     made = remember(vault, title="A", content="One.")
     vault.call("memory_compound", query="A", modifications="Two.")
     path = folder / made["filePath"]
@@ -430,7 +430,7 @@ def test_restore_refuses_damaged_revision(
 
 @pytest.mark.promise("R9")
 def test_undo_of_forget_refuses_occupied_path(run: Run, vault: Vault, folder: Path) -> None:
-    """The message says that the path is in use and what to type; the existing file stays."""
+    """The message says that the path is taken and which command to run; the existing file stays."""
     made = remember(vault, title="A", content="One.")
     vault.call("memory_forget", query="A", confirm=True)
     change = vault.call("memory_log")["changes"][0]["changeId"]
@@ -478,7 +478,7 @@ def test_undo_reports_later_change_to_undo_first(run: Run, vault: Vault) -> None
 
 
 def test_diff_without_revisions_reports_changes(run: Run, vault: Vault) -> None:
-    """A memory that was forgotten and restored has no other text; the log shows what was done."""
+    """A forgotten and restored memory has no earlier text; the log shows both changes."""
     made = remember(vault, title="A", content="One.")
     vault.call("memory_forget", query="A", confirm=True)
     vault.call("memory_undo")

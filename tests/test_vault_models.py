@@ -47,7 +47,7 @@ def test_vault_model_is_not_loaded_without_permission(cloned: Path, run: Run) ->
 
 @pytest.mark.promise("S10")
 def test_vault_model_is_loaded_after_permission(cloned: Path, run: Run) -> None:
-    """After model use, it is loaded until one of its files changes, then needs permission again."""
+    """After ``model use``, the model is loaded until one of its files changes."""
     assert run("model", "use", "models/tiny", "--json").json["dimension"] == 8
     assert run("status", "--json").json["deep"]["name"] == "models/tiny"
     assert "warnings" not in run("recall", "zebra", "--json").json
@@ -216,7 +216,7 @@ def apples(folder: Path, encoder: Path) -> Path:
 
 
 def recall(vault: Vault, **more: Any) -> list[dict[str, Any]]:
-    """Recall with an explanation and return that of each memory."""
+    """Recall with explanations; return each memory's explanation."""
     result = vault.call("memory_recall", **{"query": QUESTION, "explain": True, **more})
     assert result["success"], result
     found: list[dict[str, Any]] = result["memories"]
@@ -245,7 +245,7 @@ def test_rerank_orders_by_cross_encoder(apples: Path, mode: str) -> None:
 
 
 def test_rerank_score_parts_add_up(apples: Path) -> None:
-    """A score is four fifths the cross-encoder's and one fifth the previous score."""
+    """A score is four fifths the cross-encoder's score and one fifth the previous score."""
     with open_vault(apples) as vault:
         before = {entry["title"]: entry for entry in recall(vault)}
         for entry in recall(vault, rerank=True):
@@ -269,7 +269,7 @@ def test_rerank_applies_limit_after_reordering(apples: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
 def test_rerank_keeps_remaining_hits_below(apples: Path, mode: str) -> None:
-    """Of seventy memories, fifty are reranked; the others follow in their order, none lost."""
+    """Of seventy memories, fifty are reranked; the rest follow in their order, and none is lost."""
     for number in range(67):
         write(
             apples, f"n{number}.md", f"# Day {number}\n\nThe harvest of day {number}, dull dull\n"
@@ -360,7 +360,7 @@ def test_vault_model_folder_reports_missing_files(run: Run, apples: Path) -> Non
 
 
 def test_vault_model_damage_is_reported(run: Run, apples: Path, encoder: Path) -> None:
-    """An invalid model file ends a rerank with one message and how to fix it."""
+    """An invalid model file fails a rerank with one message and a hint on how to fix it."""
     (encoder / "model.onnx").write_bytes(b"no model")
     model_settings.allow(str(encoder), apples, model_settings.fingerprint(str(encoder), None))
     ran = run("recall", QUESTION, "--rerank")

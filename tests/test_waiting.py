@@ -52,7 +52,7 @@ def looks(folder: Path, agent: str = "main") -> None:
 
 
 class Waiting:
-    """A wait in a thread of this process, which counts its checks."""
+    """A wait in a thread of this process that counts its checks."""
 
     def __init__(self, call: Call, *wanted: EventPattern) -> None:
         self.looks = 0
@@ -72,11 +72,11 @@ class Waiting:
         self._thread.start()
 
     def asleep(self) -> None:
-        """Return when it has checked, created its watcher, and checked again."""
+        """Return once the wait has checked, created its watcher, and checked again."""
         until(lambda: self.looks >= 2)
 
     def ended(self) -> WaitResult:
-        """Return the event that ended it."""
+        """Return the event that ended the wait."""
         self._thread.join(timeout=60)
         assert self.happened
         return self.happened[0]
@@ -103,7 +103,7 @@ LONG = 60.0
 
 @pytest.fixture(params=["watched", "polled", "unwatchable"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each change notification method, with long sleeps without one."""
+    """Each change notification method, with long sleeps between polls."""
 
     def no_more_watches() -> None:
         raise OSError(errno.ENOSPC, "inotify watch limit reached")
@@ -128,7 +128,7 @@ def watched(kind: str, tmp_path: Path) -> Iterator[Watched]:
 
 
 def test_wait_ends_on_delivery(tmp_path: Path, kind: str) -> None:
-    """A new event ends the sleep, during which other processes can take the lock."""
+    """A new event ends the sleep; during the sleep, other processes can acquire the lock."""
     inbox = Inbox(tmp_path, Address("main"))
     inbox.folder.mkdir(parents=True)
     turn = Turn()
@@ -263,7 +263,7 @@ def test_wait_rarely_polls_the_inbox(
 def test_wait_ends_on_event_of_killed_process(
     folder: Path, call: Call, monkeypatch: pytest.MonkeyPatch, poll: str
 ) -> None:
-    """An event taken by a process that was killed before delivering it ends the next wait."""
+    """An event that was taken by a process killed before delivering it ends the next wait."""
     monkeypatch.setenv("MEMVAULT_POLL", poll)
     call.inbox.deliver("service", {"name": "x"})
     code = (

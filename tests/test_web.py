@@ -206,7 +206,7 @@ def test_web_memory_text_cannot_run_scripts(text: str) -> None:
 
 
 def test_web_pages_show_the_vault(client: TestClient) -> None:
-    """Search works, a memory shows its links, images and backlinks, and the map all nodes."""
+    """Search works; a memory shows its links, images and backlinks; the map shows all nodes."""
     assert "Tea" in client.get("/?q=tea").text
     assert "Cups" not in client.get("/results?tag=hot").text
     cups = client.get("/m/cups-7k2m9q").text
@@ -261,7 +261,7 @@ def test_map_layout_is_deterministic() -> None:
 
 
 def test_map_export_is_self_contained(run: Run, root: Path, tmp_path: Path) -> None:
-    """The file has all memories, a hash-based policy and no secret; other files are kept."""
+    """The map file has all memories, a hash-based policy and no secret; other files are kept."""
     target = tmp_path / "map.html"
     said = succeeded(run("graph", str(target), "--json", cwd=root)).json
     assert said["memories"] == 4
@@ -357,7 +357,7 @@ def served(
 
 @contextmanager
 def other_port(cookie: str, host: str = "127.0.0.1") -> Iterator[tuple[str, list[str]]]:
-    """Serve another port, which sets a cookie; yield its address, and the received headers."""
+    """Serve another port, which sets a cookie; yield its address and the received headers."""
     received: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -380,7 +380,7 @@ def other_port(cookie: str, host: str = "127.0.0.1") -> Iterator[tuple[str, list
 
 
 def code_of(browser: OpenerDirector, address: str, **headers: str) -> int:
-    """Return the status of an answer."""
+    """Return the status code of a response."""
     try:
         with browser.open(Request(address, headers=headers)) as answer:
             return int(answer.status)
@@ -565,7 +565,7 @@ def test_site_is_self_contained(site: Path) -> None:
 
 @pytest.mark.promise("S85")
 def test_site_contains_only_displayed_content(site: Path) -> None:
-    """Linked images are copied, secrets masked and drawings with possible scripts omitted."""
+    """Linked images are copied, secrets masked, and drawings that may run scripts omitted."""
     copied = sorted(file.name for file in (site / "files").rglob("*") if file.is_file())
     assert copied == ["huge.png", "leaf.pdf", "pot.png"]
     cups = (site / "notes/cups.html").read_text("utf-8")

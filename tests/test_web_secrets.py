@@ -51,7 +51,7 @@ def secretive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
 
 
 def leaked(secrets: dict[str, str], text: str) -> list[str]:
-    """Return where the secrets are of which eight characters occur in a page."""
+    """Return the places of the secrets that have eight characters in a page."""
     return [
         place
         for place, value in secrets.items()

@@ -52,7 +52,7 @@ def test_wordpiece_ids_match_library(words: list[str], joint: str) -> None:
 
 
 def test_wordpiece_ids_of_notes_match_library() -> None:
-    """Questions and notes of the everyday sets, in all languages, have the library's ids."""
+    """Questions and notes of the everyday sets have the library's ids, in all languages."""
     # The long texts of everyday-sessions and -projects add time but no characters.
     texts = [
         json.loads(line)["text"]

@@ -60,7 +60,7 @@ def failed(result: dict[str, Any], code: str = "refused") -> str:
 
 
 def test_world_is_off_by_default(folder: Path, run: Run) -> None:
-    """Without the setting the world tools are not listed, and a call says how to enable them."""
+    """Without the setting, world tools are not listed, and a call explains how to enable them."""
     assert "observe_location" not in run("tools", "list").out
     for line in (["world", "observe"], ["move_to", "1", "1"], ["call", "gather_resource"]):
         ran = run(*line)
@@ -166,7 +166,7 @@ def test_world_sets_one_number_of_a_mapping(header: str, expected: str) -> None:
 
 
 def test_world_refuses_impossible_gathering(world: Path) -> None:
-    """Too far, too much or unknown: nothing is gathered, and the error gives the reason."""
+    """A resource that is too far away, too scarce or unknown is refused with the reason."""
     assert "There is no 'wood'" in failed(call(world, "a", "gather_resource", resource="wood"))
     call(world, "a", "move_to", x=11, y=0)
     before = (world / "agents/a.md").read_bytes()
@@ -203,7 +203,7 @@ def test_world_concurrent_gathering_never_duplicates(world: Path) -> None:
 
 
 def test_world_talk_needs_agents_within_five_cells(world: Path) -> None:
-    """A message within five cells arrives as talk; farther or without a listener it fails."""
+    """A message within five cells arrives as a talk; farther away it fails."""
     assert "not in this world" in failed(
         call(world, "alice", "interact_with_agent", agent="bob", message="Hi"), "not_found"
     )

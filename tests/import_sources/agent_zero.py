@@ -1,7 +1,7 @@
 """Agent Zero's memory, version 0.9 (python/helpers/memory.py): LangChain's FAISS store.
 
 The store pickles a docstore and a mapping from positions to ids. The classes here replace
-LangChain's classes of the same names, of which ``Document`` is a pydantic model.
+LangChain's classes of the same names; LangChain's ``Document`` is a pydantic model.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Small files that would take gigabytes or minutes, each in the format of a program.
+"""Small files that would take gigabytes or minutes to read, each in the format of a program.
 
-``ATTACKS`` has, for each, the function that writes it, its import kind, and a note in the source
-that must still be imported.
+Each entry of ``ATTACKS`` has the function that writes a source, its import kind, and a note in the
+source that must still be imported.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _virtual(folder: Path) -> Path:
 
 
 def _product(folder: Path) -> Path:
-    """Notes that each have every item, since ids are not unique."""
+    """Write a database whose ids are not unique, so a join pairs every note with every item."""
     made = zotero_source.make(folder)
     with closing(sqlite3.connect(made if made.is_file() else made / "zotero.sqlite")) as database:
         for table in ("itemNotes", "items"):

@@ -51,7 +51,7 @@ def make(folder: Path) -> Path:
 
 
 def make_database(folder: Path) -> Path:
-    """Write the database of the same notes, with a relation to one that does not exist."""
+    """Write the database of the same notes, with a relation to a note that does not exist."""
     times = ("2026-01-05 08:00:00+00:00", "2026-01-06 08:00:00+00:00")
     with closing(sqlite3.connect(folder / "memory.db")) as database:
         database.executescript(_SCHEMA)

@@ -93,7 +93,7 @@ def make(folder: Path) -> Path:
 
 
 def make_resumed(folder: Path) -> Path:
-    """Write a session and its continuation in another file, which repeats its messages."""
+    """Write a session and its continuation in another file, which repeats the messages."""
     entries = [{**one, "uuid": f"u{number}"} for number, one in enumerate(lines())]
     write_session(folder, entries)
     again = [{**one, "sessionId": "later"} for one in entries]

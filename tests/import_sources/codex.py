@@ -1,4 +1,4 @@
-"""A session of Codex 0.169, as its protocol's RolloutLine describes it (codex-rs/protocol)."""
+"""A session of Codex 0.169, in the format of its protocol's RolloutLine (codex-rs/protocol)."""
 
 from __future__ import annotations
 

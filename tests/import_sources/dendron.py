@@ -1,6 +1,6 @@
 """Workspaces of Dendron 0.124: a hierarchy of dotted names, a link with its label first; vaults.
 
-They follow wiki.dendron.so; no real workspace was available.
+The workspaces follow wiki.dendron.so; no real workspace was available.
 """
 
 from __future__ import annotations

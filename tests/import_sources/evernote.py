@@ -57,7 +57,7 @@ def note(title: str, body: str, more: str = "", created: str = "20261103T091500Z
 
 
 def task(title: str, status: str, weight: str, group: str = "g-1", more: str = "") -> str:
-    """Return a task of Evernote's."""
+    """Return an Evernote task."""
     return (
         f"<task><title>{title}</title><taskStatus>{status}</taskStatus><inNote>true</inNote>"
         f"<taskFlag>false</taskFlag><sortWeight>{weight}</sortWeight>"

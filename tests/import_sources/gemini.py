@@ -1,4 +1,4 @@
-"""Gemini CLI's sessions: JSON lines as of 0.61 (chatRecordingService.ts), before an object."""
+"""Gemini CLI's sessions: JSON lines since 0.61 (chatRecordingService.ts), an object before."""
 
 from __future__ import annotations
 

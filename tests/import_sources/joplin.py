@@ -1,4 +1,4 @@
-"""A JEX file and a RAW folder of Joplin 3, by the source of its class ``BaseItem``.
+"""A JEX file and a RAW folder of Joplin 3, based on the source of its class ``BaseItem``.
 
 No real export was available.
 """

@@ -1,6 +1,6 @@
 """Graphs of Logseq 0.10: a page with properties, a journal, a block reference, an asset; and more.
 
-They follow docs.logseq.com and published graphs; no export was available.
+The graphs follow docs.logseq.com and published graphs; no export was available.
 """
 
 from __future__ import annotations

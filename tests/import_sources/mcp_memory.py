@@ -9,7 +9,7 @@ from conftest import write
 
 
 def make(folder: Path) -> Path:
-    """Write two entities that are related, and a line that was cut off."""
+    """Write two related entities, and a truncated line."""
     lines = [
         {
             "type": "entity",

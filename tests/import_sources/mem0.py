@@ -1,4 +1,4 @@
-"""mem0's memories: an answer of get_all (docs.mem0.ai/api-reference, v1), history.db and Qdrant."""
+"""mem0's memories: a get_all response (docs.mem0.ai/api-reference, v1), history.db and Qdrant."""
 
 from __future__ import annotations
 

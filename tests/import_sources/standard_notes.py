@@ -1,6 +1,6 @@
 """A decrypted backup of Standard Notes, format 004, with a note of each type.
 
-It follows the source of its packages web and features; no real backup was available.
+The format follows the source of the packages web and features; no real backup was available.
 """
 
 from __future__ import annotations

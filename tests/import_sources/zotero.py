@@ -1,6 +1,6 @@
 """Databases of Zotero 7 (resource/schema/userdata.sql): notes and annotations of a book; and more.
 
-They follow the schema in Zotero's repository; no real database was available.
+The databases follow the schema in Zotero's repository; no real database was available.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The protocol's own inspector works with the server and finds no problem in its tools.
 
-It is a Node program that no test downloads: ``MEMVAULT_INSPECTOR`` is its command, as installed by
-``npm install @modelcontextprotocol/inspector`` in ``node_modules/.bin/mcp-inspector``. ``make
-programs`` runs this test, and fails without it.
+The inspector is a Node program, which no test downloads: ``MEMVAULT_INSPECTOR`` is the command that
+starts it, as installed by ``npm install @modelcontextprotocol/inspector`` in
+``node_modules/.bin/mcp-inspector``. ``make programs`` runs this test, and fails without it.
 """
 
 from __future__ import annotations

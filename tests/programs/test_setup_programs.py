@@ -1,8 +1,8 @@
 """Real agent programs read the files of setup and start memvault.
 
 No test downloads these programs: ``MEMVAULT_CLIENTS`` lists the folders, as in ``PATH``, with the
-commands ``claude``, ``codex``, ``gemini`` and ``opencode`` installed by npm. They run without an
-account, and yours is not used. ``make programs`` runs this test, and fails without them.
+commands ``claude``, ``codex``, ``gemini`` and ``opencode`` installed by npm. The programs run
+without an account; yours is not used. ``make programs`` runs this test, and fails without them.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def _state(root: Path) -> dict[Path, tuple[int, ...]]:
 
 
 def _signature(path: Path) -> tuple[int, ...]:
-    """Return the state of a file, which any write changes, or the mode of a folder."""
+    """Return a state of a file that changes with every write, or the mode of a folder."""
     status = path.lstat()
     times = (status.st_ino, status.st_size, status.st_mtime_ns)
     return (status.st_mode, *(() if stat.S_ISDIR(status.st_mode) else times))

@@ -1,8 +1,9 @@
 """Run memvault as if on another system: without Linux-only modules and functions.
 
 ``python emulated_platform.py win32|darwin|linux LINES`` runs the command lines in a JSON list. It
-sets ``sys.platform`` and removes what Python lacks on that system; paths and the file system stay
-those of this machine. Libraries are imported first, since they select code by platform.
+sets ``sys.platform`` and removes modules and functions that are missing on that system; paths and
+the file system stay those of this machine. Libraries are imported first, since they select code by
+platform.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ MISSING = {
 
 
 def emulate(platform: str) -> None:
-    """Remove what a platform lacks, and add Windows locks."""
+    """Remove modules and functions missing on a platform, and add Windows locks."""
     for name in MISSING_MODULES.get(platform, ()):
         sys.modules[name] = None  # type: ignore[assignment]  # an import raises an error then
     for module, names in MISSING.get(platform, {}).items():

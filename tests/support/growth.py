@@ -38,7 +38,7 @@ def seconds(work: Callable[[], object]) -> float:
     """Return the CPU seconds of this process for some work.
 
     Raises:
-        TooSlow: if it takes more than twenty seconds.
+        TooSlow: if the work takes more than twenty seconds.
     """
     gc.disable()
     began = time.process_time()

@@ -174,7 +174,7 @@ class Served:
             time.sleep(1.5)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """End the server; return its exit code and all of its output."""
+        """Stop the server; return its exit code and all of its output."""
         self.process.send_signal(number)
         _, rest = self.process.communicate(timeout=LIMIT)
         self.said += rest

@@ -1,8 +1,8 @@
 """A process for the inbox tests that takes or delivers events until it is done or killed.
 
-``take`` takes all existing events. ``rounds`` runs a taker and a deliverer at the same time,
-repeatedly, each of which kills itself before a random file change. They log each action before and
-after it, so that the test knows where each was killed.
+``take`` takes all existing events. ``rounds`` repeatedly runs a taker and a deliverer at the same
+time; each kills itself before a random file change. Both log each action before and after it, so
+that the test knows where each was killed.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class IndexContract:
         """Return every memory's uid by the beginning of its memId."""
         return {record.mem_id.removesuffix("-7k2m9q"): record.uid for record in view.records()}
 
-    def test_words_are_found_in_every_field(self, notes: Path) -> None:
+    def test_keyword_search_covers_every_field(self, notes: Path) -> None:
         """Words in title, text, tags and identifiers, and Chinese words, are found."""
         with self.opened(notes) as index:
             view = self.seen(index)
@@ -90,7 +90,7 @@ class IndexContract:
             assert self.found(view, "数据库")[0] == "zh"
             assert self.found(view, "wombat") == []
 
-    def test_among_and_limit_hold(self, notes: Path) -> None:
+    def test_search_respects_allowed_uids_and_limit(self, notes: Path) -> None:
         """A search returns only allowed memories, and no more than the limit."""
         with self.opened(notes) as index:
             view = self.seen(index)
@@ -99,7 +99,7 @@ class IndexContract:
             assert self.found(view, "nginx", allowed_uids=set()) == []
             assert len(self.found(view, "nginx tea retries", limit=2)) == 2
 
-    def test_rarity_is_that_of_all_memories(self, notes: Path) -> None:
+    def test_rarity_counts_all_memories(self, notes: Path) -> None:
         """A word's rarity is based on all memories, even if only some are allowed."""
         with self.opened(notes) as index:
             view = self.seen(index)
@@ -111,7 +111,7 @@ class IndexContract:
             for hit in answer.hits:
                 assert hit.score == pytest.approx(sum(hit.terms.values()))
 
-    def test_rarity_counts_what_is_not_found(self, notes: Path) -> None:
+    def test_rarity_counts_memories_beyond_limit(self, notes: Path) -> None:
         """A word's rarity is based on all memories that contain it, even with a low limit."""
         for number in range(410):
             write(notes, f"fact/lamp{number}.md", note(f"lamp{number}", f"Lamp {number}", "Dim."))
@@ -123,7 +123,7 @@ class IndexContract:
             assert rarity[words[0][0]] == pytest.approx(math.log((total + 1) / 410.5), abs=1e-4)
             assert rarity[words[1][0]] == pytest.approx(math.log((total + 1) / 1.5), abs=1e-4)
 
-    def test_meaning_is_near(self, notes: Path) -> None:
+    def test_similarity_reflects_meaning(self, notes: Path) -> None:
         """Closer meanings have higher similarity; ``also`` is returned at any distance."""
         with self.opened(notes) as index:
             view = self.seen(index)
@@ -141,7 +141,7 @@ class IndexContract:
             only = view.nearest(VectorQuery("a hot drink", "english", {uids["ports"]}, 3))
             assert [hit.uid for hit in only.hits] == [uids["ports"]]
 
-    def test_vectors_are_added_when_they_are_needed(self, notes: Path) -> None:
+    def test_vectors_are_added_on_request(self, notes: Path) -> None:
         """A view finds nothing by meaning until vectors are added to it."""
         query = VectorQuery("a hot drink in the afternoon", "english", None, 1)
         with self.opened(notes) as index:
@@ -150,7 +150,7 @@ class IndexContract:
             view = index.with_vectors(view, COMPLETE)
             assert [self.name(view, hit.uid) for hit in view.nearest(query).hits] == ["tea"]
 
-    def test_sentences_are_compared(self, notes: Path) -> None:
+    def test_sentence_coverage_counts_query_words(self, notes: Path) -> None:
         """A memory that contains all words together covers them; one without any does not."""
         with self.opened(notes) as index:
             view = self.seen(index)
@@ -163,7 +163,7 @@ class IndexContract:
             assert (close[uids["tea"]].coverage, close[uids["disk"]].coverage) == (1.0, 0.0)
             assert close[uids["tea"]].proximity == 1.0
 
-    def test_passages_and_likeness(self, notes: Path) -> None:
+    def test_location_yields_passages_and_similarity(self, notes: Path) -> None:
         """A memory's best location yields its passages; each memory is most similar to itself."""
         write(notes, "fact/long.md", note("long", "Long", LONG))
         with self.opened(notes) as index:
@@ -184,7 +184,7 @@ class IndexContract:
                 assert line[row] == max(line)
                 assert all(0 <= value <= 1 for value in line)
 
-    def test_a_memory_is_found_by_its_names(self, notes: Path) -> None:
+    def test_memory_is_found_by_each_name(self, notes: Path) -> None:
         """A memory is found by its path, memId, memId prefix, title and alias."""
         write(notes, "fact/al.md", note("al", "Named", "x", "aliases: [Other name]\n"))
         with self.opened(notes) as index:
@@ -194,7 +194,7 @@ class IndexContract:
                     name
                 )
 
-    def test_what_replaces_what_is_known(self, notes: Path) -> None:
+    def test_superseding_memories_are_found(self, notes: Path) -> None:
         """Superseding memories are found by the superseded memory's name and in the full list."""
         write(notes, "fact/new.md", note("new", "New", "x", "supersedes: tea-7k2m9q\n"))
         with self.opened(notes) as index:
@@ -203,7 +203,7 @@ class IndexContract:
                 assert [self.name(view, r.uid) for r in view.superseding(names)] == ["new"]
             assert view.superseding(["disk-7k2m9q"]) == []
 
-    def test_records_are_the_files(self, notes: Path) -> None:
+    def test_each_memory_has_one_record(self, notes: Path) -> None:
         """Each memory has one record, with its header, its etag and its text."""
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
@@ -219,7 +219,7 @@ class IndexContract:
             assert view.record(10**9) is None
 
     @pytest.mark.parametrize("vectors", [True, False])
-    def test_nothing_is_stale(self, notes: Path, vectors: bool) -> None:
+    def test_refresh_sees_every_change(self, notes: Path, vectors: bool) -> None:
         """The next refresh sees an edit, a new file, a rename and a deletion."""
         steps: list[tuple[Callable[[], object], str, list[str]]] = [
             (lambda: write(notes, "fact/tea.md", note("tea", "Tea", "Oolong.")), "oolong", ["tea"]),
@@ -235,7 +235,7 @@ class IndexContract:
                 assert self.found(view, query) == expected
             assert self.found(view, "lemon") == []
 
-    def test_remote_index_reports_text_changed_after_refresh(self, notes: Path) -> None:
+    def test_text_changed_after_refresh(self, notes: Path) -> None:
         """A view raises an error for a file that has changed since; it never shows stale data."""
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
@@ -246,7 +246,7 @@ class IndexContract:
                 with pytest.raises(StaleView):
                     view.text(uids[name])
 
-    def test_a_filter_is_no_limit_on_what_meaning_finds(self, notes: Path) -> None:
+    def test_filter_does_not_limit_semantic_results(self, notes: Path) -> None:
         """An allowed memory is found even if many other memories are nearer to the query."""
         for number in range(40):
             text = f"We drink green tea at four, cup {number}."
@@ -257,7 +257,7 @@ class IndexContract:
             answer = view.nearest(VectorQuery("drinking green tea", "english", {key}, 1))
             assert [hit.uid for hit in answer.hits] == [key]
 
-    def test_remote_index_refuses_search_as_of_past(self, notes: Path) -> None:
+    def test_search_as_of_past(self, notes: Path) -> None:
         """A view of an earlier time does not contain memories created later."""
         write(notes, "fact/late.md", note("late", "Late", "x", "created: 2999-01-01\n"))
         with self.opened(notes) as index:
@@ -271,7 +271,7 @@ class IndexContract:
                 "zh",
             }
 
-    def test_an_index_that_is_opened_again_knows_the_same(self, notes: Path) -> None:
+    def test_reopened_index_answers_the_same(self, notes: Path) -> None:
         """A process can answer from the index that an earlier process wrote."""
         with self.opened(notes) as index:
             first = self.found(self.seen(index), "nginx tea retries port")
@@ -281,7 +281,7 @@ class IndexContract:
             assert view.missing == 0
             assert not view.notes
 
-    def test_an_empty_vault_has_nothing(self, folder: Path) -> None:
+    def test_empty_vault_returns_empty_answers(self, folder: Path) -> None:
         """In an empty vault, every query returns an empty answer."""
         with self.opened(folder) as index:
             view = self.seen(index)

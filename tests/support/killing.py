@@ -104,7 +104,7 @@ def die_at(
 
 
 def forked(work: Callable[[], None]) -> tuple[int, int]:
-    """Do some work in a forked process; return its id, and the pipe with its output."""
+    """Do some work in a forked process; return its pid, and the pipe with its output."""
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:

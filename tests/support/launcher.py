@@ -89,22 +89,22 @@ class Launched:
         return self.returncode
 
     def poll(self) -> int | None:
-        """Return the result of ``wait`` if the process has ended, else None."""
+        """Return the result of ``wait`` if the process has exited, else None."""
         with suppress(subprocess.TimeoutExpired):
             return self.wait(0)
         return None
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, unless the process has ended."""
+        """Send a signal, unless the process has exited."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Kill the process, unless it has ended."""
+        """Kill the process, unless it has exited."""
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
-        """Close its input, wait for the end, and return the remaining output and errors.
+        """Close the process's input, wait for its exit, and return the remaining output and errors.
 
         Raises:
             subprocess.TimeoutExpired: if it did not end in time.
@@ -130,7 +130,7 @@ def _fill(said: list[bytes], number: int, stream: IO[bytes]) -> None:
 
 
 def _code(status: int) -> int:
-    """Return the exit code reported by a launcher, or that of a kill if the launcher was killed."""
+    """Return the exit code reported by a launcher, or -SIGKILL if the launcher was killed."""
     told = os.read(status, 16)
     os.close(status)
     return int(told) if told else -signal.SIGKILL
@@ -215,7 +215,7 @@ class Launcher:
         errors: bool = True,
         merged: bool = False,
     ) -> tuple[int, tuple[int, int, int | None], int] | None:
-        """Fork a process; return its id, our pipe ends, and the pipe that reports its end."""
+        """Fork a process; return its pid, our pipe ends, and the pipe that reports its exit."""
         with self._lock:
             if not self._can_fork(environment):
                 return None
@@ -246,7 +246,7 @@ class Launcher:
     def _ask(
         self, streams: list[int], words: list[str], cwd: str, variables: dict[str, str], module: str
     ) -> tuple[int, int]:
-        """Request a fork; return its process id, and the pipe that reports its end."""
+        """Request a fork; return its pid, and the pipe that reports its exit."""
         status, status_end = os.pipe()
         umask = os.umask(0)
         os.umask(umask)
@@ -258,7 +258,7 @@ class Launcher:
         return int(self._socket.recv(16)), status
 
     def close(self) -> None:
-        """End the launcher and its processes."""
+        """Stop the launcher and its processes."""
         if self._at:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.communicate()
@@ -276,7 +276,7 @@ def launcher_with(others: tuple[str, ...] = ()) -> Launcher:
 
 
 def close_all() -> None:
-    """End every launcher."""
+    """Stop every launcher."""
     for launcher in _LAUNCHERS.values():
         launcher.close()
     _LAUNCHERS.clear()
@@ -375,7 +375,7 @@ class _ForkedWorker:
         os.kill(self.pid, signal.SIGTERM)
 
     def wait(self) -> int:
-        """Wait for its end; return its exit code."""
+        """Wait for the process to exit; return its exit code."""
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
@@ -406,7 +406,7 @@ def _start_worker(
 
 @contextmanager
 def _ends_told() -> Iterator[int]:
-    """Return a descriptor that becomes readable whenever a forked process ends."""
+    """Return a descriptor that becomes readable whenever a forked process exits."""
     waking, woken = socket.socketpair()
     waking.setblocking(False)
     woken.setblocking(False)
@@ -419,7 +419,7 @@ def _ends_told() -> Iterator[int]:
 
 
 def _reap(running: dict[int, int]) -> None:
-    """Report the exit codes of all processes that have ended."""
+    """Report the exit codes of all processes that have exited."""
     while running:
         child, status = os.waitpid(-1, os.WNOHANG)
         if not child:
@@ -514,8 +514,8 @@ def _load(others: Sequence[str]) -> None:
 def _end(code: int) -> NoReturn:
     """Exit like Python, without tearing down modules.
 
-    Teardown writes to memory shared with the launcher, so all of it is copied. That takes 35 ms per
-    process, and 90 ms with pymilvus, while the fork itself takes 2 ms.
+    Teardown writes to all memory shared with the launcher, so the kernel copies it. Copying takes
+    35 ms per process, and 90 ms with pymilvus, while the fork itself takes 2 ms.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

@@ -50,8 +50,8 @@ def session(
 ) -> None:
     """Start the server as a process, and connect with the SDK's client.
 
-    With a ``prefix``, or ``fresh``, the SDK starts it. ``wishes`` are additional arguments for the
-    client.
+    With a ``prefix``, or ``fresh``, the SDK starts the server. ``wishes`` are additional arguments
+    for the client.
     """
     words = ["mcp", "--vault", str(folder), *(["--tools", tools] if tools else []), *options]
     line = [*prefix, sys.executable, "-m", "memvault", *words]
@@ -152,7 +152,7 @@ class Raw:
         self.send("notifications/initialized", {})
 
     def send(self, method: str, params: dict[str, Any], number: int | None = None) -> None:
-        """Send a request, or a notification without a number."""
+        """Send a request, or a notification if there is no number."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
         if number is not None:
             message["id"] = number

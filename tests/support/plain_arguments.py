@@ -85,7 +85,7 @@ def _got(parameter: Parameter, value: Any) -> Any:
 
 
 def exactly(value: Any) -> Any:
-    """Return a value with the type of each part, since in Python 3 == 3.0 and 1 == True."""
+    """Return a value with the type of each part, since 3 == 3.0 and 1 == True in Python."""
     if isinstance(value, Mapping):
         return {key: exactly(entry) for key, entry in value.items()}
     if isinstance(value, list):
@@ -94,7 +94,7 @@ def exactly(value: Any) -> Any:
 
 
 def shape(parameters: Iterable[Parameter]) -> tuple[Any, ...]:
-    """Return everything that binding depends on, which excludes names and help."""
+    """Return everything that affects binding, so no names and no help."""
     return tuple(
         (
             *(entry.types, entry.choices, entry.required, entry.anything, shape(entry.items)),

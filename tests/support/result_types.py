@@ -19,7 +19,7 @@ from memvault.tools.core.registry import Tool
 
 
 def violations(tool: Tool, result: Mapping[str, Any]) -> list[str]:
-    """Return how a result differs from its tool's type, one sentence per difference."""
+    """Return one sentence for each difference between a result and its tool's type."""
     validator = _validator(tool.result_type)
     return [
         f"{tool.name}: {error.json_path}: {error.message}"

@@ -1,8 +1,8 @@
 """A call of each tool that works in the vault ``filled``, and the ways to make it.
 
-Calls are built from the tool's parameters: each required one gets the value of its key in
-``VALUES``, or one of its type. ``OWN`` has additional arguments for some tools. A new tool whose
-call does not work that way fails in ``test_cli``.
+Calls are built from the tool's parameters: each required parameter gets the value of its key in
+``VALUES``, or a value of its type. ``OWN`` has additional arguments for some tools. A new tool
+whose call does not work that way fails in ``test_cli``.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Row(NamedTuple):
     """The effects of one tool: per front end, with wrong arguments, and when undone.
 
     ``journal`` are the changes that the Python call added to the log. ``undone`` are the paths
-    that, after undo, differ from their state before the call; ``redone`` are those that, after
+    that, after undo, differ from their state before the call; ``redone`` are the paths that, after
     redo, differ from their state after the call.
     """
 
