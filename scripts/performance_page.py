@@ -25,7 +25,7 @@ _SLOW = 1_000.0
 """Milliseconds of CPU time above which a command counts as slow."""
 
 _LEAST_GROWTH = 1e-4
-"""Growth in milliseconds per memory below which it may be due to other work on the machine."""
+"""Growth below this, in milliseconds per memory, may be caused by other work on the machine."""
 
 _LEAST_MILLISECONDS = 10.0
 """The minimum growth of a command, in milliseconds, for comparing its parts."""

@@ -67,7 +67,7 @@ def _import(module: str, names: set[str]) -> str:
 
 
 def _method(tool: Tool, is_async: bool, imports: dict[str, set[str]]) -> str:
-    """Return a method whose positional parameters are those of the command."""
+    """Return a method with the same positional parameters as the command."""
     # Programs do not need to save tokens; ``Vault.call`` still accepts a budget.
     parameters = [entry for entry in tool.parameters if entry != BUDGET]
     positional = [entry for entry in parameters if entry.arg.positional or entry.arg.flatten]

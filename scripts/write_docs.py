@@ -186,7 +186,7 @@ def main() -> int:
 
 
 def _stale(path: Path) -> int:
-    print(f"{path.name} is not what the program says; run make docs")
+    print(f"{path.name} is out of date; run make docs")
     return 1
 
 

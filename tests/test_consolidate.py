@@ -302,7 +302,7 @@ def test_consolidate_skips_concurrently_changed_memory(folder: Path) -> None:
     edited = write(folder, "episode/kept.md", "---\nid: kept-id\n---\n\nA person's words\n")
     writing = apply_proposals(call.store, call.engine, proposals, ())
     assert [memory.mem_id for memory in writing.written.values()] == ["gone-id"]
-    assert "episode/kept.md was changed in the meantime" in writing.skipped[0]
+    assert "episode/kept.md has changed since it was read" in writing.skipped[0]
     assert edited.read_text("utf-8").endswith("A person's words\n")
     workspace.close()
 

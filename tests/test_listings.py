@@ -204,7 +204,7 @@ def test_listing_of_trash_in_restore_shows_next_command(crowded: Vault) -> None:
     """Restore shows part of a long trash, and its note gives the command for the rest."""
     found = crowded.call("memory_restore")
     assert (len(found["trash"]), found["total"]) == (50, MANY)
-    assert "run `trash_list(offset=50)` to see the others" in found["warnings"]
+    assert "run `trash_list(offset=50)` to see the rest" in found["warnings"]
 
 
 def test_listing_format_error_still_reports_written_memory(folder: Path, run: Run) -> None:

@@ -526,7 +526,7 @@ def test_setup_does_not_overwrite_concurrent_change(project: Path) -> None:
 
     code, shown = at_terminal(project, "setup", "codex", answer="y\n", meanwhile=change)
     assert code == 1
-    assert "was changed in the meantime" in shown
+    assert "was changed after the preview" in shown
     assert tree(project) == {".codex/config.toml": b"a = 2\n"}
 
 

@@ -48,9 +48,9 @@ __all__ = [
 
 
 class Verbatim(str):
-    """A message or hint to show as is: from a vault's tool, or already in the caller's words.
+    """A message or hint to show verbatim: from a vault's tool, or already in the caller's terms.
 
-    ``tools.core.messages`` rewrites commands and options in all others.
+    ``tools.core.messages`` rewrites commands and options in all other messages.
     """
 
     __slots__ = ()
@@ -137,7 +137,7 @@ class Conflict(MemvaultError):
     @classmethod
     def changed(cls, path: object, hint: str = "try again") -> Conflict:
         """Return the error for a file that was changed between two steps of one call."""
-        return Conflict(f"{str(path)!r} was changed in the meantime", hint)
+        return Conflict(f"{str(path)!r} has changed since it was read", hint)
 
 
 class Refused(MemvaultError):

@@ -101,7 +101,7 @@ class Memory(NamedTuple):
     """A memory: the parsed content of one markdown file.
 
     ``metadata`` is the whole header as JSON values, ``body`` the text below it, ``etag`` a hash of
-    the file's bytes, ``problem`` a description of what is wrong with the file, ``newline`` its line
+    the file's bytes, ``problem`` describes the file's problem, ``newline`` its line
     ending, ``body_line`` the line number at which the body begins. ``created_from`` and
     ``modified_from`` are the sources of its times. ``type_folders`` are the folders of its path
     that are named after one of the vault's memory types.

@@ -36,7 +36,7 @@ def check(name: str) -> None:
     """Check that a string is a valid vault name.
 
     Raises:
-        UsageError: it is not valid.
+        UsageError: the name is not valid.
     """
     _require("name", name, "add NAME DIR")
     if not NAME.fullmatch(name) or name in (ALL, THIS):

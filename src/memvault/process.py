@@ -82,7 +82,7 @@ def run(
     time.
 
     Raises:
-        UsageError: it is not installed, or it cannot be started.
+        UsageError: the program is not installed, or cannot be started.
     """
     if sys.platform == "win32":  # Windows cannot poll pipes.
         raise UsageError("Programs cannot be run on this system", "use memvault in WSL")
@@ -116,7 +116,7 @@ def run_interactive(
     Ctrl-C is left to the program, so that an editor does not lose unsaved text.
 
     Raises:
-        UsageError: there is no such program, or it cannot be started.
+        UsageError: the program is not installed, or cannot be started.
     """
     import subprocess
     import threading
@@ -151,7 +151,7 @@ def words_of(command: str, name: str) -> list[str]:
     """Return the words of a command from the environment variable ``name``.
 
     Raises:
-        UsageError: it has an unclosed quote.
+        UsageError: the command has an unclosed quote.
     """
     import shlex
 
@@ -290,7 +290,7 @@ def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> No
     its own priority.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the program cannot be started.
     """
     if sys.platform == "win32":
         import subprocess
@@ -323,7 +323,7 @@ def start_worker(command: Sequence[str], environment: Mapping[str, str]) -> Work
     """Start a memvault process that receives tasks on its input and answers on its output.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the process cannot be started.
     """
     import subprocess
 
@@ -336,12 +336,12 @@ def start_worker(command: Sequence[str], environment: Mapping[str, str]) -> Work
 async def start_async_worker(
     command: Sequence[str], environment: Mapping[str, str], limit: int
 ) -> Process:
-    """Start a process for asyncio like ``start_worker``; it shares standard error.
+    """Start a process for asyncio like ``start_worker``; the process inherits standard error.
 
     ``limit`` is the maximum number of bytes in a line of its output.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the process cannot be started.
     """
     import asyncio
 
@@ -360,7 +360,7 @@ def open_on_windows(target: str) -> None:
     """Open a URL or a file with its default Windows application.
 
     Raises:
-        OSError: there is none.
+        OSError: there is no default application.
     """
     if sys.platform == "win32":
         os.startfile(target)  # noqa: S606  # built by memvault

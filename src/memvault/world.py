@@ -107,7 +107,7 @@ def walk(me: Character, x: float, y: float) -> tuple[Character, float]:
     """Move an agent in a straight line; return it and the stamina used.
 
     Raises:
-        Refused: it has too little stamina.
+        Refused: the agent has too little stamina.
     """
     distance = math.hypot(x - me.x, y - me.y)
     used = rounded(distance * STEP)
@@ -121,7 +121,7 @@ def walk(me: Character, x: float, y: float) -> tuple[Character, float]:
 
 
 def visible_places(places: Iterable[WorldPlace], me: Character, radius: float) -> list[WorldPlace]:
-    """Return the places that overlap a radius, those that contain the agent first.
+    """Return the places that overlap a radius, starting with the places that contain the agent.
 
     Both groups are ordered by distance.
     """
@@ -212,8 +212,8 @@ class World:
         """Return another agent's address and its distance.
 
         Raises:
-            NotFound: it is not in the world.
-            Refused: it is too far away.
+            NotFound: the agent is not in the world.
+            Refused: the agent is too far away.
         """
         to = address(name)
         if to.agent == self._address.agent:
@@ -297,7 +297,7 @@ class World:
         """Write the agent's file if it is unchanged since it was read; the caller holds its lock.
 
         Raises:
-            Conflict: the file was changed in the meantime.
+            Conflict: the file was changed concurrently.
             StorageError: the disk cannot be written.
         """
         subject = FileRef.at(self._path, self._address.agent)
@@ -338,7 +338,7 @@ def _header_of(path: str, data: bytes) -> dict[str, Any]:
     """Return a file's header.
 
     Raises:
-        Refused: it is broken.
+        Refused: the header is broken.
     """
     parsed = document.Document.parse(data)
     if parsed.problem:

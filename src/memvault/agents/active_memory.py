@@ -1,8 +1,8 @@
 """Keep the few memories that an agent has in its context, within a token budget.
 
 The set is a list of excerpts in the agent's private folder, least recently used first. Content
-stays in the vault's files: an excerpt records which part of which memory is loaded and its number
-of tokens at the last refresh. Excerpts are refreshed whenever the set is changed or listed.
+stays in the vault's files: an excerpt records the memory, the loaded part, and the part's number of
+tokens at the last refresh. Excerpts are refreshed whenever the set is changed or listed.
 
 All operations of an agent wait for its lock. Indexing to find a moved file can take long, so it is
 done before the lock is acquired.
@@ -106,7 +106,7 @@ class ActiveMemory:
     def load(
         self, memory: Memory, offset: int = 0, wanted: int = 0
     ) -> tuple[ActiveExcerpt, str, ActiveSet]:
-        """Load a part of a memory, replacing its loaded part, and evict others if needed.
+        """Load a part of a memory, replacing its loaded part, and evict other parts if needed.
 
         Returns the excerpt, its text, and the resulting set.
 
@@ -120,7 +120,7 @@ class ActiveMemory:
         """Remove a memory from the set.
 
         Raises:
-            NotFound: it is not in the set.
+            NotFound: the memory is not in the set.
         """
         self._resolve(self._read(), name)
         with self._locked():
@@ -133,7 +133,7 @@ class ActiveMemory:
         """Change a memory in the set, and load all of it.
 
         Raises:
-            NotFound: it is not in the set.
+            NotFound: the memory is not in the set.
         """
         self._read_by_name(name)
         with self._locked():
@@ -144,7 +144,7 @@ class ActiveMemory:
         """Read a memory in the set.
 
         Raises:
-            NotFound: it is not in the set, or not in the vault.
+            NotFound: the memory is not in the set, or not in the vault.
         """
         piece = self._resolve(self._read(), name)
         memory = self._read_memory(piece)
@@ -322,5 +322,5 @@ def _without(pieces: list[ActiveExcerpt], mem_id: str) -> list[ActiveExcerpt]:
 
 
 def _content(memory: Memory) -> str:
-    """Return a memory's body without surrounding blank lines, to which offsets refer."""
+    """Return a memory's body without surrounding blank lines; offsets refer to this text."""
     return memory.body.strip("\r\n")

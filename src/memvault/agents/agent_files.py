@@ -41,7 +41,7 @@ def one_line(text: str, label: str) -> str:
     """Return a key, id or name in its stored form: one line without surrounding whitespace.
 
     Raises:
-        UsageError: it is invalid.
+        UsageError: the name is invalid.
     """
     line = normalize_name(text)
     if not line or "\n" in line or len(line) > _MAX_NAME:

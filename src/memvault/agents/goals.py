@@ -67,7 +67,7 @@ def status_word(text: str) -> str:
     """Return a status in its stored form.
 
     Raises:
-        UsageError: it is not one short word.
+        UsageError: the status is not one short word.
     """
     word = text.strip().lower()
     if not _STATUS_WORD.fullmatch(word):

@@ -101,7 +101,7 @@ def check(target: str) -> None:
     """Check that a memory can have this path in the vault.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: the path is not allowed.
     """
     if not paths.is_memory_path(target):
         raise UsageError(f"Error: {target} cannot be a memory: choose another folder")

@@ -287,7 +287,7 @@ def check(expected: tuple[Parameter, ...], named: Mapping[str, Any], whose: str)
 def _without_additions(
     expected: tuple[Parameter, ...], arguments: Mapping[str, Any], ignored: list[str]
 ) -> dict[str, Any]:
-    """Return the arguments without those that a client added; append their keys to ``ignored``."""
+    """Return the arguments without keys added by a client; append these keys to ``ignored``."""
     parameters_by_key = {normal_key(parameter.key): parameter for parameter in expected}
     given_keys = {normal_key(key) for key in arguments} & parameters_by_key.keys()
     accepted = {}
@@ -495,7 +495,7 @@ def read_input(name: str, hint: str) -> bytes:
     """Read a file, or standard input for ``-``.
 
     Raises:
-        UsageError: it cannot be read, or is larger than a memory may be.
+        UsageError: the input cannot be read, or is larger than a memory may be.
     """
     try:
         if name == "-":
@@ -513,7 +513,7 @@ def read_stream(stream: BinaryIO, name: str) -> bytes:
     """Read a stream to its end; an endless stream is an error.
 
     Raises:
-        UsageError: it is larger than a memory may be.
+        UsageError: the input is larger than a memory may be.
     """
     data = stream.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:

@@ -27,7 +27,7 @@ def open_address(url: str, root: Path) -> None:
     """Open a URL with the desktop's default application.
 
     Raises:
-        Refused: there is no program to open it, or the program failed.
+        Refused: no program can open the URL, or the program failed.
     """
     hint = "print the URL with `memvault open --print`"
     if sys.platform == "win32":
@@ -46,7 +46,7 @@ def open_in_browser(file: Path, root: Path) -> None:
     """Open a file in BROWSER or the desktop's browser, without waiting for it.
 
     Raises:
-        OSError: there is no program to open it, or it cannot be started.
+        OSError: there is no browser, or the browser cannot be started.
     """
     if sys.platform == "win32":
         process.open_on_windows(str(file))
@@ -74,8 +74,8 @@ def redirect_file(address: str) -> Iterator[Path]:
     Every user on the machine can read a command line, but not the file.
 
     Raises:
-        OSError: it cannot be written outside of every vault.
-        MemvaultError: it cannot be written.
+        OSError: there is no state folder outside of every vault.
+        MemvaultError: the file cannot be written.
     """
     state = user_folder("state")
     if state is None:
@@ -98,7 +98,7 @@ def redirect_file(address: str) -> Iterator[Path]:
 def _environment(root: Path) -> dict[str, str]:
     """Return an environment without programs from a vault or below the current folder.
 
-    The programs that open a URL find others by ``PATH`` and start the programs in ``BROWSER``.
+    Programs that open a URL find other programs through ``PATH`` and start those in ``BROWSER``.
     A current folder that contains the home folder is trusted.
     """
     roots = [root]

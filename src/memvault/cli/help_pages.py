@@ -84,7 +84,7 @@ _USAGE = (
 
 
 def overview() -> str:
-    """Return the overview page: the most used commands, and how to list all others."""
+    """Return the overview page: the most used commands, and how to list all commands."""
     lines = [*_USAGE]
     for heading, entries in _OVERVIEW.items():
         lines += [f"{heading}:", *_rows(list(entries)), ""]

@@ -269,4 +269,4 @@ _EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str]] = {
     "session-end": _session_end,
 }
 EVENTS = tuple(_EVENTS)
-"""Names of the events for which a hook can be run."""
+"""Names of the hook events."""

@@ -111,7 +111,7 @@ class GlobalOptions:
         csv: bool = False,
         no_pager: bool = False,
     ) -> None:
-        """Set the options that were given; the others keep their value.
+        """Set the given options; all other options keep their values.
 
         Raises:
             UsageError: the vault is an empty string, for example from an unset shell variable.

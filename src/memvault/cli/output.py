@@ -276,7 +276,7 @@ def require_terminal() -> None:
     """Check that prompts, pagers and progress bars may be used.
 
     Raises:
-        TerminalNeeded: they may not.
+        TerminalNeeded: the terminal may not be used.
     """
     if not _may_use_terminal:
         raise TerminalNeeded

@@ -74,7 +74,7 @@ def command(
         command_name: The words of the command.
         examples: Two or three command lines for the help.
         view: How its result is printed for people; by default by its values' types.
-        group: The group of tools, or of ``_HEADINGS``, under which the help lists it.
+        group: The group of tools, or of ``_HEADINGS``, that lists the command in the help.
         always_json: Whether it prints only JSON.
         reveals: Whether its result is the requested text, including secrets.
     """

@@ -30,7 +30,7 @@ _ALIASES = {"mv": "rename"}
 
 
 def canonical_name(name: str, names: Collection[str]) -> str | None:
-    """Return the name of which ``name`` is an alias, plural or singular form, or None."""
+    """Return the name that ``name`` is an alias, plural or singular form of, or None."""
     if _ALIASES.get(name) in names:
         return _ALIASES[name]
     forms = {f"{name}s", name.removesuffix("s")}

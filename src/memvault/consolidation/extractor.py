@@ -55,8 +55,8 @@ def extract(
 
     Raises:
         UsageError: if the command is empty or cannot be parsed.
-        TimedOut: if it took too long and was killed.
-        Refused: if it failed or printed too much.
+        TimedOut: if the command took too long and was killed.
+        Refused: if the command failed or printed too much.
     """
     try:
         parts = shlex.split(command)

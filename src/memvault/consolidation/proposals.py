@@ -122,7 +122,7 @@ class Proposals(NamedTuple):
 
 
 def origin(memory: Memory) -> list[str]:
-    """Return a memory's source episodes: those in its header, or the episode itself."""
+    """Return a memory's source episodes: the episodes in its header, or the episode itself."""
     if memory.memory_type == EPISODE:
         return [memory.mem_id]
     return texts(memory.metadata.get("episodes"))

@@ -34,7 +34,7 @@ _MAX_ACTIONS = 20
 """The maximum number of actions per episode to compare; later ones are ignored."""
 _MAX_PAIRS = 20_000
 _MIN_SHARE = 0.6
-"""The minimum share of the shorter episode's actions that the other one has."""
+"""The minimum share of the shorter episode's actions that also occur in the other episode."""
 
 _Column = list[tuple[int, int]]
 """A step of a procedure: the positions of an episode and of its action."""
@@ -169,7 +169,7 @@ def _mean(steps: _Steps, column: _Column) -> Matrix:
 
 
 def _usual_order(columns: Sequence[_Column]) -> list[int]:
-    """Return the steps in their usual order: by how many others each usually precedes."""
+    """Return the steps in their usual order: by how many other steps each one usually precedes."""
     taken = [dict(column) for column in columns]
 
     def precedes(first: int, second: int) -> bool:

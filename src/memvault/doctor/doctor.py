@@ -45,7 +45,7 @@ def markdown_table() -> str:
 
 
 def run_checks(vault: VaultInspection, only: Iterable[str] = ()) -> list[_CheckFinding]:
-    """Run all checks, or those with the given codes; return findings, most severe first."""
+    """Run all checks, or the checks with the given codes; return findings, most severe first."""
     codes = frozenset(only) or CODES.keys()
     return [
         (check, finding)

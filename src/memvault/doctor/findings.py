@@ -78,7 +78,7 @@ def set_header(file: InspectedFile, description: str, changes: Mapping[str, str 
         memory = call.store.read(file.path)
         if memory.etag != file.etag:
             raise Conflict(
-                f"{file.path} was changed in the meantime", "run `memvault doctor` again"
+                f"{file.path} has changed since it was checked", "run `memvault doctor` again"
             )
         call.store.change(memory, changes, None)
 

@@ -205,7 +205,7 @@ def _inspect_file(call: Call, path: str, is_memory: bool = False) -> InspectedFi
         mtime = (call.root / path).lstat().st_mtime_ns
         data = plain_files.read(call.root / path)
     except FileNotFoundError:
-        return InspectedFile(path)  # The file was deleted in the meantime.
+        return InspectedFile(path)  # The file has been deleted since the scan.
     except OSError as error:
         is_large = error.errno == errno.EFBIG
         return InspectedFile(path, trouble="large" if is_large else error.strerror or str(error))

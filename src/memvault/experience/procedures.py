@@ -115,7 +115,7 @@ def add(
     ``held``; the new one is added to them.
 
     Raises:
-        Conflict: a procedure of that name has been created in the meantime.
+        Conflict: a procedure of that name was created concurrently.
     """
     if new.name in paths:
         raise Conflict(

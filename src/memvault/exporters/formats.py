@@ -23,7 +23,7 @@ class ExportFormat(NamedTuple):
 
         Raises:
             Refused: if the target exists.
-            StorageError: if it cannot be written.
+            StorageError: if the target cannot be written.
         """
         module = import_module(f"memvault.exporters.{self.module}")
         written: int = getattr(module, self.function)(files, target, replaces)
@@ -44,7 +44,7 @@ def chosen(target: str, name: str) -> ExportFormat:
     """Return the format with a name, or the format of a target's extension.
 
     Raises:
-        UsageError: if there is none.
+        UsageError: if there is no such format.
     """
     for entry in FORMATS:
         if entry.name == name if name else target.lower().endswith(entry.endings):

@@ -91,7 +91,7 @@ class _StaticSite:
             page = self._by_id.setdefault(name, self._pages[record.path])
             if page != self._pages[record.path]:
                 problem = f"has the same memory id {name} as another memory"
-                self._report(f"{record.path} {problem}, so links open the other one")
+                self._report(f"{record.path} {problem}, so links open the other memory")
         self._write_memories(call, view, records)
         self._write_lists(records)
         self._write_map(call, view, records)

@@ -80,7 +80,7 @@ def create(path: Path, data: bytes, like: Attributes | None = None) -> None:
 
     The bytes are written completely to a temporary file, which is then hard-linked to the name.
     Linking fails if the name is taken, so no lock is needed. The file gets the attributes ``like``,
-    by default those of the umask and the folder.
+    by default from the umask and the folder.
 
     Raises:
         FileExistsError: the name is taken.
@@ -339,7 +339,7 @@ def _temporary(
 def _write_new(
     path: Path, data: bytes, durable: bool, private: bool, like: Attributes | None
 ) -> None:
-    """Write a file under a free name; others cannot read it until its permissions are set."""
+    """Write a file under a free name; other users cannot read it until its permissions are set."""
     handle = os.open(path, _CREATE, 0o600 if private or like is not None else 0o666)
     try:
         with open(handle, "wb") as file:

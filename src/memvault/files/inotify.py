@@ -78,7 +78,7 @@ class Inotify:
         """Watch the files directly in a folder, and return the watch; links are not followed.
 
         Raises:
-            OSError: it is not a folder, cannot be read, or the user's limit is reached.
+            OSError: the path is not a folder, cannot be read, or the user's limit is reached.
         """
         path = os.fsencode(folder)
         return _checked(self._libc.inotify_add_watch(self.descriptor, path, _CHANGES))
@@ -91,7 +91,7 @@ class Inotify:
         """Yield the events since the last call.
 
         Raises:
-            OSError: they cannot be read.
+            OSError: the events cannot be read.
         """
         while True:
             try:

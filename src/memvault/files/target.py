@@ -94,8 +94,8 @@ class TargetFolder:
         """Open a subfolder, creating it if missing.
 
         Raises:
-            Refused: it is a link or a file.
-            OSError: it cannot be created or opened.
+            Refused: the path is a link or a file.
+            OSError: the folder cannot be created or opened.
         """
         path = self.path / name
         if (status := self.status(name)) is None:
@@ -127,7 +127,7 @@ class TargetFolder:
         """Return the target of a link that belongs to this user or root.
 
         Raises:
-            Refused: it belongs to another user, or has just been replaced.
+            Refused: the link belongs to another user, or has just been replaced.
         """
         target = Path(os.readlink(self._at(name), dir_fd=self._descriptor))
         now = self.status(name)
@@ -153,7 +153,7 @@ class TargetFolder:
         Raises:
             Refused: the name is taken by a link, a folder or a device.
             FileExistsError: the name was free at the beginning, and is now taken.
-            OSError: it cannot be written; an older file is unchanged.
+            OSError: the file cannot be written; an older file is unchanged.
         """
         before = self.status(name)
         if before is not None and not stat.S_ISREG(before.st_mode):
@@ -292,7 +292,7 @@ def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFile
 
     Raises:
         Refused: the folder does not qualify, or a folder in the path is another user's link.
-        StorageError: it cannot be created or opened.
+        StorageError: the folder cannot be created or opened.
     """
     with atomic.map_os_errors(path):
         folder = open_folder(path)
@@ -316,7 +316,7 @@ def open_folder(path: Path) -> TargetFolder:
 
     Raises:
         Refused: a part of the path is another user's link, or a file.
-        OSError: it cannot be created or opened.
+        OSError: the folder cannot be created or opened.
     """
     absolute = path if path.is_absolute() else Path.cwd() / path
     pending = list(reversed(absolute.parts[1:]))

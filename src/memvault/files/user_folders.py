@@ -131,7 +131,7 @@ def only_user_can_write(path: Path) -> bool:
     """Return whether only this user can write to a file or folder; False for a link.
 
     Raises:
-        OSError: it cannot be checked.
+        OSError: the permissions cannot be checked.
     """
     status = os.lstat(path)
     if sys.platform == "win32":
@@ -141,15 +141,15 @@ def only_user_can_write(path: Path) -> bool:
 
 
 class NotPrivate(OSError):
-    """An existing folder may belong to another user, or others may be able to access it."""
+    """An existing folder may belong to another user, or be accessible to other users."""
 
 
 def make_private(folder: Path) -> None:
     """Create a folder that only this user can access, or check that an existing one is private.
 
     Raises:
-        NotPrivate: it is a link, another user's, or open to others.
-        OSError: it cannot be created.
+        NotPrivate: the folder is a link, belongs to another user, or is accessible to others.
+        OSError: the folder cannot be created.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):

@@ -43,7 +43,7 @@ class ConcurrentEdit(Conflict):
     """A file or the branch changed during the sync; a retry includes the change."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{replace_surrogates(name)} was changed in the meantime", "try again")
+        super().__init__(f"{replace_surrogates(name)} was changed during the sync", "try again")
 
 
 def fast_forward(
@@ -200,7 +200,7 @@ def _plain_memories(
 
 
 def _check(repository: Repository, changed: list[ChangedPath], memories: set[str]) -> None:
-    """Check that the changed files can be written without losing others.
+    """Check that the changed files can be written without losing other files.
 
     Raises:
         ConcurrentEdit: one of them was changed during the sync.

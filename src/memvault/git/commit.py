@@ -142,7 +142,7 @@ def retry_while_locked(action: Callable[[], Result]) -> Result:
     """Call ``action``, retrying for a second while another git process holds a lock.
 
     Raises:
-        GitError: it failed for another reason, or the lock was still held.
+        GitError: the action failed for another reason, or the lock was still held.
     """
     deadline = time.monotonic() + _SHORTLY
     while True:

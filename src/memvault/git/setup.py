@@ -31,7 +31,7 @@ def require_repository(call: Call, agree: ConfirmApproval | None = None) -> Repo
     """Return the vault's repository, after asking ``agree`` to approve anything new in it.
 
     Raises:
-        NotAllowed: it is not approved.
+        NotAllowed: the repository is not approved.
         Refused: the vault is not in a repository, or git is not installed.
     """
     Git(call.root)  # raises if git is not installed

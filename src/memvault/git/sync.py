@@ -199,7 +199,7 @@ def _merge_remote(
     """Merge the remote branch with HEAD, check out the result, and return its commit.
 
     Raises:
-        ConcurrentEdit: files changed in the meantime; sync has not changed any.
+        ConcurrentEdit: files were changed concurrently; sync has not changed any.
         Refused: the result has unsafe names, or changes a file that git or another program may run.
     """
     git = repository.git

@@ -254,7 +254,7 @@ def _conflict(
     paths: list[str],
     others: Sequence[RevertStep],
 ) -> MemvaultError:
-    """Return the error for files that cannot be reverted, with a hint to revert the others."""
+    """Return the error for files that cannot be reverted, with a hint to revert the rest."""
     name, error = change.change_id, errors[0]
     if len(errors) > 1:
         rest_count = len(paths) - _MAX_NAMED

@@ -42,7 +42,7 @@ def apply(
     items: Iterable[Item],
     progress: Callable[[int, int], object] = lambda *_: None,
 ) -> list[SkippedItem]:
-    """Write the new and changed items of a plan; return those that could not be written.
+    """Write the new and changed items of a plan; return the items that could not be written.
 
     ``items`` come from a second pass over the source; items that are not in the plan are skipped.
     If the process is killed, complete files remain, and a second import continues.

@@ -57,7 +57,7 @@ class _ArchiveSource(Source):
         super().__init__(path)
         self._stack = contextlib.ExitStack()
         self._room = max(_MIN_EXPANDED, _MAX_RATIO * packed_size)
-        """Number of bytes to which files may still expand."""
+        """Remaining number of bytes that files may expand to."""
 
     def close(self) -> None:
         self._stack.close()
@@ -305,15 +305,15 @@ def open_packed(source: Source, name: str, strips_top: bool) -> Source:
     added to the source's skipped items.
 
     Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is not a zip.
+        OSError: if the zip cannot be read.
+        ValueError: if the file is not a zip.
     """
     data = source.read(name)
     try:
         packed = _ZipSource(Path(name), [io.BytesIO(data)], strips_top=strips_top)
     except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
         raise ValueError(f"damaged: {error}") from error
-    _ = packed.names  # Listing the files finds those that are skipped.
+    _ = packed.names  # Listing the files also finds the files to skip.
     source.skipped += [SkippedItem(f"{name}/{one.what}", one.reason) for one in packed.skipped]
     return packed
 
@@ -323,7 +323,7 @@ def open_source(argument: str) -> Source:
 
     Raises:
         NotFound: if there is no such file or folder.
-        UsageError: if it is neither, or a damaged archive.
+        UsageError: if the path is neither a file nor a folder, or the archive is damaged.
     """
     path = Path(argument).expanduser()
     try:

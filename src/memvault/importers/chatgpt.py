@@ -64,7 +64,7 @@ def _files(source: Source) -> list[str]:
 
 
 def _assets(source: Source) -> dict[str, str]:
-    """Map the names of files in the export to the ids by which messages refer to them."""
+    """Map the names of files in the export to the ids that messages use for them."""
     matches = (
         (name, chatgpt_messages.file_id_at_start(posixpath.basename(name))) for name in source.names
     )

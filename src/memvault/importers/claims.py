@@ -49,7 +49,7 @@ def _is_missed(source: Source, name: str) -> bool:
         return False
     try:
         return not _is_of_program(name) and source.size(name) > 0
-    except (OSError, ValueError):  # deleted in the meantime
+    except (OSError, ValueError):  # deleted since it was listed
         return False
 
 

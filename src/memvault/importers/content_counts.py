@@ -9,7 +9,7 @@ from typing import Any
 from memvault.importers.items import TypeCount
 
 _MAX_TYPES = 200
-"""Maximum number of separately counted types; all others are counted together."""
+"""Maximum number of separately counted types; all other types are counted together."""
 _MAX_TYPE = 80
 """Maximum length of a type name, which may come from an untrusted source."""
 _OTHER = "other"

@@ -129,7 +129,8 @@ def open_database(source: Source, name: str) -> Iterator[SourceDatabase]:
     """Open a source's database; its rows are ``sqlite3.Row``.
 
     Raises:
-        UnreadableDatabase: if it cannot be read; also raised in the body of the ``with`` statement.
+        UnreadableDatabase: if the database cannot be read; also raised in the body of the ``with``
+            statement.
     """
     try:
         with ExitStack() as opened:

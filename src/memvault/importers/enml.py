@@ -105,7 +105,7 @@ class NoteText:
         self.markdown = "\n\n".join(part for part in parts if part)
 
     def _custom(self, element: Any) -> str | None:
-        """Return the markdown of an element specific to Evernote; None for others."""
+        """Return the markdown of an element specific to Evernote; None for other elements."""
         tag = element.tag
         if tag == "en-media":
             return self._media(element)

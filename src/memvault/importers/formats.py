@@ -187,7 +187,7 @@ def find_format(name: str) -> ImportFormat:
     """Return the format with a name.
 
     Raises:
-        UsageError: if there is none; the hint suggests a similar one.
+        UsageError: if there is no such format; the hint suggests a similar one.
     """
     by_name = {entry.name: entry for entry in FORMATS}
     if name.strip().lower() in by_name:

@@ -82,7 +82,7 @@ def tree(html: str) -> Any:
     """Return the parsed HTML; None if it is empty.
 
     Raises:
-        ValueError: if it is too long.
+        ValueError: if the HTML is too long.
     """
     from lxml.etree import HTMLParser, fromstring
 

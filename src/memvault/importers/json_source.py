@@ -32,7 +32,7 @@ def parse(data: bytes | str) -> Any:
     """Parse JSON text.
 
     Raises:
-        ValueError: if it is not JSON, or exceeds the limits.
+        ValueError: if the text is not JSON, or exceeds the limits.
     """
     text = data if isinstance(data, str) else data.decode("utf-8-sig")
     if text.count("{") + text.count("[") > _MAX_CONTAINERS:  # including brackets in strings
@@ -204,8 +204,8 @@ def read_object(source: Source, name: str) -> dict[str, Any]:
     """Return the object in a JSON file.
 
     Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is not a JSON object.
+        OSError: if the file cannot be read.
+        ValueError: if the file is not a JSON object.
     """
     try:
         entry = parse(source.read(name))

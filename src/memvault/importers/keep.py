@@ -22,7 +22,7 @@ from memvault.lazy_pattern import lazy_pattern
 
 _SIGN = b'"userEditedTimestampUsec"'
 _NOTE_KEYS = frozenset("userEditedTimestampUsec textContent textContentHtml listContent".split())
-"""Keys of which each note has at least one."""
+"""Every note has at least one of these keys."""
 _USED = frozenset(
     "title labels attachments annotations sharees color createdTimestampUsec isPinned isArchived "
     "isTrashed".split()

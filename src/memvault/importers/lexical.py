@@ -68,7 +68,7 @@ class LexicalDocument:
         """Return the document as markdown.
 
         Raises:
-            ValueError: if it is too large.
+            ValueError: if the document is too large.
         """
         return marked_html.markdown(self._node(root))
 

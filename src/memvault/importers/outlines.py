@@ -32,7 +32,7 @@ _DIRECTIVES = {
     "EE": "%a",
     "E": "%a",
 }
-"""Maps Java's date directives to those of ``strftime``; ``do`` is the day as an ordinal number."""
+"""Maps Java's date directives to ``strftime``'s; ``do`` is the day as an ordinal number."""
 _ORDINAL = lazy_pattern(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _TICKS = lazy_pattern(r"`++")
 _NAMES = lazy_pattern(

@@ -56,7 +56,7 @@ def parse(data: bytes) -> Any:
     """Return the value in a pickle.
 
     Raises:
-        UnreadablePickle: if it is damaged.
+        UnreadablePickle: if the pickle is damaged.
     """
     try:
         return _Unpickler(io.BytesIO(data), encoding="utf-8", errors="replace").load()

@@ -143,7 +143,7 @@ def table(rows: Iterable[list[str]]) -> str:
     """Return rows of cells as a table with the first row as its head; "" without rows.
 
     Raises:
-        ValueError: if it has more than ``MAX_CELLS`` cells.
+        ValueError: if the table has more than ``MAX_CELLS`` cells.
     """
     table_rows: list[list[str]] = []
     cells = 0

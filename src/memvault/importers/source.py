@@ -125,7 +125,7 @@ class Source:
     def head(self, name: str, length: int = _HEAD) -> bytes:
         """Return the first bytes of a file; empty if it cannot be read."""
         asked, data = self._heads.get(name, (0, b""))
-        if asked < length and len(data) == asked:  # the file may be longer than what is cached
+        if asked < length and len(data) == asked:  # the file may be longer than its cached part
             asked = _HEAD if length <= _HEAD else max(length, _LONG_HEAD)
             try:
                 with self._open(name) as file:
@@ -196,7 +196,7 @@ def _why_not_regular(path: str) -> str:
     """Return why a path is not a regular file; empty if it is one."""
     try:
         mode = os.lstat(path).st_mode
-    except OSError as error:  # deleted in the meantime, or in /proc
+    except OSError as error:  # deleted since it was listed, or in /proc
         return error.strerror or str(error)
     if stat.S_ISREG(mode):
         return ""

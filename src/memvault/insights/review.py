@@ -35,7 +35,7 @@ class ReviewItem(NamedTuple):
     """An item that a person should review.
 
     ``memory`` is None if the item is not a memory; ``other`` is the other memory of a conflict or
-    duplicate, or the one that supersedes an outdated memory. ``other_path`` is the other file of a
+    duplicate, or the replacement of an outdated memory. ``other_path`` is the other file of a
     conflict or duplicate. ``code`` and ``fix`` belong to a finding. ``proposals`` contains one
     proposal of consolidation, if the item is one.
     """
@@ -96,7 +96,7 @@ def finding_at(call: Call, code: str, path: str) -> Finding:
     """Return the current finding with a code for a file.
 
     Raises:
-        NotFound: there is no such finding anymore.
+        NotFound: the finding no longer exists.
     """
     for _, finding in run_checks(inspect_vault(call), [code]):
         if finding.path == path:

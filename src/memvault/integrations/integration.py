@@ -17,7 +17,7 @@ from memvault.integrations.marked_blocks import BlockMarkers
 
 Scope = Literal["project", "user"]
 Event = Literal["session-start", "prompt", "pre-compact", "stop", "session-end"]
-"""The events for which a program runs ``memvault hook``."""
+"""The events on which a program runs ``memvault hook``."""
 SERVER = "memvault"
 """The name of the MCP server in every program."""
 MARKDOWN = BlockMarkers("<!-- memvault: begin -->", "<!-- memvault: end -->")

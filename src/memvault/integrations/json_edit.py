@@ -130,8 +130,8 @@ class _Document:
 def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> str:
     """Return text with an entry; text that already contains it is returned unchanged.
 
-    ``base`` has the other entries of a file that is created for the entry. Keys that others have
-    added to an older version of the entry are preserved.
+    ``base`` has the other entries of a file that is created for the entry. Keys that other programs
+    or people have added to an older version of the entry are preserved.
 
     Raises:
         JsonSyntaxError: the text is not valid JSON, or has something else in the entry's place.

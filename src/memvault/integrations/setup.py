@@ -142,11 +142,12 @@ def without(text: str | None, file: SettingsFile) -> str | None:
 
 
 def write(changes: Sequence[FileEdit]) -> None:
-    """Write the planned changes, unless a file has changed in the meantime.
+    """Write the planned changes, unless a file has changed since they were planned.
 
     Raises:
-        Refused: a file has changed. All are checked before the first is written, and each is
-        checked again directly before it is written, so others may already have been written.
+        Refused: a file has changed. All files are checked before the first one is written, and each
+            is checked again directly before it is written, so some files may already have been
+            written.
         StorageError: the file system failed; files already written are not rolled back.
     """
     for change in changes:
@@ -162,7 +163,7 @@ def write(changes: Sequence[FileEdit]) -> None:
                 atomic.create(change.path, change.after.encode())
             except FileExistsError as error:
                 raise Refused(
-                    f"{change.path} was created in the meantime", "run `memvault setup` again"
+                    f"{change.path} was created after the preview", "run `memvault setup` again"
                 ) from error
         else:
             try:
@@ -177,7 +178,7 @@ def _check_unchanged(change: FileEdit) -> None:
 
 
 def _just_changed(change: FileEdit) -> Refused:
-    return Refused(f"{change.path} was changed in the meantime", "run `memvault setup` again")
+    return Refused(f"{change.path} was changed after the preview", "run `memvault setup` again")
 
 
 def _remove_empty_folders(deleted: Path) -> None:
@@ -221,7 +222,7 @@ def _check_toml(before: str, after: str, path: Path) -> None:
     """Check that a TOML file is valid before and after the change.
 
     Raises:
-        Refused: it is not valid.
+        Refused: the file is not valid.
     """
     try:
         tomllib.loads(before)

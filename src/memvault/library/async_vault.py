@@ -665,7 +665,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("RebuiltIndex", await self._run("vault_reindex", locals()))
 
     async def model_list(self, *, offset: int | None = None) -> AvailableModels:
-        """List the available models for embedding and reranking, and those in use."""
+        """List the available models for embedding and reranking, and the models in use."""
         return cast("AvailableModels", await self._run("model_list", locals()))
 
     async def model_use(

@@ -657,7 +657,7 @@ class Vault(OpenVault):
         return cast("RebuiltIndex", self._run("vault_reindex", locals()))
 
     def model_list(self, *, offset: int | None = None) -> AvailableModels:
-        """List the available models for embedding and reranking, and those in use."""
+        """List the available models for embedding and reranking, and the models in use."""
         return cast("AvailableModels", self._run("model_list", locals()))
 
     def model_use(self, name: str, *, purpose: Literal["embed", "rerank"] = "embed") -> ChosenModel:

@@ -146,7 +146,7 @@ class ToolSelection:
         """Return the offered tool with exactly this name.
 
         Raises:
-            UsageError: there is no such tool, or it is not offered.
+            UsageError: there is no such tool, or the tool is not offered.
             Refused: the tool is switched off, or its file is broken.
         """
         selected = self.selected(workspace.settings)

@@ -145,7 +145,7 @@ def read(call: Call, uri: str) -> types.ReadResourceResult:
     """Return a memory's file with its secrets masked, or the list of memories at a URI.
 
     Raises:
-        MCPError: there is no such resource, or it cannot be read.
+        MCPError: there is no such resource, or the resource cannot be read.
     """
     with read_request(call, uri):
         text = _read(call, uri)

@@ -132,7 +132,7 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
     """
     place_of_notes = place(store.root, store.settings)
     path = place_of_notes.path_of(store.root, day)
-    for _ in range(2):  # Another process may create or move it in the meantime.
+    for _ in range(2):  # Another process may create or move it concurrently.
         try:
             return store.read(path), False
         except NotFound:
@@ -166,7 +166,7 @@ def add(store: MemoryStore, day: date, text: str) -> DailyEntry:
     It is added at the end of the text below the heading for entries; a missing heading is added.
 
     Raises:
-        Conflict: others saved the file during every attempt.
+        Conflict: another program saved the file during every attempt.
         UsageError: the text is empty, or the path of daily notes is invalid.
     """
     text = plain_text(text).strip()

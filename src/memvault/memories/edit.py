@@ -21,7 +21,7 @@ _MAX_ATTEMPTS = 6
 def retry_on_conflict(
     store: MemoryStore, memory: Memory, change: Callable[[Memory], WriteResult]
 ) -> WriteResult:
-    """Change a memory; if its file was saved in the meantime, read it again and retry.
+    """Change a memory; if another program saved its file, read it again and retry.
 
     Raises:
         Conflict: the file was saved during every attempt.

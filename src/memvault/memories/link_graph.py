@@ -109,7 +109,7 @@ class LinkGraph:
         return sorted(backlinks, key=lambda link: by_time(self.record(link.source)), reverse=True)
 
     def orphans(self, records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
-        """Return the memories without links to or from others, newest first, without examples."""
+        """Return the memories without links in either direction, newest first, without examples."""
         linked = {uid for link in self.indexed() for uid in (link.source, link.target)}
         return latest_first(
             record
@@ -160,7 +160,7 @@ class LinkGraph:
         return self._matches_by_target[target]
 
     def _closest(self, target: str, folder: str) -> str:
-        """Return the path of the match to which a link in a folder leads, as in Obsidian.
+        """Return the path of the match that a link in a folder resolves to, as in Obsidian.
 
         Those in the folder or below come first, then shorter paths. Times do not matter, so that an
         edit never changes where another file's links lead.

@@ -72,7 +72,7 @@ def plan_rename(
 
     Raises:
         UsageError: the new title or destination is invalid, such as an excluded folder.
-        NotFound: the memory's file was moved or deleted in the meantime.
+        NotFound: the memory's file was moved or deleted concurrently.
         Refused: the destination is outside the vault, or contains a secret.
         Conflict: another file has that path.
     """
@@ -98,7 +98,7 @@ class Retyping(NamedTuple):
         """Write the edited memories, unless the memory was moved to an unexpected path.
 
         Raises:
-            Conflict: a file was changed in the meantime.
+            Conflict: a file was changed concurrently.
         """
         for other, data in self.edited if moved.path == self.path else ():
             store.rewrite_links(other, data)
@@ -108,7 +108,7 @@ def plan_retyping(store: MemoryStore, graph: LinkGraph, memory: Memory, path: st
     """Plan the changes to other memories for a new type that moves a memory to a path.
 
     Raises:
-        Conflict: a file was changed in the meantime.
+        Conflict: a file was changed concurrently.
         Refused: a file cannot be changed.
     """
     plan = RenamePlan(memory, memory.title, path, [])
@@ -365,7 +365,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
     """Apply a rename plan, each file in one step; return the renamed memory.
 
     Raises:
-        Conflict: a file was changed in the meantime; `undo` reverts the changes made before.
+        Conflict: a file was changed concurrently; `undo` reverts the changes made before.
         Refused: a header cannot be patched.
     """
     memory, body = renaming.memory, None
@@ -382,7 +382,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
         if "title" in memory.metadata or heading is not None or says:
             changes = {**changes, "title": renaming.title, **modified_now(memory)}
             body = body if heading is None else heading
-    # Read the link target first, since it may have been changed in the meantime.
+    # Read the link target first, since it may have changed since.
     if renaming.path != memory.path:
         done = store.rename(memory, renaming.path, changes, body).memory
     else:

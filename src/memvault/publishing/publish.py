@@ -63,7 +63,7 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
         UsageError: if no engine or a different one is configured, or pymilvus is not installed.
         Refused: if the token was not allowed for this address.
         EngineUnavailable: if the engine does not respond.
-        EngineRefused: if it denies access, or another machine publishes this vault.
+        EngineRefused: if the engine denies access, or another machine publishes this vault.
     """
     shared = _configured_engine(workspace.settings)
     if to and to != shared.uri:
@@ -183,7 +183,7 @@ def _configured_engine(settings: Settings) -> EngineSettings:
     """Return the configured engine.
 
     Raises:
-        UsageError: if there is none, or it cannot be used here.
+        UsageError: if no engine is configured, or the engine cannot be used here.
         Refused: if another machine publishes the vault.
     """
     shared = settings.index

@@ -59,7 +59,7 @@ def add(
         Conflict: if another vault has the name, or several vaults match.
         NotFound: if the engine has no such vault.
         EngineUnavailable: if the engine does not respond.
-        EngineRefused: if it denies access, or its collections belong to another program.
+        EngineRefused: if the engine denies access, or its collections belong to another program.
     """
     named_vaults.check(name)
     options = {"collection": collection or None, "patience": patience}

@@ -177,7 +177,7 @@ class Filters(NamedTuple):
     unless: tuple[Filters, ...] = ()
 
     def both(self, other: Filters) -> Filters:
-        """Return filters that require both these and others."""
+        """Return filters that require both these filters and another set."""
         if other == Filters():
             return self
         return other if self == Filters() else self._replace(also=(*self.also, other))

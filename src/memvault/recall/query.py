@@ -20,8 +20,7 @@ _MAX_LENGTH = 4_000
 _MAX_PHRASES = 20
 _MAX_HINTS = 100
 _INCIDENTAL_RATIO = 3
-"""The minimum ratio of a query's length to the length of its phrases at which phrases are searched
-as plain words.
+"""Phrases are searched as plain words if the query is at least this many times as long as they are.
 """
 
 

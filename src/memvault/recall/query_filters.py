@@ -82,7 +82,7 @@ def parse(text: str) -> QueryLine:
 
 
 def listing(line: QueryLine) -> Filters:
-    """Return filters for a listing: those of the query, and a filter on all of its words."""
+    """Return filters for a listing: the query's filters, and a filter on all of its words."""
     if not line.words.strip():
         return line.filters
     return line.filters._replace(containing=(line.words,))

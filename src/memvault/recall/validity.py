@@ -120,9 +120,9 @@ class _Replacements:
     def _replaces(self, record: MemoryRecord, entry: MemoryRecord | Memory) -> bool:
         """Return whether a memory's header says that it supersedes exactly the given one.
 
-        A name shared by several memories refers to those in the folder of the one that contains it,
-        or below, if there are any; and only to older ones. If two memories supersede each other,
-        the newer one wins.
+        If several memories have the name, it refers to memories in or below the folder of the
+        header's memory, if there are any, and only to older memories. If two memories supersede
+        each other, the newer one wins.
         """
         if record.path == entry.path:
             return False
@@ -171,9 +171,9 @@ def reorder(
     """Move outdated memories below their replacement and below the first current memory.
 
     ``scored`` are the results, best first; ``validities`` has an entry for each, and for each
-    replacement that exists. A replacement takes the position of the replaced result, even if it was
-    not found itself, provided that it is ``allowed``. If the first current result does not fit the
-    query (``fits``), outdated memories with better scores stay above it.
+    replacement that exists. A replacement takes the position of the replaced result, even if the
+    search did not find the replacement, provided that it is ``allowed``. If the first current
+    result does not fit the query (``fits``), outdated memories with better scores stay above it.
     """
     results = {entry.uid: ValidatedMemory(entry, validities[entry.uid]) for entry in scored}
     positions = {uid: position for position, uid in enumerate(results)}

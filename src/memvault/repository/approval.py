@@ -1,9 +1,9 @@
 """List the parts of a repository that can make git run programs, and store their approval.
 
-The repository is read without running git. Dozens of git's settings run programs, and others
-redirect git to other folders and machines. Approval therefore covers every setting except a short
-list of harmless ones, and also hooks, attributes, and files that the settings include or refer to.
-A line that is not in the plain format written by ``git config`` needs approval too.
+The repository is read without running git. Dozens of git's settings run programs, and other
+settings redirect git to other folders and machines. Approval therefore covers every setting except
+a short list of harmless ones, and also hooks, attributes, and files that the settings include or
+refer to. A line that is not in the plain format written by ``git config`` needs approval too.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ def _read(file: Path, most: int = plain_files.MAX_STATE_BYTES) -> bytes | None:
     """Return a file's bytes, or None if it is missing.
 
     Raises:
-        Refused: it is not a regular file, or has more than ``most`` bytes.
+        Refused: the file is not a regular file, or has more than ``most`` bytes.
     """
     try:
         return plain_files.read(file, most)

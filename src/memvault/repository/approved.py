@@ -43,7 +43,7 @@ def approved_repository(root: Path, location: RepositoryLocation) -> Repository:
     """Return a vault's repository if it is approved in its current state.
 
     Raises:
-        NotAllowed: it was never approved, or an approved part has changed since.
+        NotAllowed: the repository was never approved, or an approved part has changed since.
         Refused: git is not installed, or the repository cannot be read.
     """
     before = approval.approved_items(root, location)

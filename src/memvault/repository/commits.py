@@ -35,7 +35,7 @@ def read_commits(
 
     Raises:
         GitError: git failed.
-        TimedOut: it took more than ``seconds``.
+        TimedOut: git took more than ``seconds``.
     """
     until = time.monotonic() + seconds
     prefix = repository.prefix

@@ -28,7 +28,7 @@ _ALLOW_MARK = lazy_pattern("gitleaks:allow|pragma: allowlist secret")
 _MIN_REPEATED_LENGTH = 8
 """Minimum length of a secret for its other occurrences in the text to be masked too."""
 _MAX_WORD_LENGTH = 16
-"""Minimum length at which a string of lowercase letters can be a secret rather than a word."""
+"""Minimum length for a string of lowercase letters to be a secret rather than a word."""
 _MAX_REPEATED = 100
 """Maximum number of secrets to search for other occurrences; each search scans the text."""
 _PIECE_LENGTH = 8

@@ -27,7 +27,7 @@ def find_vault(vault: str | None, on_default: Callable[[str, Path], object] | No
     it, since its ``memvault.toml`` determines which files are read and run here.
 
     Raises:
-        VaultNotFound: there is none.
+        VaultNotFound: there is no vault.
         VaultUnreadable: the vault cannot be read, or belongs to another user and is not trusted.
     """
     with _readable():

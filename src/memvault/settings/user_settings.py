@@ -127,7 +127,7 @@ def file() -> Path:
 
     Raises:
         StorageError: the user has no configuration folder.
-        UsageError: that folder is inside a vault.
+        UsageError: the settings folder is inside a vault.
     """
     path = _settings_path()
     if path is None:

@@ -32,7 +32,7 @@ def missing_as_not_found(path: str) -> Iterator[None]:
 def changed_meanwhile(path: str, data: bytes, seen: str) -> Conflict:
     """Return the error for a file that no longer matches the etag ``seen``."""
     return Conflict(
-        f"{path} was changed in the meantime: its etag is {etag(data)}, not {seen}",
+        f"{path} has changed since it was read: its etag is {etag(data)}, not {seen}",
         "read the current version, then try again",
     )
 

@@ -299,7 +299,7 @@ class MemoryStore:
         """Check that a memory's header keys and body can be set, without writing anything.
 
         Raises:
-            Refused: they cannot be set; the message includes the path.
+            Refused: the change is not possible; the message includes the path.
             StorageError: the file may not be written.
         """
         self.require_writable(memory.path)

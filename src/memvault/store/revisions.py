@@ -261,7 +261,7 @@ def _folder_name(mem_id: str) -> str:
 
 
 def _find_problem(path: Path) -> str:
-    """Return a description of what is wrong with a revision's file; empty if nothing is."""
+    """Return the problem with a revision's file; empty if there is none."""
     match = _REVISION_NAME.fullmatch(path.name)
     if match is None:
         return "has a name that is not a revision's"

@@ -125,7 +125,7 @@ class Trash:
         """Delete a file yielded by ``linked``; the vault lock must be held.
 
         Raises:
-            OSError: it cannot be deleted.
+            OSError: the file cannot be deleted.
         """
         path.unlink()
         self._remove_empty_folders(path)

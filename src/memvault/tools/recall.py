@@ -619,7 +619,7 @@ def memory_forget(
         warn_unknown_filters(call, search_filters)
     nothing = f"No memory matches well enough (threshold {threshold:g}); nothing to forget"
     if len(selected) == MAX_RESULTS:
-        call.notes.append(f"at most {MAX_RESULTS:,} are selected; forget again for the others")
+        call.notes.append(f"at most {MAX_RESULTS:,} are selected; forget again for the rest")
     items = [f"{entry.memory.path}\0{entry.memory.etag}" for entry in selected]
     if token := token_to_confirm(confirm, items, "the files found now"):
         standings = call.engine.validities([entry.memory for entry in selected])

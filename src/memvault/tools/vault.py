@@ -295,9 +295,9 @@ def memory_restore(
     if not name.strip():
         entries, paging = paginate(trash.list_trash(call.store), LISTED, 0)
         next_offset = paging.pop("next", None)
-        call.notes += [
-            f"run `memvault trash list --offset {next_offset}` to see the others"
-        ] * bool(next_offset)
+        call.notes += [f"run `memvault trash list --offset {next_offset}` to see the rest"] * bool(
+            next_offset
+        )
         return cast("RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging})
     earlier = require_text(
         revision, "The revision", "run `memvault log MEMORY` to list a memory's revisions"
@@ -457,7 +457,7 @@ def _model_in_use(call: Call) -> str:
         In use: {rerankerInUse}""",
 )
 def model_list(call: Call) -> AvailableModels:
-    """List the available models for embedding and reranking, and those in use."""
+    """List the available models for embedding and reranking, and the models in use."""
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
     from memvault.index.embedding.transformer import builtin_models
 

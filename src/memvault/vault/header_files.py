@@ -28,7 +28,7 @@ def read_header_file(
     """Read a markdown file without following links; ``ours`` is passed to ``document.parse``.
 
     Raises:
-        OSError: it cannot be read; ``FileNotFoundError`` if it is not a regular file.
+        OSError: the file cannot be read; ``FileNotFoundError`` if it is not a regular file.
         ValueError: its header is broken, or it is binary.
     """
     data = plain_files.read(root / path, max_bytes)

@@ -125,7 +125,7 @@ def parse_header(header: str) -> dict[str, Any]:
     """Parse a header as JSON values; use ``read_header`` if some lines may not be YAML.
 
     Raises:
-        ValueError: it is not YAML, not a mapping, or crafted to exhaust the parser.
+        ValueError: the header is not YAML, not a mapping, or crafted to exhaust the parser.
     """
     import yaml
     from frontmatter.default_handlers import YAMLHandler
@@ -172,7 +172,7 @@ def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
     """Return a mapping's values as JSON, with integers that are too large as strings.
 
     Raises:
-        ValueError: there are too many values, or they are too long or too deeply nested.
+        ValueError: the values are too many, too long or too deeply nested.
     """
     # Limit the expanded size, since aliases repeat a value that is written only once.
     values_left, characters_left = _MAX_VALUES, MAX_HEADER

@@ -25,7 +25,7 @@ version = 1
 
 
 def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
-    """Create a vault: the whole template in an empty folder, only a settings file in others.
+    """Create a vault: the whole template in an empty folder, only a settings file otherwise.
 
     The template's example memories are added only if ``examples`` is true.
 

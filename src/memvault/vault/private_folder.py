@@ -18,7 +18,7 @@ def private_folder(root: Path, name: str = "") -> Path:
     """Return ``.memvault``, created if missing and excluded from git, or a folder in it.
 
     Raises:
-        StorageError: it cannot be created.
+        StorageError: the folder cannot be created.
         Refused: a part of the path is a link or a file, or ``.memvault`` has links in it.
     """
     folder = root / ".memvault"

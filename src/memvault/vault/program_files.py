@@ -1,12 +1,13 @@
 """List files that programs automatically read as instructions, settings or code.
 
-An agent's program reads ``AGENTS.md`` in its working folder, an editor reads ``.vscode``, npm reads
-``package.json``. Such a file from a stranger could instruct the user's agents or run code. An
+An agent program reads ``AGENTS.md`` in its working folder, an editor reads ``.vscode``, and npm
+reads ``package.json``. Such a file from a stranger could instruct the user's agents or run code. An
 import leaves these files out, a git sync reports or refuses them, and doctor lists them.
 
-Files that a program reads only on request, such as aider's ``CONVENTIONS.md``, are not listed, nor
-files that it reads only in its own folder, such as OpenClaw's ``SOUL.md`` and ``MEMORY.md``, since
-notes have such names. ``repository.approval`` checks git's own files.
+Two kinds of files are not listed: files that a program reads only on request, such as aider's
+``CONVENTIONS.md``, and files that a program reads only in its own folder, such as OpenClaw's
+``SOUL.md`` and ``MEMORY.md``, since notes have such names. ``repository.approval`` checks git's own
+files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Reader = Literal["", "instructions", "settings"]
 
 _INSTRUCTIONS = frozenset(
     (
-        # Instructions for agent programs, which also read those in nested folders.
+        # Instructions for agent programs, which also read these files in nested folders.
         *("agents.md", "agent.md", "agents.override.md", "agents.local.md", "claude.md"),
         *("claude.local.md", "gemini.md", "qwen.md", "crush.md", "warp.md"),
         *("copilot-instructions.md", "skill.md"),

@@ -34,8 +34,8 @@ def find_section(body: str, reference: str) -> MarkdownSection:
     """Return the section whose heading matches, including its subsections.
 
     A path ends with the heading and contains some of the headings above it, in order. Case, heading
-    marks and repeated spaces are ignored. A complete path selects its section even if it matches
-    others too.
+    marks and repeated spaces are ignored. A complete path selects its section even if it also
+    matches other sections.
 
     Raises:
         UsageError: no heading is given.

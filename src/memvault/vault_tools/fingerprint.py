@@ -122,7 +122,7 @@ def _resolve(base: str, path: str) -> str | None:
     """Return a path relative to ``tools/`` with links resolved; None if it does not exist.
 
     Raises:
-        Refused: it goes through a link inside the vault.
+        Refused: the path goes through a link inside the vault.
     """
     if not path or "\0" in path:
         return None

@@ -133,7 +133,7 @@ class WebSession:
         """Return the bytes of an attachment, with secrets masked if it is text.
 
         Raises:
-            NotFound: there is none, it is hidden, it is a memory, or its name is a secret.
+            NotFound: the file is missing, hidden or a memory, or its name contains a secret.
         """
         try:
             inside = paths.resolve_inside(self.root, path)

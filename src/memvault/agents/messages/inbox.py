@@ -186,7 +186,7 @@ class Inbox:
         """Pop events like ``pop``; a read-only vault is an error only if events match.
 
         Raises:
-            Unwritable: there are matching events, and they cannot be popped.
+            Unwritable: there are matching events that cannot be popped.
         """
         try:
             return self.pop(count, kind, fits)

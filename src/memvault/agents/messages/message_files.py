@@ -89,8 +89,8 @@ def write(
 def listed(folder: Path) -> list[str]:
     """Return the names of the message files in a folder, oldest first; none if it is missing.
 
-    Names made by ``new_id`` contain the time; the time of others is in their header, or else their
-    modification time.
+    Names made by ``new_id`` contain the time. For any other name, the time is the one in the
+    header, or else the file's modification time.
 
     Raises:
         StorageError: the folder cannot be read.

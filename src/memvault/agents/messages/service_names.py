@@ -25,8 +25,8 @@ def check_service_name(root: Path, name: str) -> str:
     """Return a service's name without surrounding whitespace.
 
     Raises:
-        UsageError: it is empty, has invisible characters, or could be mistaken for the user or an
-            agent in the vault.
+        UsageError: the name is empty, has invisible characters, or could be mistaken for the user
+            or an agent in the vault.
     """
     service = name.strip()
     if not service:

@@ -86,7 +86,7 @@ class Spaces:
         """Return the space that this participant entered last on this machine.
 
         Raises:
-            Refused: it has not entered any.
+            Refused: the participant has not entered a space.
         """
         try:
             space_id = plain_files.read(self._entered_file, MAX_STATE_BYTES).decode().strip()

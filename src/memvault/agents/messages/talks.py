@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
 
 _EPOCH_MS = 1_767_225_600_000
-"""The start of 2026 in milliseconds, from which talkIds are counted to keep them short."""
+"""The start of 2026 in milliseconds; talkIds count from this time, which keeps them short."""
 _MAX_TALK_ID = 2**53
 """Upper limit of talkIds, since JSON parsers use floating point; after it they restart at 1."""
 _MAX_AHEAD_MS = 86_400_000

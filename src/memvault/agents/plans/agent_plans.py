@@ -3,8 +3,8 @@
 A reader of events acquires the agent's lock, delivers due runs, removes events from the inbox, and
 only then releases the lock. The due runs are first saved in this machine's record as ``pending``,
 together with the next due time of their plans; then their events are delivered; then ``pending`` is
-removed. If a process is killed between any two of these steps, the next reader completes what is
-pending:
+removed. If a process is killed between any two of these steps, the next reader completes the
+pending runs:
 
 - killed before the event was written: it is delivered now, so no run is lost;
 - killed after: delivering does nothing, because an event of that id is still in the inbox. It
@@ -111,7 +111,7 @@ class AgentPlans:
         ), notes
 
     def set(self, requests: Iterable[PlanRequest]) -> list[PlanStatus]:
-        """Set plans, replacing those of the same name, and return their status.
+        """Set plans, replacing plans with the same name, and return their status.
 
         All are checked before the first is written. An agent can set its plans again at every start
         without skipping a due run or repeating an earlier one.

@@ -48,7 +48,7 @@ class Schedule(NamedTuple):
         """Check that the schedule is valid.
 
         Raises:
-            UsageError: it is invalid.
+            UsageError: the schedule is invalid.
         """
         if self.kind == "cron":
             _check_line(self.text)
@@ -56,10 +56,10 @@ class Schedule(NamedTuple):
             self.first(clock.now(), UTC)
 
     def first(self, now: datetime, zone: tzinfo) -> datetime | None:
-        """Return when it is first due from ``now`` on; None if never.
+        """Return when the schedule is first due from ``now`` on; None if never.
 
         Raises:
-            UsageError: it is invalid.
+            UsageError: the schedule is invalid.
         """
         if self.kind == "cron":
             return next_after(self.text, now, zone)
@@ -102,8 +102,8 @@ def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:
         )
     except (OverflowError, ValueError):
         return None  # beyond the maximum year
-    # If a clock goes back by less than an hour, cronsim skips a run that it does find when
-    # searching backwards.
+    # If a clock goes back by less than an hour, cronsim misses a run when searching forwards but
+    # finds it when searching backwards.
     while result and (earlier := latest(cron, result - _INSTANT, zone)) and earlier > after:
         result = earlier
     return result
@@ -123,8 +123,8 @@ def latest(cron: str, until: datetime, zone: tzinfo) -> datetime | None:
         result = next((utc for at in backwards if (utc := at.astimezone(UTC)) <= until), None)
         if result is None:
             return None
-        # If a clock goes forward by less than an hour, cronsim skips a run that it does find when
-        # searching forwards.
+        # If a clock goes forward by less than an hour, cronsim misses a run when searching
+        # backwards but finds it when searching forwards.
         for at in _times(cron, result, zone):
             if (utc := at.astimezone(UTC)) > until:
                 break
@@ -190,7 +190,7 @@ def delay(text: str) -> timedelta:
     """Parse a delay such as ``2 hours``, ``90 seconds``, ``1h30m`` or ``1 day and 2 hours``.
 
     Raises:
-        UsageError: it is invalid, not positive, or longer than ten years.
+        UsageError: the delay is invalid, not positive, or longer than ten years.
     """
     cleaned = text.strip().lower()
     seconds, position = 0.0, 0

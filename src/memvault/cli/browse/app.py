@@ -132,7 +132,7 @@ class MemoryBrowser(App[BrowsedMemory]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Run the first search, and then poll for changes by others."""
+        """Run the first search, and then poll for changes by other programs."""
         self.query_one("#query", Input).focus()
         self._show_status("Reading the vault …")
         self._search(self._line)
@@ -269,7 +269,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     @work(group="poll", exclusive=True)
     async def _poll(self) -> None:
-        """Search again if others have changed something."""
+        """Search again if another program has changed the vault."""
         try:
             seen = await asyncio.wrap_future(self._session.fingerprint())
         except MemvaultError as error:

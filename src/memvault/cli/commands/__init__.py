@@ -1,1 +1,1 @@
-"""The handwritten commands, one module per group; the others are generated from tools."""
+"""The handwritten commands, one module per group; all other commands are generated from tools."""

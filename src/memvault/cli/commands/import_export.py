@@ -384,7 +384,7 @@ def _target_folder(call: Call, to: str) -> str:
     """Return the folder to import into, relative to the vault.
 
     Raises:
-        Refused: it is outside the vault, or a part of it is a link or a file.
+        Refused: the folder is outside the vault, or a part of its path is a link or a file.
         UsageError: memories in it would not be indexed.
     """
     from memvault.vault import paths

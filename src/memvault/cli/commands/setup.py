@@ -49,7 +49,7 @@ def setup(
     capture: Annotated[bool, Arg("Import each session as an episode")] = False,
     yes: Annotated[bool, Arg("Write without asking")] = False,
 ) -> dict[str, Any] | None:
-    """Set memvault up in an agent's program, such as Claude Code.
+    """Set memvault up in an agent program, such as Claude Code.
 
     The program gets the MCP server, hooks that recall memories at the start of a session and at
     each prompt, the historian as a separate agent, and instructions. `--project`, the default, sets

@@ -153,7 +153,7 @@ def _require_consent(yes: bool, name: str, summary: dict[str, Any]) -> None:
     """Ask for confirmation at the terminal, unless ``--yes`` was given.
 
     Raises:
-        Refused: there is no terminal, or the answer is no.
+        Refused: there is no terminal, or the user answers no.
     """
     lines = [
         f"{name} would run here: {summary['command']}",

@@ -192,7 +192,7 @@ def is_sent(name: str) -> bool:
 
 
 def connected(folder: str) -> socket | None:
-    """Connect to the daemon of a folder; return None if others can access its socket.
+    """Connect to the daemon of a folder; return None if other users can access its socket.
 
     Raises:
         OSError: no daemon is listening.
@@ -220,7 +220,7 @@ def ask(connection: socket, arguments: Sequence[str]) -> bytes:
     """Send a command line to the daemon after a mutual check; return its answer.
 
     Raises:
-        OSError: it may not run commands for this process, or does not answer.
+        OSError: the daemon may not run commands for this process, or does not answer.
     """
     if sys.platform != "linux":
         raise OSError

@@ -90,7 +90,7 @@ class Process:
         """Return the secret behind one of the process's descriptors (see ``keep_secret``).
 
         Raises:
-            OSError: this process may not inspect it, or there is no secret.
+            OSError: this process may not inspect the other one, or there is no secret.
         """
         for line in self.read(f"fdinfo/{descriptor}").splitlines():
             name, _, value = line.partition(":")

@@ -153,7 +153,7 @@ class WaitingClients:
         """Accept a client if this process may act for it.
 
         Raises:
-            OSError: it cannot be accepted.
+            OSError: the client cannot be accepted.
         """
         connection, _ = self.listener.accept()
         client = None

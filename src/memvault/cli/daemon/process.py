@@ -46,7 +46,7 @@ def start(folder: Path) -> None:
 
     Raises:
         Refused: a daemon is running, but cannot run this process's commands.
-        TimedOut: it does not answer.
+        TimedOut: the daemon does not answer.
     """
     resident = find(folder)
     if resident is not None and resident.unused:
@@ -70,7 +70,7 @@ def _spawn() -> None:
     """Start the resident process in the background.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the process cannot be started.
     """
     from memvault import process
 
@@ -102,7 +102,7 @@ def stop(folder: Path) -> bool:
     """Stop the daemon and wait for it to exit; return whether one was running.
 
     Raises:
-        TimedOut: it does not exit.
+        TimedOut: the daemon does not exit.
     """
     import signal
 

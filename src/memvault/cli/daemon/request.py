@@ -29,7 +29,7 @@ class Request(NamedTuple):
 
     @property
     def is_prompt_hook(self) -> bool:
-        """Whether an agent's program is waiting for memories for a prompt."""
+        """Whether an agent program is waiting for memories for a prompt."""
         return self.arguments[:2] == ["hook", "prompt"] and "--capture" not in self.arguments
 
     @property
@@ -39,7 +39,7 @@ class Request(NamedTuple):
 
     @property
     def compared(self) -> dict[str, str]:
-        """The variables that must equal those of the resident process."""
+        """The variables that must have the same values in the resident process."""
         return {n: value for n, value in self.variables.items() if n not in client.APPLIED}
 
 

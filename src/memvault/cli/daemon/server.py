@@ -89,7 +89,7 @@ class Daemon:
         self._null = -1
 
     def serve(self) -> bool:
-        """Serve until the daemon is idle or asked to end; return False if another one is serving.
+        """Serve until the daemon is idle or asked to stop; return False if another one is serving.
 
         Raises:
             Refused: this process may be in a sandbox, or may not open enough files.

@@ -75,7 +75,7 @@ def load(kind: ModelKind, name: str, root: Path | None, download: bool) -> Loade
     """Load a model by its fastembed name or from a folder, which may be relative to ``root``.
 
     Raises:
-        EmbedderError: if there is no such model, or it is not on this machine.
+        EmbedderError: if there is no such model, or the model is not on this machine.
     """
     folder = folder_of(name, root)
     with map_model_errors(kind, name):
@@ -277,7 +277,7 @@ def open_reranker(settings: Settings, root: Path) -> CrossEncoder:
     """Return a vault's cross-encoder without downloading it.
 
     Raises:
-        EmbedderError: if it is not allowed, or not on this machine.
+        EmbedderError: if the model is not allowed, or not on this machine.
     """
     choice = choose_reranker(settings, root)
     return open_cross_encoder(choice.name, choice.root)

@@ -82,9 +82,9 @@ def verify(root: Path, settings: Settings, name: str | None, purpose: Purpose) -
     """Load a model, by default the configured one, and compare three texts with it.
 
     Raises:
-        EmbedderError: if it cannot be loaded, or comes from the vault and is not allowed on this
-            machine.
-        NotFound: if it does not distinguish the texts.
+        EmbedderError: if the model cannot be loaded, or comes from the vault and is not allowed on
+            this machine.
+        NotFound: if the model does not distinguish the texts.
     """
     if name:
         model_name, folder = _resolve_name(root, name, purpose)

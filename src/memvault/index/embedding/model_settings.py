@@ -202,7 +202,7 @@ def _sizes(folder: Path) -> dict[str, int]:
     """Return the size of every file below a folder, by path.
 
     Raises:
-        OSError: if it contains a link to a folder, whose files could change unnoticed.
+        OSError: if the folder contains a link to a folder, whose files could change unnoticed.
     """
     from memvault.files.walk import walk
 

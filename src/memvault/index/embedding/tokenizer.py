@@ -85,7 +85,7 @@ def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
     """Return the static table's tokenizer, loaded once, and the id of its unknown token, or -1.
 
     Raises:
-        EmbedderError: if it cannot be loaded.
+        EmbedderError: if the tokenizer cannot be loaded.
     """
     return _load_tokenizer(folder)
 

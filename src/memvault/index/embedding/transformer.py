@@ -74,7 +74,7 @@ def load_embedder(name: str, root: Path | None, download: bool = False) -> Token
     once per process. The network is used only if ``download`` is true.
 
     Raises:
-        EmbedderError: if there is no such model, or it is not on this machine.
+        EmbedderError: if there is no such model, or the model is not on this machine.
     """
     if name in FOLDERS:
         return MODELS.get((name, fingerprint_of(FOLDERS[name])), lambda: BuiltinTransformer(name))

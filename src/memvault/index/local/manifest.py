@@ -431,8 +431,8 @@ def columns_of(row: ManifestRow) -> tuple[Any, ...]:
     """Return a row as column values for SQLite.
 
     Raises:
-        ValueError: if it contains something that JSON or UTF-8 cannot represent.
-        TypeError: if it contains something that is not a plain value.
+        ValueError: if a value cannot be represented in JSON or UTF-8.
+        TypeError: if a value is not plain data.
     """
     record = row.record
     columns = (

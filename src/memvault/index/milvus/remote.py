@@ -96,7 +96,8 @@ class RemoteReader:
 
         Raises:
             EngineUnavailable: if the engine does not respond.
-            EngineRefused: if it denies access, or contains nothing that this version can read.
+            EngineRefused: if the engine denies access, or contains nothing that this version can
+                read.
             IndexCorrupted: if the index on this machine is corrupted.
         """
         with self.engine.deadlines.refresh():
@@ -114,7 +115,8 @@ class RemoteReader:
 
         Raises:
             EngineUnavailable: if the engine does not respond.
-            EngineRefused: if it denies access, or contains nothing that this version can read.
+            EngineRefused: if the engine denies access, or contains nothing that this version can
+                read.
         """
         return _state_of(self._publication())
 
@@ -281,7 +283,8 @@ class RemoteIndex:
 
         Raises:
             EngineUnavailable: if the engine does not respond.
-            EngineRefused: if it denies access, or contains nothing that this version can read.
+            EngineRefused: if the engine denies access, or contains nothing that this version can
+                read.
         """
         return self.reader.files.rebuild_if_corrupted(lambda: self._snapshot(vectors))
 

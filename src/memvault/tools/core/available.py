@@ -65,7 +65,7 @@ def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
 
     Raises:
         UsageError: there is no such tool.
-        Refused: it is disabled, its file is invalid, or the caller's scope is insufficient.
+        Refused: the tool is disabled, its file is invalid, or the caller's scope is insufficient.
     """
     builtin = registry.lookup(name)
     if builtin is not None:

@@ -38,7 +38,7 @@ def resolve_vault(
     It may be the current vault, ``here``.
 
     Raises:
-        UsageError: they refer to several vaults.
+        UsageError: the arguments refer to several vaults.
         VaultNotFound: the vault no longer exists.
     """
     parameter_names = {
@@ -147,7 +147,7 @@ def _unchanged(_: Call, __: Mapping[str, Any], visible: dict[str, Any]) -> dict[
 
 
 class _CallOptions(NamedTuple):
-    """How to call a tool: for which caller, with which lookup, and how its result is shown.
+    """Options of a tool call: the caller, the tool lookup, and the presentation of the result.
 
     ``has_keys`` is whether the arguments have JSON keys instead of parameter names.
     """
@@ -327,7 +327,7 @@ def _other_vault(
     """Return the vault that checked arguments refer to, or None.
 
     Raises:
-        UsageError: they refer to several vaults.
+        UsageError: the arguments refer to several vaults.
         VaultNotFound: the vault no longer exists.
     """
     texts = (
@@ -572,7 +572,7 @@ def require_local_files(call_context: Call, name: str) -> None:
     """Check that the files in a vault are on this machine.
 
     Raises:
-        Refused: they are on another machine.
+        Refused: the files are on another machine.
     """
     holder = call_context.settings.index.sent
     if holder:

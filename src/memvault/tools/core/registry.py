@@ -348,7 +348,7 @@ def check_table(name: str) -> None:
     This checks only source checkouts, where the table may be out of date.
 
     Raises:
-        UsageError: there is such a tool.
+        UsageError: the table lacks an existing tool.
     """
     if not (_CHECKOUT / "scripts" / "write_docs.py").is_file():
         return

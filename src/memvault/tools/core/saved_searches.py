@@ -25,7 +25,7 @@ SIGN = "@"
 
 
 class ExpandedArguments(NamedTuple):
-    """A tool's bound arguments, and the saved search's filters that it has no arguments for."""
+    """A tool's bound arguments, and the saved search's filters without a matching argument."""
 
     bound: dict[str, Any]
     within: Filters | None = None

@@ -119,7 +119,7 @@ def require_text(text: str | None, name: str, hint: str) -> str:
     """Return an optional string without surrounding whitespace, or an empty string for None.
 
     Raises:
-        UsageError: it was given but is empty, for example from an unset shell variable.
+        UsageError: the string was given but is empty, for example from an unset shell variable.
     """
     if text is not None and not text.strip():
         raise UsageError(f"{name} is empty", hint)
@@ -179,7 +179,7 @@ def parse_date_argument(text: str | None, name: str, end: bool) -> datetime | No
     """Parse a date argument to the first moment of that date, or with ``end`` the last.
 
     Raises:
-        UsageError: it is not a date.
+        UsageError: the argument is not a date.
     """
     from memvault.recall import dates
 

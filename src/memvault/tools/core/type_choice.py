@@ -30,7 +30,7 @@ def choose_type(call: Call, requested_type: str | None) -> TypeChoice:
     memories and templates; if they cannot be read immediately, the type is used as it is.
 
     Raises:
-        UsageError: it is not a valid name of a type.
+        UsageError: the type's name is not valid.
     """
     from memvault.vault import naming
 

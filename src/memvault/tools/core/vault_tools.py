@@ -100,8 +100,8 @@ def _check(tool_file: ToolFile, finished: process.ProcessResult) -> None:
     """Raise an error if the program timed out, printed too much or failed.
 
     Raises:
-        TimedOut: it did not finish in time.
-        MemvaultError: it printed too much, or its exit code is not 0.
+        TimedOut: the program did not finish in time.
+        MemvaultError: the program printed too much, or its exit code is not 0.
     """
     name = tool_file.definition.name
     if finished.timed_out:
