@@ -71,7 +71,7 @@ def test_review_answers_with_single_keys_and_undoes_together(
 ) -> None:
     """Keep one of two, allow a secret or drop an item with one key; one undo reverts all."""
     before = notes(troubled)
-    code, shown = at_terminal(troubled, "review", answer=[*"x2a1ts"], asked="q end: ")
+    code, shown = at_terminal(troubled, "review", answer=[*"x2a1ts"], asked="q quit: ")
     assert code == 0, shown
     assert "Press one of the keys above" in shown
     assert "We use SQLite." in shown
@@ -91,7 +91,7 @@ def test_review_keeps_answers_after_any_exit(run: Run, troubled: Path, end: str)
     """Enter and arrows answer nothing; after q, Ctrl-C or Ctrl-D, one undo reverts all answers."""
     before = notes(troubled)
     keys = ("\x1b[A", "1\r\n", end)
-    code, shown = at_terminal(troubled, "review", answer=keys, asked="q end: ")
+    code, shown = at_terminal(troubled, "review", answer=keys, asked="q quit: ")
     assert code == 0, shown
     assert "1 of 5 answered" in shown
     assert "[2/5]" in shown

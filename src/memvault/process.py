@@ -258,7 +258,7 @@ class _Child:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            self._killed = True  # Its process id may be reused after this.
+            self._killed = True  # Its pid may be reused after this.
 
     def close(self) -> None:
         """Kill the program, and close the pipes even if other processes hold their other ends."""

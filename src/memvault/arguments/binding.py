@@ -186,17 +186,17 @@ COERCIONS = (
     ),
     Coercion(
         "one string for a list of strings",
-        'a list of it; `"a,b"` is two entries if none can contain a comma, as in tags; '
-        'the tags `"#a #b"` are two as well, `"a b"` is one',
+        'a list with that string; `"a,b"` becomes two entries if entries cannot contain commas, '
+        'as in tags; the tags `"#a #b"` also become two, and `"a b"` one',
         _one_text,
     ),
     Coercion(
-        'an object of keys and values for a list of them, such as `{"port": "5432"}`',
+        'an object of keys and values for a list of pairs, such as `{"port": "5432"}`',
         'the list, `[{"key": "port", "value": "5432"}]`',
         _pairs,
     ),
-    Coercion("a list of strings for a markdown text", "a markdown list of them", _lines),
-    Coercion("one object for a list of objects", "a list of it", _one_object),
+    Coercion("a list of strings for a markdown text", "a markdown list of these strings", _lines),
+    Coercion("one object for a list of objects", "a list with that object", _one_object),
 )
 """All coercions, in the order in which they are tried on a value that the schema rejects."""
 

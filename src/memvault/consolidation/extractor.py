@@ -64,18 +64,18 @@ def extract(
         message = f"The extractor {command!r} is not a command: {error}"
         raise UsageError(message, "close its quotes") from error
     if not parts:
-        raise UsageError("The extractor is empty", "give a command, such as 'python extract.py'")
+        raise UsageError("The extractor is empty", "pass a command, such as 'python extract.py'")
     input_text = "".join(f"{_line_of(episode)}\n" for episode in episodes)
     ended = run(parts, input_text, seconds, _MAX_OUTPUT, pause=pause)
     if ended.timed_out:
         raise TimedOut(
-            f"The extractor {parts[0]} did not end within {seconds:g} seconds and was stopped",
+            f"The extractor {parts[0]} did not finish within {seconds:g} seconds and was stopped",
             "give it fewer `--days` of episodes, or a faster model",
         )
     if ended.truncated:
         raise Refused(
             f"The extractor {parts[0]} printed more than {_MAX_OUTPUT:,} bytes and was stopped",
-            "let it print only facts and procedures, one JSON object per line",
+            "print only facts and procedures, one JSON object per line",
         )
     if ended.code:
         last_words = ended.last_error_line and f": {shorten(ended.last_error_line, _MAX_SHOWN)}"

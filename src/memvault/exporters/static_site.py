@@ -2,7 +2,7 @@
 
 The pages work from disk or under any URL, since all links are relative. They are rendered like
 ``memvault web``: code in a memory never runs, and secrets are masked. A file in the folder lists
-the written files, so that the next export can delete outdated ones.
+the written files, so that the next export can delete stale files.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class _StaticSite:
                     self._report(f"{file.path} cannot be copied: {error}")
 
     def _delete_older(self) -> None:
-        """Delete outdated files of an earlier export, and update the list of files."""
+        """Delete stale files of an earlier export, and update the list of files."""
         for path in _listed(self._target.folder) - self._written:
             self._target.folder.delete(path)
         names = sorted(self._written - {LIST})

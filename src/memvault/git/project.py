@@ -1,7 +1,7 @@
 """Describe a project by its git repository: its name, branch and last commits.
 
-A repository is untrusted, and its settings could make git run programs. They are not used: the name
-and the branch are read from its files, and the commits by running git in a separate empty
+A repository is untrusted, and its settings could make git run programs. The settings are not used:
+the name and the branch are read from its files, and the commits by running git in a separate empty
 repository that sees only the objects.
 """
 
@@ -36,9 +36,9 @@ _MAIN_BRANCHES = frozenset(("main", "master", "trunk", "develop"))
 def project_topics(folder: Path) -> list[str]:
     """Return strings about the topic of a project's folder, the most general first.
 
-    These are the name of its remote, such as ``owner/name``, or else of the folder, the words of
-    its branch, and the subjects of its last commits, newest first. Without a repository, only the
-    folder's name is returned. Secrets are masked, and only the path of a remote's URL is used.
+    The strings are the remote's name, such as ``owner/name``, or else the folder's name; the words
+    of the branch; and the subjects of the last commits, newest first. Without a repository, only
+    the folder's name is returned. Secrets are masked, and only the path of a remote's URL is used.
     """
     location = None
     with contextlib.suppress(MemvaultError, OSError):

@@ -331,7 +331,7 @@ def open_source(argument: str) -> Source:
     except (OSError, ValueError) as error:
         raise NotFound(f"There is no file or folder {argument}", "check the path") from error
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-        raise UsageError(f"{argument} is neither a file nor a folder", "name a file or a folder")
+        raise UsageError(f"{argument} is neither a file nor a folder", "pass a file or a folder")
     try:
         path = path.resolve()
         if stat.S_ISREG(mode) and zipfile.is_zipfile(path):

@@ -1,6 +1,6 @@
 """Find the files that a format does not read but a user would miss, and count the notes it reads.
 
-These are non-empty visible files that are neither code nor settings: notes, documents, images,
+Such files are non-empty, visible, and neither code nor settings: notes, documents, images,
 recordings and other programs' data; and notes in hidden folders of agents' memories.
 """
 

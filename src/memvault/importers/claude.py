@@ -1,9 +1,9 @@
 """Import Claude's data export: conversations, projects and memories.
 
-The zip from claude.ai has ``conversations.json``, an array of conversations with
-``chat_messages``; ``projects.json`` or a file per project; and ``memories.json`` or a file per
-account. It contains only files' names and extracted text. The format is undocumented;
-this reads exports up to November 2026.
+The zip from claude.ai has ``conversations.json``, an array of conversations with ``chat_messages``;
+``projects.json`` or a file per project; and ``memories.json`` or a file per account. The export
+contains only the names and the extracted text of attachments. The format is undocumented; this
+reads exports up to November 2026.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The transport over standard input and output.
 
 The SDK's own transport does not report when an answer was written, and does not end while its
-standard input stays open. This one reads and writes in daemon threads, which do not delay the end
-of the process.
+standard input stays open. This transport reads and writes in daemon threads, which do not delay the
+process's exit.
 """
 
 from __future__ import annotations

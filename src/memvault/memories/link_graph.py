@@ -162,8 +162,8 @@ class LinkGraph:
     def _closest(self, target: str, folder: str) -> str:
         """Return the path of the match that a link in a folder resolves to, as in Obsidian.
 
-        Those in the folder or below come first, then shorter paths. Times do not matter, so that an
-        edit never changes where another file's links lead.
+        Matches in the folder or below come first, then shorter paths. Times do not matter, so that
+        an edit never changes where another file's links lead.
         """
         if (target, folder) not in self._closest_by_folder:
             paths = list(self._matches(target))

@@ -188,7 +188,7 @@ def _configured_engine(settings: Settings) -> EngineSettings:
     """
     shared = settings.index
     if shared.engine == "local":
-        raise UsageError("The settings have no engine", WRITE)
+        raise UsageError("No engine is configured", WRITE)
     if shared.sent:
         raise Refused(f"{shared.sent} publishes this vault", "run the command on that machine")
     validate_engine(shared)

@@ -316,8 +316,8 @@ def _patterns() -> list[re.Pattern[str]]:
 def _is_verb(match: re.Match[str]) -> bool:
     """Return whether a lowercase "may" or "march" without a year is a verb rather than a month.
 
-    It is a month after a word such as "in" or "on", and at the end of a sentence. The first word of
-    a sentence is always capitalized, so its case is ignored.
+    The word is a month after a preposition such as "in" or "on", and at the end of a sentence. The
+    first word of a sentence is always capitalized, so its case is ignored.
     """
     parts = match.groupdict()
     month = parts.get("month") or ""

@@ -1,8 +1,8 @@
 """Parse dates in languages other than English, and phrases that consist only of a date.
 
-This uses dateparser, which takes 0.13 s to load. It is therefore called only if a word suggests a
-date, and only with the words around it; in a whole sentence it reads "we" as Wednesday. Future
-dates are ignored, since questions about memories do not refer to them.
+This uses dateparser, which takes 0.13 s to load. dateparser is therefore called only if a word
+suggests a date, and only with the words around that word; in a whole sentence, dateparser reads
+"we" as Wednesday. Future dates are ignored, since questions about memories do not refer to them.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ def _rank_by_vectors(
     if answer.waiting and not answer.has_vectors:
         raise EmbedderError(
             f"None of {answer.waiting} memories has a vector yet",
-            "`memvault reindex` embeds them; `--mode keyword` works without",
+            "`memvault reindex` embeds them; `--mode keyword` needs none",
         )
     order = [
         ScoredMemory(hit.uid, hit.similarity, {"vector": hit.similarity}) for hit in answer.hits

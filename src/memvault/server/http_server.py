@@ -95,7 +95,8 @@ class ListenAddress(NamedTuple):
     def security(self) -> TransportSecuritySettings:
         """Return the accepted values of ``Host`` and ``Origin``.
 
-        They prevent web pages from other origins, and DNS rebinding, from using the server.
+        Checking these headers protects the server from web pages of other origins and from DNS
+        rebinding.
         """
         own_hosts = _LOOPBACK if self.is_loopback else (self.host,)
         names = [_bracketed(name) for name in (*own_hosts, *self.allowed_hosts)]

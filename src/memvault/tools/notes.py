@@ -263,7 +263,7 @@ def _as_tree(result: Result) -> Result:
 def tag_list(
     call: Call,
     under: Annotated[
-        str | None, Arg("Only this tag and those nested in it", positional=True, completes="tag")
+        str | None, Arg("Only this tag and tags nested in it", positional=True, completes="tag")
     ] = None,
     sort: Annotated[
         Literal["count", "name"], Arg("Order of the tags on each level: by count or by name")

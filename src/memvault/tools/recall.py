@@ -176,7 +176,9 @@ def memory_recall(
     is_all: Annotated[bool, Arg("List every memory, newest change first", flag="--all")] = False,
     full: Annotated[bool, Arg("Include the whole content")] = False,
     explain: Annotated[bool, Arg("Explain each score")] = False,
-    brief: Annotated[bool, Arg("Return each as one line: title, best sentence, memory id")] = False,
+    brief: Annotated[
+        bool, Arg("Return one line per result: title, best sentence, memory id")
+    ] = False,
     budget: Annotated[
         int | None,
         Arg(
@@ -186,7 +188,7 @@ def memory_recall(
     ] = None,
     rerank: Annotated[
         bool,
-        Arg("Reorder the best with a cross-encoder, if the settings select one"),
+        Arg("Reorder the best results with a cross-encoder, if the settings select one"),
     ] = False,
     include: Annotated[
         list[str] | None,

@@ -86,7 +86,7 @@ class EventSpec(TypedDict):
         Annotated[
             int,
             Arg(
-                "Only the answer to this talk: a reply to it, or their next message after it; "
+                "Only the answer to this talk: a reply, or the other side's next message; "
                 "0 for any",
                 minimum=0,
                 maximum=2**53,
@@ -197,7 +197,7 @@ def talk_brain(
     subbrain: Annotated[
         str,
         Arg(
-            "The brain's name; primary is the main one",
+            "The brain's name; primary is the main brain",
             positional=True,
             json_aliases=("name", "brain", "to"),
         ),

@@ -255,7 +255,7 @@ def memory_list(
 
 @group.tool(
     "restore",
-    continuation_hint="trash_list lists the others",
+    continuation_hint="trash_list lists the rest",
     destructive=True,
     core=True,
     hidden_args=("revision",),

@@ -80,7 +80,7 @@ def _walk(call: Call, items: list[ReviewItem]) -> int:
         if item.kind == "finding" and not item.fix:
             answers = "e edit"
         while True:
-            key = _ask(f"{answers}  s skip  q end")
+            key = _ask(f"{answers}  s skip  q quit")
             if key == "s":
                 break
             if key == "q":

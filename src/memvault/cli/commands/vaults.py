@@ -100,7 +100,8 @@ def init(
         "memvault vaults add team http://milvus:19530 --of notes",
     ),
     view="""{name} is {folder}
-        {name} is the vault {vault} of {host}  {documents:document|documents}  sent {sent:day}""",
+        {name} is the vault {vault} of {host}  {documents:document|documents}  \
+            published {sent:day}""",
     group="setup",
 )
 def add(
@@ -168,7 +169,7 @@ def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
     "vaults list",
     ("memvault vaults list", "memvault vaults list --json"),
     view="""*vaults
-        {name:<12}  {folder}  {default:searched by default|}  sent by {sentBy}  {problem}""",
+        {name:<12}  {folder}  {default:searched by default|}  published by {sentBy}  {problem}""",
     group="setup",
 )
 def names(_: GlobalOptions) -> dict[str, Any]:
@@ -207,7 +208,7 @@ def default(
 @command(
     "index push",
     ("memvault index push", "MEMVAULT_MILVUS_TOKEN=… memvault index push"),
-    view="Sent to {uri}  {documents:document|documents}  vault {vault}",
+    view="Published to {uri}  {documents:document|documents}  vault {vault}",
     group="setup",
 )
 def push(
@@ -237,7 +238,7 @@ def push(
     view="""
         {uri}  {collection}  vault {vault}
            {documents:document|documents}  {rows[passages]:passage|passages}
-           sent by {host}  {sent:minute}
+           published by {host}  {sent:minute}
            {problem}""",
     group="setup",
 )

@@ -153,7 +153,7 @@ def _why_unused(folder: Path) -> str:
 
 
 def process_of(folder: Path) -> int:
-    """Return the id of the process that listens on the socket of a folder; 0 if there is none."""
+    """Return the pid of the process that listens on the socket of a folder; 0 if there is none."""
     if sys.platform != "linux":
         return 0
     from memvault.cli.daemon import peer_check

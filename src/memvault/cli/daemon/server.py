@@ -134,7 +134,7 @@ class Daemon:
         return True
 
     def status(self) -> dict[str, Any]:
-        """Return the process id, the number of commands run, the memory use and the vaults."""
+        """Return the pid, the number of commands run, the memory use and the vaults."""
         return {
             "process": os.getpid(),
             "commands": self._answered,

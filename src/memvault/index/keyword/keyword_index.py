@@ -115,7 +115,7 @@ class KeywordIndex:
         if self._folder is None:
             return []
         if self._number < 0:
-            raise IndexCorrupted("the commit names no table of the keyword index")
+            raise IndexCorrupted("the commit lists no keyword index table")
         return read_table(self._folder / self._table)
 
     def _opened(self) -> list[PackedSegment]:

@@ -330,7 +330,7 @@ class EngineClient:
         if actual != expected:
             differs = ", ".join(sorted(f"{key} {value}" for key, value in actual ^ expected))
             raise EngineRefused(
-                f"The collection {name} has another schema than this version: {differs[:200]}",
+                f"The collection {name} does not have this version's schema: {differs[:200]}",
                 "create it again with `memvault index drop` and `memvault index push`, "
                 "or use another collection",
             )

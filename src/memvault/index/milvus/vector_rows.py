@@ -102,7 +102,7 @@ def upload(
         batch = pending[start : start + _BATCH]
         part = slice(*np.searchsorted(uids, [batch[0], batch[-1] + 1]).tolist())
         values = (column[part].tolist() for column in columns)
-        # An interrupted attempt may have left rows with outdated passages.
+        # An interrupted attempt may have left rows with stale passages.
         engine.delete("passages", vault, uploaded.generation, batch)
         engine.upsert(
             "passages",
