@@ -115,7 +115,8 @@ for _name, _most in PROFILES.items():
     settings.register_profile(
         _name,
         deadline=None,
-        derandomize=_name == "ci",  # make test has one result; Hypothesis would ask for CI in CI
+        # Make the result of ``make test`` deterministic; Hypothesis would do so only in CI.
+        derandomize=_name == "ci",
         max_examples=_most,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )
@@ -204,7 +205,7 @@ def _keep_apart(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
             monkeypatch.delenv(name)
     for kind in ("cache", "state", "config"):
         monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(folder / kind))
-    monkeypatch.setenv("MEMVAULT_RESIDENT", "off")  # no test leaves a process behind
+    monkeypatch.setenv("MEMVAULT_RESIDENT", "off")  # tests must not leave processes behind
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -212,7 +213,8 @@ def _apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Protect the user's folders from shared test data."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         _keep_apart(monkeypatch, tmp_path_factory.mktemp("user"))
-        monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))  # without git's settings
+        # Ignore the user's git settings.
+        monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         yield
 
 

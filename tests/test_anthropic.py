@@ -27,7 +27,7 @@ Ask = Callable[..., str]
 @pytest.fixture
 def tool(folder: Path) -> Iterator[VaultMemoryTool]:
     """The tool over an empty vault."""
-    from memvault.anthropic import VaultMemoryTool  # a second, which no other worker needs
+    from memvault.anthropic import VaultMemoryTool  # takes a second; other workers do not need it
 
     made = VaultMemoryTool(folder)
     yield made

@@ -190,7 +190,7 @@ def test_budget_next_returns_everything_once(huge: Workspace, tool: Tool) -> Non
     if isinstance(one[keys[0]], str):
         assert "".join(seen) == one[keys[0]]
         return
-    if tool.name == "memory_recall":  # which gives what does not fit as a line
+    if tool.name == "memory_recall":  # it returns memories that do not fit as one line each
         assert len(seen) == one["total"]
         return
     wanted = [named(entry) for key in keys for entry in one.get(key, ())]
@@ -221,7 +221,7 @@ def test_budget_of_call_overrides_settings(huge: Workspace, tool: str, budget: i
     found = called(huge, tool, **arguments, budget=budget)
     assert found["success"]
     assert tokens(found) <= budget
-    if tool != "context":  # whose first entry may not fit
+    if tool != "context":  # its first entry may not fit
         assert tokens(found) > budget / 4
 
 

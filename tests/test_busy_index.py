@@ -117,7 +117,7 @@ def behind(unindexed: Path, run: Run) -> Path:
     write(unindexed, "old/0.md", "# Old 0\n\nbilby\n")
     for number in range(MORE):
         if number in (1, MORE - READ):
-            time.sleep(0.02)  # which file is newer can be told
+            time.sleep(0.02)  # so that file times show which file is newer
         write(unindexed, f"new/{number}.md", f"# New {number}\n\nquokka new{number}\n")
     return unindexed
 
@@ -187,7 +187,7 @@ def test_name_lookup_waits_for_indexing(behind: Path, run: Run) -> None:
     with _held(behind) as holder, _let_go(holder, 4.0):
         shown = run("show", "New 0", "--json")
     assert (shown.code, shown.json["filePath"]) == (0, "new/0.md")
-    with _held(behind):  # by now all are known
+    with _held(behind):  # by now, all memories are indexed
         assert _soon(run, "show", "New 0").code == 0
 
 

@@ -448,7 +448,7 @@ def _on_terminal(folder: Path, *arguments: str, **environment: str) -> str:
     )
     os.close(theirs)
     seen = b""
-    with suppress(OSError):  # what the end of a terminal looks like
+    with suppress(OSError):  # Linux reports a closed terminal as an error
         while data := os.read(ours, 65_536):
             seen += data
     os.close(ours)

@@ -150,7 +150,7 @@ _MARKS = {*"$`\\*?~{#"}
 """What a shell replaces."""
 NOT_PLAIN = (
     "memvault word_count",  # a vault's own tool
-    "memvault world move -3 -4 ",  # numbers below zero
+    "memvault world move -3 -4 ",  # negative numbers
     "memvault recal anything",  # a mistake that Typer explains
     "memvault recall anything --limit many",
 )
@@ -215,7 +215,7 @@ def loaded(folder: Path, *line: str) -> set[str]:
 def test_plain_command_line_does_not_import_typer(folder: Path, subtests: pytest.Subtests) -> None:
     """A plain command line imports neither Typer nor the modules that only Typer needs."""
     write(folder, "fact/a.md", "# Wombats\n\nThey dig.\n")
-    loaded(folder, "recall", "wombats")  # indexes what is there
+    loaded(folder, "recall", "wombats")  # indexes the existing files
     for line, more in (
         ("recall wombats --mode keyword", {"yaml", "decimal", "shutil"}),
         ("show Wombats", {"decimal", "shutil"}),
@@ -250,7 +250,7 @@ class Ended:
             timeout=60,
         )
         self.code, self.out = done.returncode, done.stdout
-        self.was_taken_apart = "# cleanup" in done.stderr  # as python -v reports
+        self.was_taken_apart = "# cleanup" in done.stderr  # ``python -v`` prints this line
 
 
 def test_command_exit_skips_interpreter_teardown(folder: Path) -> None:

@@ -520,7 +520,7 @@ def test_unwritable_index_still_answers_with_dates(repository: Repository) -> No
         before = records(workspace)
         repository.commit("2025-12-01T00:00:00Z")
         folder = index_of(repository.root)
-        folder.chmod(0o755)  # memvault writes to no folder that others can open
+        folder.chmod(0o755)  # memvault does not write to a folder that others can access
         try:
             assert records(workspace) == before != {}
         finally:

@@ -234,7 +234,7 @@ def test_deep_embedding_runs_one_process_per_vault(folder: Path, auto: None) -> 
             entry.communicate()
             assert entry.returncode == 0
 
-    with FileLock(deep / "following.lock"):  # as the process that is at it holds it
+    with FileLock(deep / "following.lock"):  # the lock of a running embedding process
         recall_four_times_at_once()
         assert not followers(folder)
         late = [
@@ -319,7 +319,7 @@ def test_deep_oversized_file_is_embedded_by_name(
     succeeded(run("recall", "green"))
     assert not followers(folder)
     shutil.rmtree(index_of(folder))
-    succeeded(run("recall", "green", "--mode", "keyword"))  # quick vectors are made later
+    succeeded(run("recall", "green", "--mode", "keyword"))  # static vectors are computed later
     monkeypatch.setenv("MEMVAULT_DEEP", "now")
     succeeded(run("recall", "green"))
     assert (_deep(folder)["waiting"], _deep(folder)["vectors"]) == (0, 3)
@@ -334,7 +334,7 @@ def test_deep_process_is_not_restarted_without_progress(
     write(folder, "n/1.md", "# Another\n\nAnother text.\n")
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     deep = index_of(folder) / "deep"
-    with FileLock(deep / "following.lock"):  # nobody follows behind
+    with FileLock(deep / "following.lock"):  # no embedding process can run
         succeeded(run("recall", "green"))
     assert _deep(folder)["waiting"] == 1
     shutil.copy(folder / "n" / "0.md", folder / "n" / "1.md")  # missing from the index
@@ -479,7 +479,7 @@ def test_deep_vectors_are_used_if_nearly_complete(
     with open_vault(folder) as vault:
         assert vault.call("memory_recall", query="green")["success"]
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
-    with FileLock(index_of(folder) / "deep" / "following.lock"):  # nobody follows behind
+    with FileLock(index_of(folder) / "deep" / "following.lock"):  # no embedding process can run
         for number, deep in ((3, True), (4, False), (9, False)):
             _filled(folder, number + 1)
             with open_vault(folder) as vault:

@@ -116,7 +116,7 @@ def test_tools_work_in_restricted_environment(
 ) -> None:
     """Tools work with few open files and without a home, a temporary folder or UTF-8."""
     prefix = without_rights() if "HOME" in environment else []
-    if prefix:  # what root may not write now must be this user's
+    if prefix:  # without root's privileges, the state folder must be this user's
         environment = {**environment, "XDG_STATE_HOME": ""}
     results = every_tool(root, [*prefix, *command], environment, before)
     assert _ends(results) == usual
@@ -130,7 +130,7 @@ def test_vault_without_file_locks_accepts_new_memories_only(
     results = every_tool(root, SHIM)
     for name, (reads, result) in results.items():
         if result["success"] or usual[name] or result["error"]["code"] == "not_found":
-            continue  # not found: an earlier change was refused
+            continue  # not found, because an earlier change was refused
         assert not reads, (name, result)
         assert "no file locks" in result["error"]["message"], (name, result)
     assert results["memory_remember"][1]["success"]
@@ -173,7 +173,7 @@ def test_read_only_vault_loads_memories_and_keeps_events(folder: Path, made: boo
         write(folder, "b.md", "# B\n")
         assert child(folder, "load", "b.md").code == 0
     with _read_only(folder):
-        if made:  # what is there already needs no writing
+        if made:  # loading an active memory again writes nothing
             again = child(folder, "load", "b.md", "--json", prefix=weak)
             assert (again.code, again.json.get("warnings")) == (0, None)
         loaded = child(folder, "load", "a.md", "--json", prefix=weak)

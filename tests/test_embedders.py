@@ -257,7 +257,7 @@ def test_embedder_change_resumes_after_kill(
     until(lambda: str(model) in (folder / "memvault.toml").read_text("utf-8"))
     child.send_signal(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
-    with FileLock(index_of(folder) / "deep" / "following.lock"):  # nobody follows behind
+    with FileLock(index_of(folder) / "deep" / "following.lock"):  # no embedding process can run
         _is_finished_later(folder)
 
 
@@ -399,7 +399,8 @@ def test_embedder_nan_vector_matches_nothing(
 def test_embedder_with_equal_cosines_reaches_no_threshold() -> None:
     """If a model's cosines are all equal, no memory is similar enough to be forgotten."""
     targets = np.repeat(calibrate.anchor_targets()[1:], 48)
-    for cosines in (np.full(96, 0.9), np.linspace(0.2, 0.9, 96)):  # the others lie nearer
+    # In the second case, unrelated pairs are closer.
+    for cosines in (np.full(96, 0.9), np.linspace(0.2, 0.9, 96)):
         assert calibrate.fit_logistic(cosines, targets).similarity(1.0) < 0.6
 
 
@@ -453,7 +454,7 @@ def test_embedder_is_calibrated_once(folder: Path, used: Path, fits: list[str]) 
     assert entries["slope"]
     why = recalled(folder)
     assert not fits
-    # A model's cosines are told as the built-in one's that mean the same.
+    # ``why`` maps a model's cosines to the scale of the built-in model.
     expected = read_card(DATA).calibration.similarity(why["deep"])
     assert why["similarity"] == pytest.approx(expected, abs=1e-3)
     assert json.loads(used.read_text("utf-8")) == entries

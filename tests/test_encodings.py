@@ -113,7 +113,7 @@ def test_encoding_is_kept_by_edits(folder: Path, run: Run, encoding: str) -> Non
     expected = text.replace("[a]", "[a, b]") + f"\n{NOTES[encoding][0]}\n"
     assert file.read_bytes() == expected.encode(encoding)
     if encoding == "gbk":
-        return  # GB18030, in which such files are read, has every character
+        return  # GB18030, the detected encoding, has every character
     said = run("compound", "n.md", "🐝")
     assert said.code == 1
     assert "which has no '🐝'" in said.err

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Run, only_with, refused, succeeded, write
-from engine_server import LOADED as LOADED  # what commands begin with, see conftest
+from engine_server import LOADED as LOADED  # modules preloaded for commands; see conftest
 from memvault import open_vault
 from memvault.index.milvus import access
 from memvault.settings.vault_settings import load_settings

@@ -258,7 +258,7 @@ def test_engine_token_is_read_only_from_environment(
         write(folder, "memvault.toml", SETTINGS.format(server.uri))
         assert "requires a token" in refused(run("index", "push"), 1)
         succeeded(run("remember", "Tea", "Green tea at four."))
-        assert "Green tea" in succeeded(run("recall", "tea")).out  # of this machine's own index
+        assert "Green tea" in succeeded(run("recall", "tea")).out  # from this machine's own index
         monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
         succeeded(run("index", "push", "--to", server.uri))
         monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "another")

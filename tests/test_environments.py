@@ -179,7 +179,7 @@ def test_documented_sessions_do_not_depend_on_environment(
     """Locale, time zone, umask, terminal, priority and Python's variables do not affect output."""
     machine.enter(monkeypatch)
     launcher = None
-    if SOAK and not machine.shell:  # else it would take longer to start than a page takes
+    if SOAK and not machine.shell:  # otherwise, starting it would take longer than a page
         launcher = launchers.of(machine)
     played = play(page, tmp_path, monkeypatch, launcher, machine.prefix)
     assert formal(played) == formal(page.read_text("utf-8"))

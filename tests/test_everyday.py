@@ -125,7 +125,7 @@ def test_links_are_listed_in_both_directions(planned: Path, vault: Vault) -> Non
         "Other | the-plan"
     ).split(" | ")
     back = called(vault, "memory_backlinks", memId="The plan", limit=2)
-    assert (back["total"], back["next"]) == (3, 2)  # two lines, and a key of the header
+    assert (back["total"], back["next"]) == (3, 2)  # two lines and a header key
     assert back["backlinks"][0]["text"].startswith("See [[The plan]]")
     orphans = called(vault, "memory_orphans")["orphans"]
     assert [entry["filePath"] for entry in orphans] == ["log/alone.md"]

@@ -458,7 +458,7 @@ def test_killed_export_leaves_no_file(folder: Path, tmp_path: Path, kind: str) -
     for number in range(5):
         write(folder, f"n{number}.md", f"# N{number}\n")
     with open_vault(folder) as vault:
-        assert vault.call("memory_list")["success"]  # so that the export alone reads the files
+        assert vault.call("memory_list")["success"]  # so that only the export reads the files
     place = tmp_path / "target"
     place.mkdir()
     line = ["--vault", str(folder), "export", str(place / f"all.{kind}")]
@@ -479,7 +479,7 @@ def test_export_deletes_temporary_files_of_killed_export(folder: Path, tmp_path:
     assert ran.returncode == 9, ran
     left = list(place.rglob(".*.tmp"))
     assert left
-    for path in left:  # where processes cannot be looked up, a file has to be old
+    for path in left:  # if processes cannot be checked, the file must be old
         os.utime(path, (0, 0))
     ran = subprocess.run(
         [sys.executable, "-m", "memvault", *line, "--force"], check=False, capture_output=True

@@ -143,7 +143,7 @@ class WatchedAgainstScanned(RuleBasedStateMachine):
         if not hasattr(self, "vault"):
             return
         expected = sorted(self._titles())
-        time.sleep(_TICK)  # within which two changes may leave the same times
+        time.sleep(_TICK)  # two changes within one tick may have the same times
         ways = [self._watched, self._scanned]
         for way in ways if self.number % 2 else reversed(ways):  # the first one indexes
             assert way() == expected
@@ -178,7 +178,7 @@ def test_watch_scans_folder_only_on_first_call(
     (folder / "two.md").write_text("# Two\n", "utf-8")
     assert paths_of(vault) == ["a/one.md: Changed", "two.md: Two"]
     vault.call("memory_remember", memoryType="fact", name="Three", information="Three")
-    paths_of(vault)  # of the new folder "fact"
+    paths_of(vault)  # scan for the new folder "fact"
     scans.clear()
     (folder / "two.md").unlink()
     assert "two.md: Two" not in paths_of(vault)

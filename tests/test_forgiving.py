@@ -158,7 +158,7 @@ def _values(tool: Tool) -> Iterator[tuple[Parameter, list[str]]]:
         if entry.types == (bool,):
             yield entry, []
         elif str in entry.types or list in entry.types or dict in entry.types:
-            yield entry, ["--limit"]  # a value, though it looks like an option
+            yield entry, ["--limit"]  # a value that looks like an option
         else:
             yield entry, ["3"]
 
@@ -183,7 +183,7 @@ def _may_be_spelled_otherwise(tool: Tool) -> None:
         assert expected != parsed()
         key = entry.flag.removeprefix("--").split("/")[0] if "=" in entry.key else entry.key
         if normal_key(key) != normal_key(entry.flag) and normal_key(key) in flags:
-            continue  # recall's ``type`` is another argument's option here
+            continue  # here, ``type`` is the option of another argument
         snake = kebab(key).replace("-", "_")
         for spelled in {key, kebab(key), snake, snake.upper(), key.lower()}:
             assert parsed(f"--{spelled}", *value) == expected

@@ -198,7 +198,7 @@ def test_recall_sees_changes_to_old_files(folder: Path, vault: Vault, stays_open
     for case in CASES.values():
         for path, text in case.files.items():
             write(folder, path, text)
-    lie_still(folder)  # older than any doubt about the resolution of file times
+    lie_still(folder)  # old enough that file times are reliable
     for case in CASES.values():
         assert answers(case.asked) == case.asked.before, case
     for case in CASES.values():
@@ -448,7 +448,7 @@ def test_concurrently_replaced_index_is_read(folder: Path, monkeypatch: pytest.M
         def replaced(self: Manifest) -> Iterator[MemoryRecord]:
             monkeypatch.setattr(Manifest, "records", real)
             index.rename(index.with_name("moved"))
-            journal = index / "manifest.db-journal"  # of another process's index
+            journal = index / "manifest.db-journal"  # in place of another process's journal
             journal.mkdir(parents=True)
             try:
                 yield from real(self)
@@ -522,7 +522,8 @@ def test_full_disk_for_deep_vectors_is_reported(folder: Path, run: Run, deep_now
         write(folder, f"n/{number}.md", "\n".join([f"# Note {number}\n", *parts]))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (140_000, before[1]))  # all else is smaller
+        # All other files are smaller.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (140_000, before[1]))
         refused(run("reindex"), 1)
         found = run("recall", "common", "--json").json
     finally:

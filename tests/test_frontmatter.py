@@ -551,7 +551,7 @@ def test_header_edit_handles_byte_order_mark(marks: str) -> None:
     file = f"---\n{marks}a: 1\nb: 2\n---\n".encode()
     assert document.edit(file, {"b": "x"}, None) == f"---\n{marks}a: 1\nb: x\n---\n".encode()
     assert document.edit(file, {"a": None}, None) == f"---\n{marks}b: 2\n---\n".encode()
-    tagged = f"---\n{marks}!\nb:\n-\n---".encode()  # what is left would be no mapping
+    tagged = f"---\n{marks}!\nb:\n-\n---".encode()  # the remaining text would not be a mapping
     with pytest.raises(Refused, match="cannot be edited safely"):
         document.edit(tagged, {"b": None}, None)
 

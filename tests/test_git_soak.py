@@ -242,7 +242,8 @@ class Person:
             header, text = _parts(file)
             if old := SENTENCE.search(text):
                 file.write_text(f"{header}{END}{text.replace(old[0], sentence)}", "utf-8")
-                self._said.pop(old[0], None)  # where no tool and no commit knew it, it is gone
+                # If no tool or commit has seen the sentence, it is lost.
+                self._said.pop(old[0], None)
 
     def _tags(self, _: str) -> None:
         if path := self._any():

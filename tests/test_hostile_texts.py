@@ -153,7 +153,7 @@ def test_huge_query_does_not_stall(fresh: Fresh, mark: str) -> None:
         root = fresh()
         write(root, "a.md", "# A\n\nperiwinkle in may\n")
         write(root, "b.md", "# B\n\n" + "periwinkle 字 may a. " * (size // 5))
-        said(root, "list")  # they are indexed
+        said(root, "list")  # index them
         query = "periwinkle " + mark * ((size - 11) // len(mark))
         yield lambda: said(root, "call", "memory_recall", json.dumps({"query": query}))
 
@@ -351,7 +351,7 @@ def test_impossible_plan_date_is_rejected_quickly(fresh: Fresh) -> None:
         for words in (["plans", "get"], ["inbox", "peek"], ["context"]):
             said(root, *words, "--json")
 
-    work("0 0 3 2 *")  # what it loads is loaded then
+    work("0 0 3 2 *")  # warm up, so that all modules are loaded
     usual = seconds(lambda: work("0 0 3 2 *"))
     never = ("0 0 30 2 *", "0 0 */30 2 MON#5", "* * */27 * MON#5", "59 23 */27 2 0#5")
     assert seconds(lambda: work(*never)) < 40 * max(usual, 0.03)

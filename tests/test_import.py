@@ -287,7 +287,7 @@ def test_each_variant_of_a_format_is_converted(
     notes = notes_in(folder)
     for path, text in (form[2:] for form in FORMS if form[:2] == (source, make)):
         assert text in notes[path].decode(), path
-    assert not (tmp_path / "trapped").exists()  # no pickle was run
+    assert not (tmp_path / "trapped").exists()  # no pickle was executed
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,8 @@ def test_format_claims_every_file_of_its_program(kind: str, tmp_path: Path) -> N
             if isinstance(item, SkippedItem) and item.reason == UNCLAIMED
         ]
     assert not recognition.is_partial
-    assert others == (["README.md"] if kind == "mnemonics" else [])  # of the project around it
+    # A file of the enclosing project.
+    assert others == (["README.md"] if kind == "mnemonics" else [])
 
 
 @sampled(4)
@@ -388,7 +389,8 @@ def test_kind_without_matching_files_is_an_error(
     made = write_notes(tmp_path / "notes")
     ran = run("import", str(made), "--from", kind, "--yes")
     with closing(open_source(str(made))) as source:
-        if formats.find_format(kind).claims(source) >= NOTES:  # a kind whose notes are any markdown
+        # Any markdown file is a note of this format.
+        if formats.find_format(kind).claims(source) >= NOTES:
             assert "10 new notes" in succeeded(ran).out
             return
     assert f"{made} contains no {kind} files" in refused(ran, 2)
@@ -470,4 +472,4 @@ def test_recognition_opens_each_file_once(tmp_path: Path) -> None:
     source = _CountingSource(tmp_path / "notes")
     assert detection.detect(source).format.name == "folder"
     assert {number for name, number in source.opened.items() if name.endswith(".md")} == {1}
-    assert max(source.opened.values()) <= 2  # a few kinds look at more than the beginning
+    assert max(source.opened.values()) <= 2  # a few formats inspect more than the beginning

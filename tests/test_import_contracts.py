@@ -65,5 +65,5 @@ def test_import_contract_detects_violation(report: str, contract: dict[str, Any]
     """A planted violation of each rule of a contract is reported."""
     assert f"{contract['name']} BROKEN" in report
     for importer, imported in _violations(contract):
-        if contract["type"] != "acyclic_siblings":  # which reports a number only
+        if contract["type"] != "acyclic_siblings":  # the report contains only a number
             assert f"{importer} -> {imported} " in report

@@ -23,7 +23,7 @@ def test_dendron_vaults_of_a_workspace_keep_their_links(
     """Links, including ranges, users and images, resolve to the same or the given vault."""
     got = Imported(run, folder, dendron_source.make_workspace(tmp_path), "dendron")
     assert got.unreadable == set()
-    assert got.found["new"] == 6  # the stub is left out, both roots have one id
+    assert got.found["new"] == 6  # the stub is skipped, and both roots have the same id
     text = got.text("vault/root.md")
     other = "in/dependencies/bees/notes/queen"
     links = f"[[in/vault/queen]] [[{other}|the other]] ![[{other}#egg]] [[user.ann|@ann]].\n"

@@ -33,7 +33,7 @@ class Imported:
     def __init__(self, run: Run, vault: Path, source: Path, kind: str) -> None:
         arguments = ("import", str(source), "--from", kind, "--to", "in", "--yes", "--json")
         ran = run(*arguments)
-        self.found = ran.json if ran.code == 2 else succeeded(ran).json  # 2 for nothing to import
+        self.found = ran.json if ran.code == 2 else succeeded(ran).json  # 2: nothing to import
         self.unreadable = {(one["what"], one["reason"]) for one in self.found.get("unreadable", ())}
         self._folder = vault / "in"
 

@@ -277,7 +277,7 @@ def test_roam_links_point_to_pages_days_and_blocks(run: Run, folder: Path, tmp_p
     assert paths >= {"in/honey/hive-one.md", "in/honey/daily/2024-06-03.md"}
     assert "tags: [sweet, bee-house]\n" in text
     assert "authors: [a@b.org]\n" in text
-    assert "modified: 2025-11-04T10:15" in text  # that of a block
+    assert "modified: 2025-11-04T10:15" in text  # the time of a block
 
 
 def test_roam_code_and_tables_are_kept(run: Run, folder: Path, tmp_path: Path) -> None:

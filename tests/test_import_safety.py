@@ -313,7 +313,8 @@ def test_hostile_source_takes_limited_memory_and_time(
     """Files that exhaust memory or time are imported or reported; other notes are imported."""
     attack = ATTACKS[name]
     made = attack.make(tmp_path / "source")
-    script = 'ulimit -v 1500000; ulimit -t 60; exec "$@"'  # kilobytes, and CPU seconds of each
+    # Limits in kilobytes, and CPU seconds per process.
+    script = 'ulimit -v 1500000; ulimit -t 60; exec "$@"'
     arguments = ("import", str(made), "--from", attack.kind, "--to", "in", "--yes", "--json")
     command = ["bash", "-c", script, "bash", sys.executable, "-m", "memvault", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -49,7 +49,7 @@ def made(root: Path) -> Path:
         monkeypatch.setenv("XDG_CACHE_HOME", str(root.parent))
         with open_vault(root) as vault:
             assert vault.call("memory_recall", query="wombat")["count"] == 3
-            time.sleep(1.1)  # what was edited within the last second is read once more
+            time.sleep(1.1)  # files edited within the last second are read again
             assert vault.call("memory_recall", query="wombat")["count"] == 3
     return root
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Run, only_with, refused, sampled, sampled_tests, soak_only, succeeded, write
-from engine_server import LOADED as LOADED  # what commands begin with, see conftest
+from engine_server import LOADED as LOADED  # modules preloaded for commands; see conftest
 from index_contract import NOTES, IndexContract, note
 from memvault.index.folder import prepare_folder
 from memvault.index.milvus import access, keyword_rows
@@ -83,7 +83,7 @@ class TestMilvusIndex(IndexContract):
                 words, wholes, _ = query_analyzer(view.languages()).query("black")
                 assert view.keyword(KeywordQuery(words, wholes)).document_count == len(NOTES) + 1
         assert gone
-        assert len({uid for uid in sent if uid >= 0}) == 2  # the card has none
+        assert len({uid for uid in sent if uid >= 0}) == 2  # the publication has no uid
 
 
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
@@ -152,7 +152,8 @@ def test_milvus_outage_does_not_stop_writes(sent: Path, tmp_path: Path, run: Run
     write(sent, "memvault.toml", settings)
     assert "contacted after `memvault index push`" in run("recall", "tea").err
     refused(run("index", "push"), 1)
-    access.grant(sent.resolve(), load_settings(sent).index, "me")  # as if it had answered once
+    # As if the engine had answered once.
+    access.grant(sent.resolve(), load_settings(sent).index, "me")
     assert "did not answer" in refused(run("recall", "tea"), 1)
     assert (
         "the search for similar memories failed"
@@ -178,7 +179,7 @@ def test_milvus_vault_has_one_publishing_machine(
     monkeypatch.setenv("MEMVAULT_CACHE", str(tmp_path / "other-cache"))
     said = refused(run("index", "push"), 1)
     assert "only one machine may publish it" in said
-    succeeded(run("recall", "tea"))  # of this machine's own index: nothing was allowed
+    succeeded(run("recall", "tea"))  # from this machine's own index, since no engine is allowed
     assert "Nothing was dropped" in succeeded(run("index", "drop")).out
     with monkeypatch.context() as first:
         for kind in ("STATE", "CACHE"):

@@ -243,7 +243,7 @@ def test_index_is_in_memory_if_nothing_is_writable(folder: Path, tmp_path: Path)
     rights = without_rights()
     write(folder, "a.md", "# A\n\nzebra\n")
     sandbox = _sandbox(folder, tmp_path, temporary=False)
-    # Python takes the present folder where no other can be written; here that one can be neither.
+    # Without a writable temporary folder, Python uses the current one, which is read-only here too.
     folder.chmod(0o555)
     prefix = ["env", "-i", *(f"{key}={value}" for key, value in sandbox.items())]
     nowhere = ["unshare", "-m", "sh", "-c", _READ_ONLY]
@@ -325,7 +325,8 @@ def test_index_of_deleted_vault_is_removed_after_90_days(filled: Path, tmp_path:
     assert delete_abandoned(index.parent) == []
     long_ago = time.time() - 91 * 86_400
     os.utime(index / "vault", (long_ago, long_ago))
-    with open_vault(filled) as vault:  # whose own was not used for a day, which is when it is done
+    # Its index was not used for a day, which triggers the cleanup.
+    with open_vault(filled) as vault:
         assert vault.call("memory_recall", query="zebra")["success"]
     assert not index.exists()
     assert kept.exists()

@@ -267,7 +267,7 @@ def test_keyword_index_reader_is_not_disturbed_by_writer(tmp_path: Path, opened:
     reader = KeywordIndex(tmp_path / "keyword", index.files())
     if opened:
         assert found_in(reader, "own7") == found_in(index, "own7")
-    lost = index.apply(range(300), ())  # merges all that is left; never committed
+    lost = index.apply(range(300), ())  # merges the remaining segments; never committed
     assert found_in(reader, "common", "own7") == expected
     assert found_in(lost, "common") == []
     written = index.apply({7}, ())
@@ -286,7 +286,7 @@ def test_keyword_index_deletes_unreferenced_files(tmp_path: Path) -> None:
         index = index.apply((), [KeywordDocument(uid, {"body": Counter("x")})])
     index.close()
     others = {*os.listdir(tmp_path / "keyword")} - {*index.files()}
-    assert len(others) == 1  # the table of the commit before
+    assert len(others) == 1  # the table of the previous commit
 
 
 def test_keyword_index_change_writes_one_small_segment(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def normal(data: str | bytes) -> str:
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     for pattern, name in CHANGING:
         text = pattern.sub(name, text)
-    return re.sub(r"(?m)^- \d\d:\d\d ", "- TIME ", text)  # an item of a daily note
+    return re.sub(r"(?m)^- \d\d:\d\d ", "- TIME ", text)  # an item in a daily note
 
 
 class Session:
@@ -169,7 +169,7 @@ def _tried(session: Session, name: str, clean: Clean, number: int, fault: str) -
     if ended.code == 0 and now.normal() != new:
         wrong.append(f"acknowledged, and not done: {_differing(now.normal(), new)}")
     is_silent = ended.code > 0 and "was changed before that" not in ended.out
-    is_moving = ".memvault/moving.json" in now.private  # the next call completes that
+    is_moving = ".memvault/moving.json" in now.private  # the next call completes the move
     by_git = name.startswith("git_")
     if is_silent and not is_moving and not by_git and now.returning().normal() != old:
         wrong.append(f"did not say what was changed: {_differing(now.normal(), old)}")
@@ -305,7 +305,7 @@ def test_fault_at_every_point_loses_nothing(session: Session, clean: dict[str, C
         for name, number, kind, _ in _points(session, clean)
         for fault in FAULTS
     ]
-    random.shuffle(tries)  # so that the next soak begins with others
+    random.shuffle(tries)  # so that the next soak starts with other points
     until = time.monotonic() + SOAK
     done: Counter[str] = Counter()
     failed = []
@@ -369,7 +369,7 @@ def test_killed_writer_leaves_whole_files(folder: Path, vault: Vault) -> None:
                 assert text.count(f"{numbers.pop()} ") >= 2_000, (place, file)
             write(folder, "context/.half.md.0abc.tmp", "half")
             listed = vault.call("memory_list")["memories"]
-            left = [file for file in found if file.exists()]  # the look has finished a move
+            left = [file for file in found if file.exists()]  # listing has completed a move
             assert len(left) >= len(found) - 1
             assert {entry["filePath"] for entry in listed} == {
                 file.relative_to(folder).as_posix() for file in left

@@ -135,7 +135,7 @@ def test_listing_default_limit_is_50(crowded: Vault) -> None:
     longest = {
         name: max(map(len, listings(read(crowded, name))), default=0)
         for name in readers
-        if name not in ("model_list", "model_verify", "context")  # no list, or cut by its budget
+        if name not in ("model_list", "model_verify", "context")  # not a list, or cut to a budget
     }
     assert {name: most for name, most in longest.items() if most > 50} == {}
     assert sum(most >= 50 for most in longest.values()) > 10

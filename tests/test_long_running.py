@@ -163,4 +163,4 @@ def test_vaults_in_one_process_share_models(tmp_path: Path) -> None:
     assert len(told["answers"]) == 8
     assert all(answer == told["answers"][0] for answer in told["answers"])
     assert (told["tables"], told["left"]) == (1, 0)
-    assert told["more"] < 120_000  # kB; each model of its own takes 50,000
+    assert told["more"] < 120_000  # kB; a separate model takes 50,000

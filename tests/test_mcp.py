@@ -24,7 +24,7 @@ from mcp import Client, MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
 
 from mcp_client import LIMIT, in_session, session, structured
-from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
+from mcp_client import LOADED as LOADED  # modules preloaded for commands; see conftest
 from memvault.mcp import calls
 from memvault.mcp.profiles import tool_definition
 
@@ -60,7 +60,7 @@ async def test_mcp_tool_list_has_schemas_and_annotations(client: Client, folder:
         assert tool.description
         hints[tool.name] = shown["annotations"]
     offered = [tool.name for tool in registry.all_tools() if tool.group != "world"]
-    assert list(hints) == offered  # the world is a setting
+    assert list(hints) == offered  # world tools depend on a setting
     assert hints["memory_recall"]["readOnlyHint"]
     assert hints["memory_forget"]["destructiveHint"]
     assert [name for name, hint in hints.items() if hint["openWorldHint"]] == [

@@ -101,7 +101,7 @@ def test_mcp_call_kills_its_child_processes(
             server.send("notifications/cancelled", {"requestId": 1})
             until(lambda: all_gone(slow))
             server.call(2, "memory_list")
-            while server.receive()["id"] != 2:  # a canceled call may be answered, too
+            while server.receive()["id"] != 2:  # a canceled call may also be answered
                 pass
         elif end == "signal":
             server.process.send_signal(signal.SIGTERM)
@@ -129,7 +129,7 @@ def test_mcp_wait_through_call_tool_can_be_canceled(folder: Path, name: str) -> 
 async def test_canceled_wait_consumes_no_event(client: Client, folder: Path) -> None:
     """After a client cancels a wait, the event it waited for is available to the next caller."""
     waiting = asyncio.create_task(structured(client, "wait_for", **HOOK))
-    await structured(client, "memory_list")  # sent later: the wait has begun
+    await structured(client, "memory_list")  # this call was sent later, so the wait has begun
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -169,13 +169,14 @@ def test_mcp_call_canceled_before_answer_requeues_events(folder: Path, vault: Va
         return len(taken[-1].run()["events"])
 
     assert take() == 1
-    assert take() == 0  # nor does the next put it back
+    assert take() == 0  # the next call does not requeue the event either
     taken[0].cancel()
     until(take)
     taken[-1].acknowledge()
     threads = set(threading.enumerate())
     taken[-1].cancel()
-    until(lambda: threads.issuperset(threading.enumerate()))  # events go back in one of their own
+    # Events are requeued in a separate thread.
+    until(lambda: threads.issuperset(threading.enumerate()))
     assert take() == 0
     workspace.close()
 

@@ -21,7 +21,7 @@ from mcp import Client, MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from http_client import Served, named, token
-from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
+from mcp_client import LOADED as LOADED  # modules preloaded for commands; see conftest
 from mcp_client import in_session, session, structured
 from memvault.mcp import profiles
 
@@ -50,7 +50,8 @@ def test_mcp_core_profile_is_about_ten_tools_under_1800_tokens() -> None:
     assert 8 <= found["core"]["count"] <= 12
     assert found["core"]["tokens"] < 1_800
     first = ["memory_recall", "memory_remember", "memory_compound"]
-    assert found["core"]["tools"][:3] == first  # as setup writes them into agents' files
+    # In the order that setup writes them to agents' files.
+    assert found["core"]["tools"][:3] == first
     assert {"context", "memory_undo"} < {*found["core"]["tools"]}
 
 

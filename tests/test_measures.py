@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:  # scipy is behind it: a second, which no other test needs
+if TYPE_CHECKING:  # imports scipy, which takes a second; other tests do not need it
     from judged import JudgedSet
 
 EVERYDAY = Path(__file__).resolve().parents[1] / "bench" / "everyday"

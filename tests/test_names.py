@@ -29,7 +29,7 @@ def ferries(folder: Path) -> Path:
     ("name", "mem_id"),
     [
         ("Ferry", "crossing-1a2b3c"),  # a word of one title
-        ("FERRY AT", "crossing-1a2b3c"),  # its beginning
+        ("FERRY AT", "crossing-1a2b3c"),  # the beginning of the title
         ("at noon", "crossing-1a2b3c"),
         ("cafe", "cafe-4d5e6f"),
         ("[[Ferry at noon]]", "crossing-1a2b3c"),
@@ -52,7 +52,7 @@ def test_names_accept_partial_title_and_wikilink(vault: Vault, name: str, mem_id
 @pytest.mark.parametrize(
     ("name", "near"),
     [
-        ("town", ["bus-7a8b9c", "rails-1d2e3f"]),  # in two titles
+        ("town", ["bus-7a8b9c", "rails-1d2e3f"]),  # a word in two titles
         ("fery", ["crossing-1a2b3c"]),
         ("Trian to Town", ["rails-1d2e3f"]),
         ("on the peer", ["cafe-4d5e6f"]),
@@ -287,7 +287,7 @@ def test_remember_accepts_existing_type_without_asking(folder: Path, run: Run) -
     write(folder, "b.md", "---\nmemory_type: design-decision\n---\n\n# B\n")
     write(folder, "memvault.toml", "version = 1\n")
     note = run("remember", "Ferry", "Pier 4.", "--type", "decisions", "--json").json["warnings"][0]
-    assert note.endswith("--type decision`")  # the vault's own
+    assert note.endswith("--type decision`")  # the vault's own type
 
 
 @pytest.mark.parametrize("command", ["remember", "create", "compound", "new"])

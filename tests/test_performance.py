@@ -62,7 +62,7 @@ def test_benchmark_sampler_keeps_command_output(folder: Path, tmp_path: Path) ->
             [sys.executable, *command, *words], capture_output=True, text=True, check=True
         ).stdout
 
-    run(str(ROOT / "bench" / "bin" / "memvault"))  # makes the index
+    run(str(ROOT / "bench" / "bin" / "memvault"))  # creates the index
     plain = run(str(ROOT / "bench" / "bin" / "memvault"))
     assert "Wombats" in plain
     assert run(str(ROOT / "bench" / "sampled.py"), str(file)) == plain

@@ -142,7 +142,7 @@ def test_plan_schedule_text_is_valid_or_refused(text: str) -> None:
             assert not str(refusal).endswith(".")
             continue
         due = asked.first(NOW, UTC)
-        if kind == "cron":  # one that never matches is never due
+        if kind == "cron":  # a plan that never matches is never due
             assert due is None or due > NOW
         else:
             assert due is not None
@@ -292,9 +292,10 @@ def test_plan_can_be_deleted_by_id_or_name(vault: Vault) -> None:
     [
         ("Europe/Berlin", datetime(2026, 3, 29, tzinfo=UTC)),
         ("Europe/Berlin", datetime(2026, 10, 25, tzinfo=UTC)),
-        ("Australia/Lord_Howe", datetime(2026, 4, 4, 14, tzinfo=UTC)),  # half an hour back
+        # Clocks go back half an hour.
+        ("Australia/Lord_Howe", datetime(2026, 4, 4, 14, tzinfo=UTC)),
         ("Australia/Lord_Howe", datetime(2026, 10, 3, 14, tzinfo=UTC)),
-        ("Antarctica/Troll", datetime(2026, 10, 25, tzinfo=UTC)),  # two hours back
+        ("Antarctica/Troll", datetime(2026, 10, 25, tzinfo=UTC)),  # clocks go back two hours
     ],
 )
 @pytest.mark.parametrize(

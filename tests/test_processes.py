@@ -391,7 +391,7 @@ def test_process_cleanup_survives_second_signal(way: str, sent: signal.Signals, 
     assert process.stdout.readline() == "ready\n"
     process.send_signal(sent)
     assert process.stdout.readline() == "tidying\n"
-    for again in (signal.SIGINT, signal.SIGTERM, sent):  # it tidies for 1.5 seconds
+    for again in (signal.SIGINT, signal.SIGTERM, sent):  # cleanup takes 1.5 seconds
         process.send_signal(again)
         time.sleep(0.3)
         assert process.poll() is None
@@ -429,7 +429,7 @@ def test_process_requeues_events_after_second_signal(folder: Path, seconds: floa
     claims = folder / ".memvault/agents/main/leases"
     with agent_lock(folder, Address("main")):
         process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)  # it gives the events back, for which it waits for the lock
+        time.sleep(0.3)  # to requeue the events, the process waits for the lock
         process.send_signal(signal.SIGTERM)
         time.sleep(seconds)
         assert process.poll() is None
@@ -460,7 +460,7 @@ def test_process_launched_command_behaves_like_a_new_one(
     """A launched command has the same exit code, output and errors as a new Python process."""
     (folder / "fact").mkdir()
     (folder / "fact/a.md").write_text("# A\n\nWombats dig.\n", "utf-8")
-    for _ in range(2):  # the first one makes the index
+    for _ in range(2):  # the first run creates the index
         launched = launcher.run(arguments, stdin, folder, 60)
         assert launched is not None
         code, out, err = launched
@@ -505,7 +505,7 @@ def test_processes_run_concurrently_and_share_nothing(folder: Path, run: Run) ->
     begun = [start(words, folder), start(words, folder), start(words, folder, fresh=True)]
 
     def opened(process: Process) -> list[str]:
-        with suppress(FileNotFoundError):  # a file was closed while listing
+        with suppress(FileNotFoundError):  # a file was closed during the listing
             links = Path(f"/proc/{process.pid}/fd").iterdir()
             return sorted(str(link.readlink()).partition("[")[0] for link in links)
         return []

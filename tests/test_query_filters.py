@@ -139,7 +139,7 @@ def test_query_filters_find_the_same_in_every_front_end(
     }
     days = [part.partition(":")[0] for part in rest if ":" in part]
     if len(days) != len(set(days)) and {"since", "until"} & {*days}:
-        return  # the last one of a kind counts
+        return  # the last filter of a kind counts
     query = " ".join(parts)
     found = {name: find(query) for name, find in front_ends.items()}
     assert found == dict.fromkeys(front_ends, expected), query

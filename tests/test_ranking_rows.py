@@ -182,7 +182,8 @@ def test_ranking_exact_sentence_has_full_coverage(words: list[str]) -> None:
     (found,) = compared(text, f"{text}\n{'Bread. ' * 90}")
     if query_analyzer(ENGLISH).query(text)[0]:
         assert found.coverage == found.proximity == pytest.approx(1.0)
-        if len(set(text.split())) == len(text.split()):  # one that comes twice goes by its first
+        # A repeated word is matched at its first position.
+        if len(set(text.split())) == len(text.split()):
             assert found.adjacency is None or found.adjacency == pytest.approx(1.0)
 
 
@@ -340,7 +341,7 @@ def test_ranking_weights_are_positive_and_known(name: str) -> None:
         transformer_z=0.0,
         tokens=0.0,
     )
-    if name != "none":  # by words alone nothing is found that holds none of them
+    if name != "none":  # keyword search finds no memory without the words
         assert answer_probability(evidence(bare, 5), fit, 0) < FAIR
 
 

@@ -330,7 +330,7 @@ def test_recall_limit_and_threshold_only_shorten_the_list(texts: Vault, mode: st
     for limit in (1, 3, 200):
         assert recalled(texts, limit=limit, **asked) == whole[:limit]
     for entry in (whole[0], whole[3], whole[-1]):
-        threshold = entry["why"]["chance"] - 1e-4  # a shown chance is rounded
+        threshold = entry["why"]["chance"] - 1e-4  # displayed chances are rounded
         reached = [other for other in whole if other["why"]["chance"] >= threshold]
         assert recalled(texts, limit=50, threshold=threshold, **asked) == reached
     strict = recalled(texts, limit=50, strict=True, **asked)

@@ -33,7 +33,7 @@ def settled(folder: Path) -> set[str]:
     for number in range(MANY):
         write(folder, f"{number % 3}/{number}.md", f"# Note {number}\n\nThe wombat digs.\n")
     titles_of(folder)
-    time.sleep(1.1)  # what was edited within the last second is read once more
+    time.sleep(1.1)  # files edited within the last second are read again
     titles_of(folder)
     found = titles_of(folder)
     assert (index_of(folder) / INDEX / "scan").stat().st_size > MANY * 32

@@ -119,7 +119,7 @@ def test_request_queue_drops_calls_of_disconnected_clients(team: Path, run: Run)
 
         assert server.call(given, "list_inbox").status == 200
         before = threads()
-        with FileLock(lock):  # as another process that is indexing
+        with FileLock(lock):  # like another process that is indexing
             clients = [
                 server.begin(given, "memory_remember", title=f"T{n}", content="x")
                 for n in range(40)
@@ -262,7 +262,7 @@ def test_request_queue_classifies_heavy_calls_by_cost() -> None:
     costs.note("b", "memory_recall", 0.1)
     assert costs.is_cheap("b", "memory_recall")
     costs.note("a", "memory_recall", 0.5)
-    assert not costs.is_heavy("a", "memory_recall")  # it may have had to index first
+    assert not costs.is_heavy("a", "memory_recall")  # the call may have had to index first
     costs.note("a", "memory_recall", 0.5)
     assert costs.is_heavy("a", "memory_recall")
     assert not costs.is_heavy("b", "memory_recall")
@@ -271,9 +271,9 @@ def test_request_queue_classifies_heavy_calls_by_cost() -> None:
     for _ in range(3):
         costs.note("a", "memory_list", 0.9)
         costs.note("c", "memory_list", 0.9)
-    assert costs.is_heavy("a", "memory_list")  # most others ask for less
+    assert costs.is_heavy("a", "memory_list")  # most other keys use less
     slow = CallCosts()
-    for key in ("a", "b"):  # where every call is slow none is heavy, unless it takes seconds
+    for key in ("a", "b"):  # if all calls are slow, a call is heavy only if it takes seconds
         for _ in range(3):
             slow.note(key, "memory_recall", 0.9)
             slow.note("a", "memory_log", 2.5)
@@ -301,7 +301,7 @@ def test_request_queue_releases_each_slot_once() -> None:
         waiting = asyncio.create_task(queue.take("a"))
         await asyncio.sleep(0)
         following.leave()
-        waiting.cancel()  # after its turn has come
+        waiting.cancel()  # when it is already its turn
         await asyncio.sleep(0)
         assert queue.size == 0
 

@@ -68,7 +68,7 @@ class Watching:
     def answered(self) -> int:
         """Return how many commands it has run."""
         statuses = [self.status()]
-        while "commands" not in statuses[-1]:  # a busy machine answers late
+        while "commands" not in statuses[-1]:  # a busy machine responds late
             assert len(statuses) < 20
             statuses.append(self.status())
         return int(statuses[-1]["commands"])
@@ -149,7 +149,7 @@ def test_resident_sees_every_edit(folder: Path, watching: Watching) -> None:
         write(folder, f"more/{number}.md", f"# More {number}\n")
         titles = [m["title"] for m in child(folder, "list", "--json").json["memories"]]
         assert f"More {number}" in titles
-    assert watching.answered() >= 20  # a client does not wait for a busy machine
+    assert watching.answered() >= 20  # on a busy machine, clients do not wait
 
 
 @pytest.mark.promise("R82")
@@ -326,7 +326,7 @@ def reading(
             if is_reading(process, started.stdin):
                 return started  # type: ignore[no-any-return]
             time.sleep(0.01)
-        started.kill()  # a busy machine let it run by itself
+        started.kill()  # on a busy machine, the command ran by itself
         started.communicate()
     raise AssertionError("the resident process runs no command")
 
@@ -351,7 +351,7 @@ def test_resident_refuses_other_users_and_versions(folder: Path, watching: Watch
             connection.sendall(message)
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(1) == b""
-    os.environ["PYTHONHASHSEED"] = "1"  # what another interpreter would have
+    os.environ["PYTHONHASHSEED"] = "1"  # another interpreter would have this setting
     try:
         assert "Alpha" in child(folder, "list").out
     finally:
@@ -410,7 +410,7 @@ def test_resident_fires_due_plans(
     child(folder, "list")
     inbox = folder / "agents/main/inbox"
     time.sleep(1.2)
-    child(folder, "list")  # after which the process looks again
+    child(folder, "list")  # after this, the process checks for due plans
     until(lambda: inbox.exists() and len(list(inbox.glob("*.md"))) == 1)
     assert "Write it" in child(folder, "inbox", "peek").out
 
@@ -441,7 +441,7 @@ def blocked(folder: Path, process: int, *line: str) -> subprocess.Popen[bytes]:
         until(lambda output=output: os.path.lexists(output))  # type: ignore[misc]  # it is replaced
         if output.readlink() != Path(os.devnull):
             return started
-        started.communicate(timeout=60)  # a busy machine let it run by itself
+        started.communicate(timeout=60)  # on a busy machine, the command ran by itself
     raise AssertionError("the resident process runs no command")
 
 
@@ -505,7 +505,7 @@ def test_resident_keeps_no_inherited_file_open(
     subprocess.run(command, cwd=folder, pass_fds=[writer], check=True)
     os.close(writer)
     try:
-        until(lambda: os.read(reader, 1) == b"")  # the last one has closed it
+        until(lambda: os.read(reader, 1) == b"")  # the last process has closed it
     finally:
         os.close(reader)
         assert child(folder, "watch", "--stop").code == 0
@@ -523,4 +523,4 @@ def test_resident_leaks_no_descriptor_on_closed_output(long: Path, watching: Wat
         started.stderr.close()
         child(long, "list", "--limit", "1")
         counts.append(len(list(Path(f"/proc/{watching.process.pid}/fd").iterdir())))
-    assert counts[-1] <= counts[1] + 2, counts  # the last connection may be open yet
+    assert counts[-1] <= counts[1] + 2, counts  # the last connection may still be open

@@ -38,7 +38,8 @@ def watching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watchi
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     (tmp_path / "runtime").mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
-    monkeypatch.setattr(sys, "warnoptions", [os.environ["PYTHONWARNINGS"]])  # as its children have
+    # Like its child processes.
+    monkeypatch.setattr(sys, "warnoptions", [os.environ["PYTHONWARNINGS"]])
     found = Watching()
     yield found
     found.end()
@@ -204,7 +205,7 @@ def test_resident_refuses_reused_connection_pid(tmp_path: Path, watching: Watchi
     """A sandboxed process is not served if the pid of its connection was reused by another one."""
     if not os.access("/proc/sys/kernel/ns_last_pid", os.W_OK):
         pytest.skip("only root can choose the number of a process")
-    event = os.eventfd(1)  # which the other process has, too
+    event = os.eventfd(1)  # the other process has it as well
     try:
         for _ in range(10):
             watching.process.send_signal(signal.SIGSTOP)
@@ -531,7 +532,7 @@ def test_resident_closes_client_output_when_out_of_descriptors(
     out, err = started.communicate(timeout=30)
     assert (started.returncode, err, len(out) > 250_000) == (0, b"", True)
     assert "Long" in child(folder, "list").out
-    watching.process.wait(30)  # it cannot go on like this
+    watching.process.wait(30)  # without descriptors, it exits
 
 
 def test_resident_killed_process_is_reported_as_json(folder: Path, watching: Watching) -> None:

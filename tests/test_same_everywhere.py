@@ -55,7 +55,7 @@ def drawn(parameter: Parameter) -> SearchStrategy[Any]:
     for kind in parameter.types:
         if parameter.choices:
             kinds.append(st.sampled_from(parameter.choices))
-        elif parameter.items:  # a command sets one
+        elif parameter.items:  # a command line can set only one
             kinds.append(st.lists(objects(parameter.items), min_size=1, max_size=1))
         elif kind is str:
             kinds.append(TEXTS.filter(lambda text: text != "-" and not text.startswith("@")))
@@ -228,7 +228,7 @@ def notes(folder: Path, vault: Vault) -> list[str]:
         body = f"The wombat digs burrow {number}."
         made = vault.call("memory_remember", title=f"N{number}", content=body, memoryType="fact")
         found.append(made["memId"])
-    time.sleep(1.1)  # what was edited within the last second is looked at twice
+    time.sleep(1.1)  # files edited within the last second are read twice
     assert vault.call("memory_recall", query="wombat")["count"] == 10
     return found
 

@@ -146,7 +146,7 @@ def test_hidden_memories_do_not_affect_answers(
             first, second = (answers(own, scope, tool, monkeypatch) for own in sides)
             assert first == second
             for text in first:
-                for words in WORDS:  # what was asked for is told back
+                for words in WORDS:  # answers may repeat the query
                     text = text.replace(words, "")
                 assert not any(own.canary in text for own in sides), text
 
@@ -251,7 +251,8 @@ def test_brief_hit_takes_less_than_25_tokens(team: Vault) -> None:
     whole = team.call("memory_recall", query=QUERY)
     assert (found["memories"], found["count"], len(found["brief"])) == ([], 10, 10)
     assert mean(len(line) / 4 for line in found["brief"]) < 25
-    assert mean(map(tokenizer.count_tokens, found["brief"])) < 34  # which counts each hyphen
+    # The tokenizer counts each hyphen.
+    assert mean(map(tokenizer.count_tokens, found["brief"])) < 34
     for line, entry in zip(found["brief"], whole["memories"], strict=True):
         assert re.search(rf"\({entry['memId']}[;)]", line)
         assert line.startswith(entry["title"][:12])

@@ -317,7 +317,7 @@ def test_secrets_patterns_scan_in_linear_time(form: SecretPattern) -> None:
             short, long = (front + repeated * (size // len(repeated)) for size in SIZES)
             assert any(
                 _looked(form, long) < 10 * max(_looked(form, short), 0.005) for _ in range(3)
-            ), unit  # another process may slow the caches down; what is slow is slow each time
+            ), unit  # other processes may slow one run down, so the best run counts
 
 
 def _looked(form: SecretPattern, text: str) -> float:
@@ -384,7 +384,7 @@ def test_secrets_check_reports_nothing_in_project_files() -> None:
     """About 10,000 documents, samples and judged passages without secrets cause no report."""
     files = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("sample/**/*.md")]
     files += [*ROOT.glob("vault-template/**/*.md"), *ROOT.glob("bench/everyday/*/corpus.jsonl")]
-    # Notes of real people quote keys of documentation, which cannot be told from others.
+    # Real notes quote example keys from documentation, which look like real keys.
     files += (file for file in SHARED.glob("data/*/corpus.jsonl") if "real-" not in str(file))
     assert len(files) > 50
     alarms = {str(path): find_secrets(path.read_text("utf-8")) for path in files}

@@ -28,7 +28,7 @@ from conftest import (
     succeeded,
     write,
 )
-from engine_server import LOADED as LOADED  # what commands begin with, see conftest
+from engine_server import LOADED as LOADED  # modules preloaded for commands; see conftest
 from memvault.tools.core import registry
 from milvus_script import elsewhere
 
@@ -173,7 +173,7 @@ def test_remote_vault_changes_appear_after_push(
     succeeded(run("compound", "Green tea", "Oolong", "--mode", "replace"))
     succeeded(run("forget", "Disk", "--confirm", "true"))
     before = succeeded(there("--vault", team, "list", "--json")).json["memories"]
-    succeeded(run("recall", "oolong"))  # which sends the difference
+    succeeded(run("recall", "oolong"))  # recall uploads the difference
     write(folder, "long.md", "Long " + "naïve 数据库 words " * 9_000)
     succeeded(run("index", "push"))
     titles = [

@@ -17,7 +17,7 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from mcp import Client
 
 from http_client import HELLO_REQUEST, LATEST, LIMIT, META, NOTE, Served, named, token
-from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
+from mcp_client import LOADED as LOADED  # modules preloaded for commands; see conftest
 from mcp_client import structured
 
 
@@ -273,7 +273,7 @@ def test_serve_closes_vault_with_reassigned_name(places: dict[str, Path], run: R
             succeeded(run("vaults", "remove", name))
         succeeded(run("vaults", "add", "team", str(places["other"])))
         server.talk(given, recall)
-        until(lambda: not held())  # which it does beside the answer
+        until(lambda: not held())  # the server does this after the answer
 
 
 @pytest.mark.promise("S46")
@@ -292,7 +292,7 @@ def test_serve_refuses_all_while_tokens_are_unreadable(
             folder.rename(aside)
         wrong.write_text("version = 1\n", "utf-8")
         assert [server.send(given, HELLO_REQUEST).status for _ in range(2)] == [503, 503]
-        time.sleep(2.2)  # it looks for tokens that ended once a second
+        time.sleep(2.2)  # the server checks for expired tokens once a second
         wrong.unlink()
         if wrong == folder:
             aside.rename(folder)
@@ -344,7 +344,7 @@ def test_serve_logs_client_disconnect_during_request(places: dict[str, Path], ru
     with Served() as server:
         with socket.create_connection(("127.0.0.1", server.port), LIMIT) as client:
             client.sendall(head.encode())
-            assert b"100 Continue" in client.recv(100)  # the body is waited for
+            assert b"100 Continue" in client.recv(100)  # the server waits for the body
             client.sendall(b"{")
         server.says(b'"outcome": "gone"')
         _, said = server.end()

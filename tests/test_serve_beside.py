@@ -21,7 +21,7 @@ from conftest import Run, sampled, soak_only, until, write
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 
 from http_client import HELLO_REQUEST, LIMIT, NOTE, Served, named, token
-from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
+from mcp_client import LOADED as LOADED  # modules preloaded for commands; see conftest
 from memvault.call import Caller
 from memvault.files.lock import FileLock
 from memvault.mcp.fair_shares import CallCosts
@@ -58,7 +58,7 @@ def _readers(server: int) -> list[int]:
             try:
                 parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
                 line = (folder / "cmdline").read_bytes()
-            except OSError:  # it has already ended
+            except OSError:  # the process has already exited
                 continue
             if parent == str(server) and b"read_worker" in line:
                 found.append(int(folder.name))
@@ -264,7 +264,7 @@ def test_serve_killed_worker_loses_no_call(team: Path, run: Run, tmp_path: Path)
                     _call(server, given, "memory_recall", query="who likes rum")
                     until(lambda before=before: set(_readers(server.process.pid)) - before)  # type: ignore[misc]
                     asked_here += 1
-            finally:  # or the others would ask forever
+            finally:  # otherwise, the other threads would never stop
                 ended.set()
             asked = asked_here + sum(task.result() for task in asking)
         assert len(_readers(server.process.pid)) == 2

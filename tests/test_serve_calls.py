@@ -23,7 +23,7 @@ import mcp_types as types
 from mcp import Client
 
 from http_client import HELLO_REQUEST, LIMIT, NOTE, Served, named, token
-from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
+from mcp_client import LOADED as LOADED  # modules preloaded for commands; see conftest
 from mcp_client import structured
 from memvault import open_vault
 from memvault.call import Caller
@@ -112,7 +112,7 @@ def test_serve_requeues_event_of_undelivered_answer(team: Path, is_there: bool) 
         answer.close()
 
     asyncio.run(answered())
-    for thread in threading.enumerate():  # an event is given back beside
+    for thread in threading.enumerate():  # events are requeued in another thread
         if thread.name == "memvault gives up a call":
             thread.join()
     workspace.close()
@@ -139,7 +139,7 @@ def test_calls_in_flight_finish_before_server_exits(team: Path, run: Run, number
                     answers[str(entry)] = call(
                         server, ann, "memory_remember", title=f"Note {entry}", content="x"
                     )
-                except (AssertionError, OSError):  # the door is closed by now
+                except (AssertionError, OSError):  # the server no longer accepts connections
                     return
 
         threads = [threading.Thread(target=work) for work in (wait, write_much)]
@@ -147,7 +147,7 @@ def test_calls_in_flight_finish_before_server_exits(team: Path, run: Run, number
             thread.start()
         server.waits()
         until(lambda: answers)
-        code, said = server.end(signal.Signals(number))  # which waits less long than the call
+        code, said = server.end(signal.Signals(number))  # the server waits less time than the call
         for thread in threads:
             thread.join()
     assert (code, "Traceback" in said) == (0, False), said
@@ -243,7 +243,7 @@ def test_serve_distinguishes_clients_of_one_token(team: Path, run: Run) -> None:
         told = await heard[name].of(types.ResourceUpdatedNotification)
         assert str(told.params.uri) == f"memvault://memory/{name}-7k2m9q"
         told_of.add(name)
-        while len(told_of) < len(heard):  # the other's was sent by then, to whomever it was
+        while len(told_of) < len(heard):  # by then, the other client's notification was sent too
             await asyncio.sleep(0.02)
         await structured(client, "memory_list")
         kinds = [

@@ -296,7 +296,7 @@ def test_opencode_plugin_adds_memories_to_the_user_message(
         pytest.skip("node is not installed")
     succeeded(setup("opencode"))
     plugin = (project / ".opencode/plugins/memvault.js").read_text("utf-8")
-    assert "LONGEST = 6000" in plugin  # milliseconds, which a busy machine may need
+    assert "LONGEST = 6000" in plugin  # milliseconds; a busy machine may need that long
     write(project, "plugin.mjs", plugin.replace("LONGEST = 6000", "LONGEST = 60000"))
     module = write(project, "host.mjs", _OPENCODE_HOST)
 
@@ -323,9 +323,9 @@ def test_opencode_plugin_adds_memories_to_the_user_message(
         assert fence
         assert "Use PostgreSQL" in memories
         assert "PostgreSQL" not in before
-    assert "memory_remember" in first[-1]["text"]  # a session begins with the reminder
+    assert "memory_remember" in first[-1]["text"]  # a session starts with the reminder
     assert "memory_remember" not in second[-1]["text"]
-    for parts in (third, other):  # as does one that was compacted, and another one
+    for parts in (third, other):  # so do a compacted session and another session
         assert "memory_remember" in parts[-1]["text"]
     write(project.parent, "bin/memvault", "#!/nowhere\n")
     missing = host()

@@ -53,7 +53,7 @@ def test_vectors_ignore_identifier_title(folder: Path, vault: Vault, name: str) 
     """If a memory's title is only an identifier, its vector comes from the body alone."""
     text = "The boiler loses pressure when the valve is open.\n"
     write(folder, f"{name}.md", text)
-    write(folder, "2025/2025-03-01.md", text)  # nor does the title of a daily note count as text
+    write(folder, "2025/2025-03-01.md", text)  # a daily note's title does not count as text either
     found = explained(vault, "heating with a leak", type="vector")
     assert len(found) == 2
     assert found[0]["why"]["cosine"] == found[1]["why"]["cosine"]
@@ -123,7 +123,7 @@ def test_vectors_include_meaningful_title(folder: Path, vault: Vault, name: str)
     """A product name, a phone number or a word with digits as title is part of the vector."""
     text = "The boiler loses pressure when the valve is open.\n"
     write(folder, "a.md", f"---\ntitle: '{name}'\n---\n{text}")
-    write(folder, "2025/2025-03-01.md", text)  # the title of a daily note does not count as text
+    write(folder, "2025/2025-03-01.md", text)  # a daily note's title does not count as text
     found = explained(vault, "heating with a leak", type="vector")
     assert found[0]["why"]["cosine"] != found[1]["why"]["cosine"]
 

@@ -210,7 +210,7 @@ def test_skill_request_is_created_once_for_unknown_skill(
     again = run("skills", "use", "combat.melee.swords", "Parry a blow", "--json")
     second = again.json
     for hint, failed in (("store_procedure", first), ("memvault procedure store", second)):
-        # Each caller reads its own names.
+        # Each caller sees its own terms.
         assert failed["error"].pop("hint").startswith(f"answer it with `{hint}")
     assert (again.code, second) == (1, first)
     assert path.read_text("utf-8") == text

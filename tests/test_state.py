@@ -532,7 +532,7 @@ def test_context_dates_values_and_goals(folder: Path, vault: Vault) -> None:
     for key in ("old", "new"):
         vault.call("set_memories", memories=[{"key": key, "value": "x"}])
         vault.call("set_goals", goals=[{"id": key, "description": "y"}])
-    saved = datetime(2026, 1, 2, 12).astimezone().timestamp()  # at noon where the user is
+    saved = datetime(2026, 1, 2, 12).astimezone().timestamp()  # at noon in the user's time zone
     for path in (folder / "agents/main").glob("*/old.md"):
         os.utime(path, (saved, saved))
     vault.call("set_memories", memories=[{"key": "old", "value": "x"}])

@@ -257,7 +257,7 @@ def test_talk_answer_from_machine_with_slow_clock_is_matched(
     real = clock.now
     with monkeypatch.context() as other:
         other.setattr(clock, "now", lambda: real() + behind)
-        other.setattr(clock, "_latest", clock._latest)  # put back for the tests that follow
+        other.setattr(clock, "_latest", clock._latest)  # restored for later tests
         spoken.talk("bob", "alice", "answer")
     assert spoken.wait("alice", ("bob", "question")) == ("question", "answer")
 
@@ -459,7 +459,8 @@ def test_space_names_with_equal_folder_names_stay_separate(folder: Path) -> None
         for name in names:
             found = vault.call("read_messages", spaceId=name)["messages"]
             assert [message["content"] for message in found] == [f"about {name}"]
-        (folder / "spaces" / ids[0] / "space.md").unlink()  # C# is gone, and C++ stays itself
+        # C# is deleted, and C++ keeps its folder.
+        (folder / "spaces" / ids[0] / "space.md").unlink()
         assert vault.call("enter_space", spaceId="C++")["spaceId"] == ids[1]
 
 

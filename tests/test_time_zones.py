@@ -94,8 +94,8 @@ def test_time_zone_defines_newer_than_day(zone: str) -> None:
     [
         ("Europe/Berlin", "2026-03-29", 23),
         ("Europe/Berlin", "2026-10-25", 25),
-        ("America/Sao_Paulo", "2018-11-04", 23),  # has no midnight
-        ("America/Sao_Paulo", "2018-02-17", 25),  # ends twice
+        ("America/Sao_Paulo", "2018-11-04", 23),  # midnight does not exist
+        ("America/Sao_Paulo", "2018-02-17", 25),  # the last hour occurs twice
         ("Pacific/Kiritimati", "2026-03-01", 24),
     ],
 )

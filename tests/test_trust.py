@@ -178,7 +178,7 @@ def test_trust_refuses_overlong_command(folder: Path, run: Run) -> None:
 def test_untrusted_command_files_are_not_read(hostile: Path, run: Run) -> None:
     """A command's files are not opened before it is trusted; over 50 MB cannot be trusted."""
     with open(write(hostile, "big.bin", ""), "wb") as file:
-        file.truncate(10**12)  # no machine reads as much before the test is given up
+        file.truncate(10**12)  # reading this much would exceed any test's time limit
     write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: cat ../big.bin\n---\n")
     assert run("tools", "list").code == 0
     assert "is not trusted here" in run("call", "evil").json["error"]["message"]
@@ -412,7 +412,7 @@ def test_trust_check_reads_each_file_once_per_list(folder: Path) -> None:
         assert [entry["trusted"] for entry in listed if "trusted" in entry] == [True] * 30
         assert sorted(set(read)) == ["data.bin", "shared.py", "tool-0.md"]
         assert [read.count(name) for name in names_read[:2]] == [1, 1]
-        assert read.count("tool-0.md") <= 3  # not once per tool
+        assert read.count("tool-0.md") <= 3  # not read once per tool
         read.clear()
         assert len(available.advertised_tools(Workspace(folder), LOCAL)) > 30
         assert [read.count(name) for name in names_read[:2]] == [1, 1]

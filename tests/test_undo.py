@@ -255,7 +255,7 @@ def test_undo_history_is_limited_by_settings(folder: Path) -> None:
         (folder / ".memvault/journal/pruned").unlink()
         vault.call("memory_compound", query="A", modifications="e")
         kept = vault.call("memory_show", memId="A")["revisions"]
-        assert len(kept) == 1  # of 700 KB each one fits
+        assert len(kept) == 1  # at 700 KB each, only one fits
         found = vault.call("memory_show", memId="A", revision=kept[0])
         assert found["content"].rstrip().endswith("d")
 

@@ -230,7 +230,7 @@ def test_rerank_scores_are_sigmoids_of_logits(encoder: Path, folder: Path) -> No
     scores = judge.scores("any question", texts)
     assert scores[:3] == pytest.approx([1 / (1 + np.exp(-logit)) for logit in (3, 0, -2)], abs=1e-6)
     assert len(scores) == len(texts)
-    assert scores[-1] == pytest.approx(0.5)  # past the 64 tokens that this model reads
+    assert scores[-1] == pytest.approx(0.5)  # beyond this model's 64 tokens
     assert judge.scores("any question", []) == []
 
 
@@ -340,7 +340,7 @@ def test_rerank_never_downloads_missing_model(
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{network.getsockname()[1]}")
         ran = run("recall", "apple", "--rerank")
         network.setblocking(False)
-        with pytest.raises(BlockingIOError):  # nobody has called
+        with pytest.raises(BlockingIOError):  # no program has connected
             network.accept()
     assert "ms-marco-MiniLM-L-6-v2 is not on this machine" in refused(ran, 1)
     assert "memvault model use Xenova/ms-marco-MiniLM-L-6-v2 --for rerank" in ran.err

@@ -120,7 +120,8 @@ def _is_shown_safely(tool: Tool, found: Any, folder: Path) -> None:
 @given(st.text() | st.text(st.sampled_from(HIDDEN + ORDINARY)))
 def test_output_text_is_visible_and_round_trips(text: str) -> None:
     """Any string is displayed as one line, and is unchanged in JSON."""
-    assume(not re.search("[\ud800-\udbff][\udc00-\udfff]", text))  # JSON takes two halves for one
+    # JSON joins two surrogates into one character.
+    assume(not re.search("[\ud800-\udbff][\udc00-\udfff]", text))
     checked(sanitize.escape_line(text), lines=False)
     assert "\n" not in sanitize.escape_line(text)
     assert sanitize.escape_text(text).count("\n") == text.count("\n")

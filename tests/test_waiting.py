@@ -136,7 +136,7 @@ def test_wait_ends_on_delivery(tmp_path: Path, kind: str) -> None:
     delivered = threading.Event()
 
     def act() -> None:
-        with turn:  # free, because the sleeper sleeps
+        with turn:  # free, because the waiting thread released it
             inbox.deliver("talk", {})
             delivered.set()
 
@@ -392,4 +392,4 @@ def test_wait_fires_due_plan(folder: Path, call: Call) -> None:
     waits.ended()
     (found,) = call.inbox.peek().events
     due = datetime.fromisoformat(found.data["scheduledFor"]).timestamp()
-    assert event.stat().st_mtime - due < 3.5  # without the plan it would have slept for 5 s
+    assert event.stat().st_mtime - due < 3.5  # without the plan, the wait would have slept for 5 s

@@ -406,7 +406,7 @@ def test_web_sends_no_cookie_to_another_port(root: Path) -> None:
         assert not any(secret in text for text in received for secret in secrets)
         assert not any(re.search(r"memvault=(?!tossed\b)", text) for text in received)
         assert code_of(browser, f"{base}m/tea-7k2m9q") == 200, "a cookie of the other port"
-        assert code_of(browser, f"{other}{folder}") == 200  # if it ever learns the folder ...
+        assert code_of(browser, f"{other}{folder}") == 200  # if the other port learns the folder
         cookie = re.findall(r"memvault=(?!tossed)\w+", received[-1])
         stranger = build_opener()
         host = f"http://{urlsplit(address).netloc}"
@@ -507,7 +507,7 @@ def test_web_vault_cannot_supply_the_browser(root: Path, tmp_path: Path) -> None
     other = write(tmp_path, "second/memvault.toml", "version = 1\n").parent
     program(other / "browser", evil)
     (tmp_path / "linked").symlink_to(root / "bin" / "firefox")
-    # As an opener does, this one starts programs that it finds.
+    # Like real openers, this one starts programs that it finds.
     opener = write(tmp_path, "own/xdg-open", f"#!/bin/sh\n$BROWSER\nfirefox\necho x > {good}\n")
     opener.chmod(0o755)
     path = os.pathsep.join(["", ".", str(root), f"{root}/bin", str(opener.parent), os.defpath])
@@ -535,7 +535,7 @@ def site(root: Path, run: Run, tmp_path: Path) -> Path:
     write(root, "unused.png", b"\x89PNG\r\n")
     target = tmp_path / "site"
     said = succeeded(run("export", str(target), "--to", "site", "--json", cwd=root)).json
-    assert (target / ".memvault-site").exists()  # the list of the site's files, not counted
+    assert (target / ".memvault-site").exists()  # the list of the site's files is not counted
     assert (said["format"], said["files"]) == ("site", sum(1 for _ in target.rglob("*.*")) - 1)
     return target
 

@@ -162,7 +162,7 @@ class Served:
         """Return the server's open file descriptors, as Linux names them."""
         found = []
         for link in Path(f"/proc/{self.process.pid}/fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):  # it was closed in the meantime
+            with contextlib.suppress(FileNotFoundError):  # it has been closed since
                 found.append(str(link.readlink()))
         return found
 

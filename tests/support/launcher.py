@@ -424,7 +424,7 @@ def _reap(running: dict[int, int]) -> None:
         child, status = os.waitpid(-1, os.WNOHANG)
         if not child:
             return
-        with suppress(BrokenPipeError):  # the test that started the process has ended
+        with suppress(BrokenPipeError):  # the test that started the process has exited
             os.write(running[child], str(os.waitstatus_to_exitcode(status)).encode())
         os.close(running.pop(child))
 
