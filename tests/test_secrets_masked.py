@@ -317,7 +317,7 @@ def test_secrets_table_in_documentation_is_complete() -> None:
     assert {tool.name for tool in tools if tool.reveals} == SHOWN
     assert {one.words for one in others if one.reveals} == SHOWING_COMMANDS
     text = (ROOT / "docs/guarantees/security.md").read_text("utf-8")
-    (row,) = [line for line in text.splitlines() if line.startswith("| The requested text")]
+    (row,) = [line for line in text.splitlines() if line.startswith("| The requested content")]
     listed = set(re.findall("`([a-z -]+)`", row))
     assert listed == {tool.command for tool in tools if tool.reveals} | SHOWING_COMMANDS
 
