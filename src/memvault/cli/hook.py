@@ -200,7 +200,7 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
         memory_recall,
         query=query_text,
         limit=_MAX_HITS,
-        strict=True,
+        specific=True,
         full=True,
     )
     entries = []

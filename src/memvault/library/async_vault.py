@@ -116,6 +116,7 @@ class AsyncVault(AsyncOpenVault):
         mode: Literal["hybrid", "keyword", "vector", "tag"] = "hybrid",
         threshold: float = 0.0,
         strict: bool = False,
+        specific: bool = False,
         expression: str | None = None,
         since: str | None = None,
         until: str | None = None,

@@ -385,7 +385,7 @@ def group_duplicates(memories: Sequence[SentenceFeatures]) -> list[list[int]]:
 def _are_duplicates(first: SentenceFeatures, second: SentenceFeatures) -> bool:
     """Return whether memories share nearly all terms, and all numbers and negations in order.
 
-    The order matters since versions and addresses are sequences of numbers: 4.1.1 is not 4.1.4.
+    Order matters because versions and addresses are sequences of numbers: 1.4.2 is not 2.4.1.
     """
     terms, others = first.term_ids, second.term_ids
     shared = len(terms & others)

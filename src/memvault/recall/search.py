@@ -214,10 +214,14 @@ class Search:
                 # A query in the words of a superseded memory matches its replacement as well.
                 probability_of_answer = max(probability_of_answer, probability(entry.replaces))
             is_dissimilar = uid in self._candidates.dissimilar
-            is_doubtful = request.strict or (is_dissimilar and position >= _ALWAYS_SHOWN)
+            is_doubtful = (
+                request.strict or request.specific or (is_dissimilar and position >= _ALWAYS_SHOWN)
+            )
             if probability_of_answer < request.threshold or (
                 is_doubtful and probability_of_answer < RELEVANT
             ):
+                continue
+            if request.specific and not self._stands_out(uid, probability_of_answer):
                 continue
             memory = self._read(uid)
             if memory is not None:
@@ -227,6 +231,13 @@ class Search:
                         memory, self._rows[uid], entry, probability_of_answer, newer
                     ),
                 )
+
+    def _stands_out(self, uid: int, probability: float) -> bool:
+        """Return whether the query names something that a memory is about."""
+        from memvault.recall import specificity
+
+        row, text = self._rows[uid], self._query.text
+        return specificity.stands_out(row, text, self._is_multilingual(uid), probability)
 
     def _is_multilingual(self, uid: int) -> bool:
         """Return whether the bundled multilingual model embedded a memory, or may have."""

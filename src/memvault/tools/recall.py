@@ -91,6 +91,7 @@ def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
     hidden_args=(
         "type",
         "threshold",
+        "specific",
         "asOf",
         "isAll",
         "full",
@@ -166,6 +167,9 @@ def memory_recall(
         THRESHOLD_ARG._replace(help="Minimum probability that a memory answers the query"),
     ] = 0.0,
     strict: Annotated[bool, Arg("Omit memories that are unlikely to answer")] = False,
+    specific: Annotated[
+        bool, Arg("Omit memories also if the query would fit any vault, such as `go on`")
+    ] = False,
     expression: Expression = None,
     since: Since = None,
     until: Until = None,
@@ -252,6 +256,7 @@ def memory_recall(
         explain,
         rerank,
         strict=strict,
+        specific=specific,
         as_of=as_of_time,
         lines=result_budget.has_lines,
     )
@@ -273,7 +278,10 @@ def memory_recall(
     warn_unknown_filters(
         call, tags_in(query) if mode == "tag" else search_filters, selection.engine
     )
-    advice = "a lower threshold" if threshold else "omit strict" if strict else "fewer filters"
+    named = next(
+        (name for name, is_set in (("strict", strict), ("specific", specific)) if is_set), ""
+    )
+    advice = "a lower threshold" if threshold else f"omit {named}" if named else "fewer filters"
     return {**result, "message": f"No memory found; try other words or {advice}"}
 
 

@@ -1,0 +1,68 @@
+"""Prompts that only steer the current work bring up no memories."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import Run, succeeded, write
+from judged import make_vault, read_lines, read_set
+from memvault import Vault
+from memvault.index.embedding import generic_prompts
+from memvault.index.embedding.embedder import MULTILINGUAL
+
+BENCH = Path(__file__).resolve().parents[1] / "bench"
+PROMPTS = read_lines(BENCH / "prompts" / "generic.jsonl")
+
+
+def prompts(part: str, *languages: str) -> list[str]:
+    """The generic prompts of a part in some languages."""
+    wanted = [entry for entry in PROMPTS if entry["metadata"]["part"] == part]
+    return [entry["text"] for entry in wanted if entry["metadata"]["language"] in languages]
+
+
+@pytest.mark.parametrize(("deep", "kept"), [("off", 0.5), ("now", 0.6)])
+def test_generic_prompts_rarely_bring_up_memories(
+    deep: str, kept: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most 3 of 60 generic prompts have a specific memory, and most questions keep theirs."""
+    monkeypatch.setenv("MEMVAULT_DEEP", deep)
+    ops = read_set(BENCH / "everyday" / "everyday-ops")
+    make_vault(tmp_path / "ops", ops.documents)
+    with Vault(tmp_path / "ops") as vault:
+
+        def share(texts: list[str]) -> float:
+            found = [bool(vault.recall(text, specific=True)["memories"]) for text in texts]
+            return sum(found) / len(found)
+
+        assert share(prompts("test", "en")[::2][:60]) <= 3 / 60
+        assert share([query["text"] for query in ops.queries[::2]]) >= kept
+
+
+def test_hook_is_silent_on_generic_prompt(folder: Path, run: Run) -> None:
+    """The prompt hook adds a memory about tests to a question about them, not to an instruction."""
+    text = "# Flaky tests\n\nThe payment tests fail on Mondays, since the bank's sandbox restarts."
+    write(folder, "flaky.md", f"{text}\n")
+    for number in range(20):
+        write(folder, f"{number}.md", f"# Note {number}\n\nThe bridge number {number} is open.\n")
+
+    def hook(prompt: str) -> str:
+        return succeeded(run("hook", "prompt", stdin=json.dumps({"prompt": prompt}))).out
+
+    assert "Flaky tests" in hook("why do the payment tests fail on mondays")
+    for prompt in ("run the tests again", "continue", "fix the failing test", "commit this"):
+        assert hook(prompt).strip() == ""
+
+
+@pytest.mark.parametrize("embedder", generic_prompts.FILES)
+def test_generic_prompt_vectors_are_of_the_package(embedder: str) -> None:
+    """The stored vectors are those that the embedders in the package compute for the prompts."""
+    languages = {entry["metadata"]["language"] for entry in PROMPTS}
+    texts = prompts("fit", *(languages if embedder == MULTILINGUAL else ["en"]))
+    stored = np.load(generic_prompts.FILES[embedder]).astype(np.float32)
+    for text in texts[:3]:
+        cosines = stored @ generic_prompts.embed(text, embedder)
+        assert cosines.max() == pytest.approx(1, abs=0.01)
