@@ -89,7 +89,7 @@ def module_page() -> str:
         package = init.parent.relative_to(source.parent)
         lines += ["", f"## {'.'.join(package.parts)}", "", summary(init), ""]
         lines += [
-            f"- [{path.stem}](../../src/{package.as_posix()}/{path.name}): {summary(path)}"
+            f"- [`{path.stem}`](../../src/{package.as_posix()}/{path.name}): {summary(path)}"
             for path in sorted(init.parent.glob("*.py"))
             if path != init
         ]

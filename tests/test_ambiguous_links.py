@@ -86,3 +86,43 @@ def test_imported_link_prefers_folder_of_its_note(run: Run, vault: Vault, tmp_pa
     assert len(plans) == 2
     for path in plans:
         assert targets(vault, path) == [path.replace("plan.md", "budget.md")]
+
+
+def test_rename_leaves_markdown_link_that_still_resolves(vault: Vault, folder: Path) -> None:
+    """A markdown link by name to another note of that name stays as it is."""
+    for project in ("alpha", "beta", "gamma"):
+        write(folder, f"{project}/budget.md", f"# Money of {project}\n")
+    write(folder, "other/from.md", "[b](budget.md) and [[budget]]\n")
+    before = targets(vault, "other/from.md")
+    vault.rename("gamma/budget.md", to="gamma/costs.md", confirm=True)
+    assert (folder / "other/from.md").read_text("utf-8") == "[b](budget.md) and [[budget]]\n"
+    assert targets(vault, "other/from.md") == before
+
+
+def test_superseded_by_leads_where_the_link_does(vault: Vault, folder: Path) -> None:
+    """A memory is superseded by the memory to which its header links."""
+    header = "---\nsuperseded_by: '[[price]]'\n---\n\n"
+    write(folder, "alpha/rate.md", f"{header}# Rate\n\nThe rate is 3.\n")
+    write(folder, "alpha/price.md", "# Price\n\nThe price is 4.\n")
+    write(folder, "alpha/old/price.md", "# Price then\n\nThe price was 2.\n")
+    (linked,) = vault.links("alpha/rate.md")["links"]
+    assert linked["filePath"] == "alpha/price.md"
+    assert vault.show("alpha/rate.md")["supersededBy"] == linked["memId"]
+
+
+def test_supersedes_leads_where_the_link_does(vault: Vault, folder: Path) -> None:
+    """A memory supersedes the note beside it, not one of that name in a folder below."""
+    write(folder, "p/note.md", "# Note\n\nThe bell rings at 8.\n")
+    write(folder, "p/archive/note.md", "# Note\n\nThe bell rang at 7.\n")
+    write(folder, "p/new.md", "---\nsupersedes: '[[note]]'\n---\n\n# New\n\nIt rings at 9.\n")
+    assert vault.show("p/note.md").get("supersededBy")
+    assert not vault.show("p/archive/note.md").get("supersededBy")
+
+
+def test_link_to_name_in_many_folders_resolves_quickly(vault: Vault, folder: Path) -> None:
+    """Each of a thousand folders links to its own note of the same name."""
+    for number in range(1_000):
+        write(folder, f"p{number}/readme.md", f"# Project {number}\n")
+        write(folder, f"p{number}/plan.md", "[[readme]]\n")
+    assert vault.orphans()["total"] == 0
+    assert targets(vault, "p777/plan.md") == ["p777/readme.md"]

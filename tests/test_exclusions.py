@@ -250,3 +250,13 @@ def test_nested_vault_settings_apply_after_each_change(folder: Path, vault: Vaul
         assert listed(vault) == paths, text
     settings.unlink()
     assert listed(vault) == both
+
+
+def test_nested_vault_setting_precedes_its_ignore_files(folder: Path, vault: Vault) -> None:
+    """As in the nested vault, no ignore file includes what its setting `ignore` excludes."""
+    write(folder, "team/memvault.toml", 'version = 1\nignore = ["*.tmp.md"]\n')
+    write(folder, "team/sub/.ignore", "!c.tmp.md\n")
+    write(folder, "team/sub/c.tmp.md", "# Draft\n")
+    write(folder, "team/sub/d.md", "# Done\n")
+    listed = vault.call("memory_list")["memories"]
+    assert [entry["filePath"] for entry in listed] == ["team/sub/d.md"]

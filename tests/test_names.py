@@ -432,3 +432,13 @@ def test_restore_suggests_names_from_the_trash(ferries: Path, vault: Vault) -> N
         failed = vault.call("memory_restore", memId=name)
         assert failed["error"]["hint"] == f"did you mean {meant}?"
         assert [entry["memId"] for entry in failed["candidates"]] == ["bus-7a8b9c"]
+
+
+@pytest.mark.parametrize("query", ["work/life balance", "home/chimney swept", "CI/CD of the shop"])
+def test_query_with_slash_is_not_taken_for_a_path(folder: Path, vault: Vault, query: str) -> None:
+    """Words with a slash are searched, even if a folder has the name before it."""
+    write(folder, "work/job.md", "# Job\n\nCI/CD of the shop runs at night.\n")
+    write(folder, "home/balance.md", "# Balance\n\nWork and life in balance.\n")
+    write(folder, "home/chimney.md", "# Chimney\n\nThe chimney was swept in June.\n")
+    found = vault.call("memory_forget", query=query)
+    assert found["success"]

@@ -64,7 +64,7 @@ def test_state_values_are_sorted_by_key(vault: Vault) -> None:
     some = vault.call("get_memories", keys=["a", "zz"])
     assert (len(some["memories"]), some["warnings"]) == (1, ["there is no memory 'zz'"])
     gone = vault.call("delete_memories", keys=["a", "zz", "a"])
-    assert (gone["deleted"], gone["warnings"]) == (1, ["there is no memory 'zz'"])
+    assert (gone["deleted"], gone["warnings"]) == (1, ["there is no key 'zz'"])
     assert set(values(vault)) == {"b", "c"}
 
 
@@ -75,7 +75,7 @@ def test_state_delete_of_unknown_names_fails(vault: Vault, run: Run, kind: str) 
     vault.call("set_goals", goals=[{"id": "deadline", "description": "Ship"}])
     due = {"instruction": "Post", "scheduledAt": "2999-01-01"}
     vault.call("set_plans", plans=[{"name": "deadline", **due}])
-    word = "memory" if kind == "memories" else kind[:-1]
+    word = "key" if kind == "memories" else kind[:-1]
     ran = run(kind, "delete", "deadlin", "zz", "--json")
     assert (ran.code, ran.json["error"]["code"]) == (1, "not_found")
     assert ran.json["error"]["message"] == f"There is no {word} 'deadlin' or 'zz'"
@@ -84,6 +84,14 @@ def test_state_delete_of_unknown_names_fails(vault: Vault, run: Run, kind: str) 
     assert hint == f"`memvault {kind} get` lists the existing ones"
     partly = succeeded(run(kind, "delete", "deadline", "zz"))
     assert (partly.out, partly.err) == ("Deleted 1\n", f"note: there is no {word} 'zz'\n")
+
+
+def test_state_plan_named_twice_counts_once(vault: Vault) -> None:
+    """A plan given by its name and by its id is one deleted plan."""
+    due = {"instruction": "Post", "scheduledAt": "2999-01-01"}
+    made = vault.call("set_plans", plans=[{"name": "Follow up", **due}])
+    gone = vault.call("delete_plans", planIds=["Follow up", made["plans"][0]["id"]])
+    assert gone["deleted"] == 1
 
 
 def test_state_values_are_returned_in_requested_order(vault: Vault) -> None:

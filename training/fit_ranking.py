@@ -225,9 +225,9 @@ def _batch(asked: Sequence[Asked]) -> tuple[Numbers, Numbers, npt.NDArray[np.boo
 
 
 def scores(asked: Asked, weights: Numbers) -> Numbers:
-    """Return the candidates' scores, as in the program."""
+    """Return the candidates' scores, as in the program without dates and missing numbers."""
     total = weights @ asked.parts.any(axis=0) or 1.0
-    found: Numbers = asked.parts @ weights / total - asked.losses
+    found: Numbers = np.maximum(asked.parts @ weights / total - asked.losses, 0.0)
     return found
 
 
@@ -481,6 +481,9 @@ def main() -> None:
     parser.add_argument("--keep-parts", action="store_true", help="fit only the match probability")
     parser.add_argument("--fits", nargs="+", help="compute only these fits; others are kept")
     options = parser.parse_args()
+    names = options.fits or FITS[options.model]
+    if unknown := set(names) - set(FITS[options.model]):
+        parser.error(f"no fit of the model {options.model}: {', '.join(sorted(unknown))}")
     judged = {folder.name: read_set(folder, "fit") for folder in options.folders}
     with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as cache:
         os.environ["MEMVAULT_CACHE"] = os.environ["MEMVAULT_STATE"] = cache
@@ -490,7 +493,6 @@ def main() -> None:
             foreign = other_questions(own, list(judged.values()), options.others)
             sets[name] = gather(own, foreign, Path(work), options.model)
             print(f"{name}: {len(sets[name])} questions", flush=True)
-    names = options.fits or FITS[options.model]
     for name in names:
         report(sets, name, options.keep_parts)
     print(f"\n{token_line(sets)}")

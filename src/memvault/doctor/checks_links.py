@@ -18,7 +18,7 @@ from memvault.vault import document
 from memvault.vault.header_links import SUPERSEDED_BY, SUPERSEDES, referenced_names
 from memvault.vault.markdown import links
 from memvault.vault.markdown_inline import Link, path_beside
-from memvault.vault.names import is_near, name_key, name_keys, path_suffixes
+from memvault.vault.names import link_distance, name_key, name_keys, path_suffixes
 
 _MAX_LINKS_SHOWN = 5
 _SECOND_COPY = re.compile(r"(.+)_[2-9]")
@@ -36,7 +36,7 @@ def _other_memory(vault: VaultInspection, memory: InspectedMemory, name: str) ->
     """Return the path of the other memory that a name refers to; empty if there is none."""
     key = name_key(name)
     named = vault.links.named(name)
-    for record in sorted(named, key=lambda record: not is_near(record.path, memory.path)):
+    for record in sorted(named, key=lambda record: link_distance(record.path, memory.path)):
         names = name_keys(record.path, record.mem_id, record.title, record.aliases)
         if record.path != memory.path and key in names:
             return record.path

@@ -10,7 +10,7 @@ from typing import Any
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown, markdown_inline
 from memvault.vault.markdown_inline import Link
-from memvault.vault.names import is_near
+from memvault.vault.names import link_distance
 
 SCHEME = "import:"
 """Prefix of link targets that are ids in the source."""
@@ -55,7 +55,7 @@ class LinkTargets:
             ends = self._by_name.get(posixpath.basename(bare), set())
             fitting = [name for name in ends if f"/{name}".endswith(f"/{bare}")]
             if fitting:  # As in Obsidian, closest to the note first.
-                closest = min(fitting, key=lambda e: (not is_near(e, source), e.count("/"), e))
+                closest = min(fitting, key=lambda name: link_distance(name, source))
                 return self._by_path[closest]
         return None
 

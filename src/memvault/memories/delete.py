@@ -11,7 +11,7 @@ from memvault.model import Memory
 from memvault.recall.answer import RecallRequest
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
-from memvault.recall.resolve import may_be_path
+from memvault.recall.resolve import is_file_name, may_be_path
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.store.trash import TrashedFile
@@ -133,8 +133,9 @@ def _named_by_query(
         if not memories:
             other_parts.append(part)
         matches |= {memory.path: memory for memory in memories}
-    lists_paths = bool(matches) or "," in query  # Otherwise it is one path that contains spaces.
-    paths = other_parts if lists_paths and all(map(may_be_path, other_parts)) else [query]
+    is_list = "," in query or (bool(matches) and all(map(is_file_name, other_parts)))
+    # Otherwise it is one path that contains spaces, or words.
+    paths = other_parts if is_list and all(map(may_be_path, other_parts)) else [query]
     for path in paths if other_parts or len(parts) < 2 else ():
         memory = engine.resolve_path(path)
         if memory is None:

@@ -22,7 +22,7 @@ from memvault.recall.resolve import match_link
 from memvault.vault.header_links import header_links
 from memvault.vault.markdown import links
 from memvault.vault.markdown_inline import Link
-from memvault.vault.names import link_keys, name_key
+from memvault.vault.names import link_distance, link_keys, name_key
 
 
 class ResolvedLink(NamedTuple):
@@ -61,7 +61,7 @@ class LinkGraph:
     ) -> None:
         self.entries = entries
         self._record = record
-        self._matches_by_target: dict[str, dict[str, MemoryRecord]] = {}
+        self._matches_by_target: dict[str, tuple[list[str], dict[str, MemoryRecord]]] = {}
         self._closest_by_folder: dict[tuple[str, str], str] = {}
         self._named: dict[str, list[int]] = {}
         for key, entry in entries.items():
@@ -132,8 +132,8 @@ class LinkGraph:
         keys = self._named.get(name_key(_bare(target)), ())
         if len(keys) < 2:
             return keys[0] if keys else None
-        matches = self._matches(target)
-        return matches[self._closest(target, source[: source.rfind("/") + 1])].uid
+        _, by_path = self._matches(target)
+        return by_path[self._closest(target, source[: source.rfind("/") + 1])].uid
 
     def beside(self, link: Link, path: str) -> MemoryRecord | None:
         """Return the memory at a link's target, relative to the folder of a file, or None."""
@@ -148,32 +148,30 @@ class LinkGraph:
 
     def is_ambiguous(self, target: str) -> bool:
         """Return whether several memories match a link target or a header value equally well."""
-        return len(self._matches(target)) > 1
+        return len(self._matches(target)[0]) > 1
 
-    def _matches(self, target: str) -> dict[str, MemoryRecord]:
-        """Return the memories that a target matches equally well by path, sorted by path."""
+    def _matches(self, target: str) -> tuple[list[str], dict[str, MemoryRecord]]:
+        """Return the sorted paths of the memories that a target matches equally well, and these."""
         if target not in self._matches_by_target:
             name = _bare(target)
             matches = self.named(name)
             by_path = {record.path: record for record in match_link(name, matches) or matches}
-            self._matches_by_target[target] = dict(sorted(by_path.items()))
+            self._matches_by_target[target] = sorted(by_path), by_path
         return self._matches_by_target[target]
 
     def _closest(self, target: str, folder: str) -> str:
-        """Return the path of the match that a link in a folder resolves to, as in Obsidian.
+        """Return the path of the match that a link in a folder resolves to (``link_distance``).
 
-        Matches in the folder or below come first, then shorter paths. Times do not matter, so that
-        an edit never changes where another file's links lead.
+        There must be a match. Times do not matter, so that an edit never changes where another
+        file's links lead.
         """
         if (target, folder) not in self._closest_by_folder:
-            paths = list(self._matches(target))
-            near = paths[bisect_left(paths, folder) :]
-            near = near[: bisect_left(near, f"{folder}\U0010ffff")]
-            closest = (
-                min(near, key=lambda path: (path.rfind("/"), path))
-                if near
-                else self._closest(target, "")
-            )
+            paths, _ = self._matches(target)
+            near = paths[bisect_left(paths, folder) : bisect_left(paths, f"{folder}\U0010ffff")]
+            if near or not folder:
+                closest = min(near, key=lambda path: link_distance(path, folder))
+            else:
+                closest = self._closest(target, "")
             self._closest_by_folder[target, folder] = closest
         return self._closest_by_folder[target, folder]
 

@@ -252,7 +252,7 @@ def _new_target(
     beside = graph.beside(link.link, link.source.path)
     if link.link.is_wikilink and beside is None:
         return _new_name(link, renaming, graph, after)
-    return _new_path_target(link, link.link, beside is None, renaming, after)
+    return _new_path_target(link, link.link, beside is None, renaming, graph, after)
 
 
 def _new_name(
@@ -282,7 +282,12 @@ def _new_name(
 
 
 def _new_path_target(
-    link: ResolvedLink, written: Link, is_by_name: bool, renaming: RenamePlan, after: LinkGraph
+    link: ResolvedLink,
+    written: Link,
+    is_by_name: bool,
+    renaming: RenamePlan,
+    graph: LinkGraph,
+    after: LinkGraph,
 ) -> str | None:
     """Return the new target of a link by path, or None if it does not change.
 
@@ -297,11 +302,12 @@ def _new_path_target(
     if is_by_name:
         relative = after.beside(written, source)
         leads = relative or after.by_name(written.target, source)
-        is_unique = relative is not None or not after.is_ambiguous(written.target)
+        was_ambiguous = graph.is_ambiguous(written.target)
+        is_clear = relative or was_ambiguous or not after.is_ambiguous(written.target)
         is_old = (
             is_to_renamed and _renamed_reference(written.target, renaming, after) != written.target
         )
-        if leads is not None and leads.path == target and is_unique and not is_old:
+        if leads is not None and leads.path == target and is_clear and not is_old:
             return None
     if not written.target.lower().endswith(".md"):
         target = target[: -len(".md")]

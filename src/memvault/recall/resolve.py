@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.header_links import link_target
-from memvault.vault.names import name_key, normalize_title
+from memvault.vault.names import link_distance, name_key, normalize_title
 
 MAX_SUGGESTIONS = 5
 """Maximum number of suggestions for an unknown name."""
@@ -97,6 +97,19 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
     return next((matching for matching in matches if matching), [])
 
 
+def closest_to(source: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries in the folder to which a link in the file ``source`` leads, in order.
+
+    ``entries`` have the same name; those in one folder are equally close (``link_distance``).
+    """
+    all_entries = list(entries)
+    if not all_entries:
+        return []
+    closest = min(all_entries, key=lambda entry: link_distance(entry.path, source))
+    folder = PurePosixPath(closest.path).parent
+    return [entry for entry in all_entries if PurePosixPath(entry.path).parent == folder]
+
+
 def is_link(name: str) -> bool:
     """Return whether a name is a wikilink."""
     return name.strip().startswith("[[") and bool(link_target(name))
@@ -140,6 +153,11 @@ def may_be_path(name: str) -> bool:
     return "/" in name or _has_suffix(name)
 
 
+def is_file_name(name: str) -> bool:
+    """Return whether a name ends in ``.md``."""
+    return _has_suffix(name)
+
+
 def _has_suffix(name: str) -> bool:
     return normalize(name).rstrip("/").lower().endswith(".md")
 
@@ -147,13 +165,15 @@ def _has_suffix(name: str) -> bool:
 def is_path(name: str, entries: Iterable[Nameable]) -> bool:
     """Return whether a string is meant as a memory's path rather than as a query.
 
-    A single word that ends in ``.md`` is a path. Other strings that may be paths, such as "CI/CD",
-    are paths only if they begin with a folder in the vault or are similar to the path of an entry.
+    A path is a single word or ends in ``.md``. A single word that ends in ``.md`` always is one;
+    others, such as "CI/CD", only if they begin with a folder in the vault or are similar to the
+    path of an entry.
     """
-    if not may_be_path(name):
-        return False
     path = normalize(name)
-    if _has_suffix(path) and len(path.split()) == 1:
+    is_word = len(path.split()) == 1
+    if not may_be_path(name) or not (is_word or _has_suffix(path)):
+        return False
+    if is_word and _has_suffix(path):
         return True
     all_entries = list(entries)
     folder = name_key(path.rpartition("/")[0])

@@ -236,8 +236,8 @@ class Search:
         """Return whether the query names something that a memory is about."""
         from memvault.recall import specificity
 
-        row, text = self._rows[uid], self._query.text
-        return specificity.stands_out(row, text, self._is_multilingual(uid), probability)
+        row = self._rows[uid]
+        return specificity.stands_out(row, self._query, self._is_multilingual(uid), probability)
 
     def _is_multilingual(self, uid: int) -> bool:
         """Return whether the bundled multilingual model embedded a memory, or may have."""

@@ -16,11 +16,11 @@ from memvault import clock
 from memvault.index.protocol import MemoryRecord, View
 from memvault.model import Memory
 from memvault.recall.answer import CURRENT, ScoredMemory, Validity
-from memvault.recall.resolve import match_link
+from memvault.recall.resolve import closest_to, match_link
 from memvault.recall.weights import constants
 from memvault.vault.date_ranges import parse_period
 from memvault.vault.header_links import SUPERSEDED_BY, SUPERSEDES, referenced_names
-from memvault.vault.names import is_near, name_key, name_keys
+from memvault.vault.names import name_key, name_keys
 
 _VALIDITY_KEYS = frozenset(("valid_from", "valid_to", SUPERSEDED_BY))
 """Header keys that affect whether a memory is current."""
@@ -158,7 +158,7 @@ def _referenced(name: str, named: Iterable[MemoryRecord], source: str) -> list[M
     If any are in its folder or below, only these, as for links.
     """
     matches = match_link(name, [record for record in named if record.path != source])
-    return [record for record in matches if is_near(record.path, source)] or matches
+    return closest_to(source, matches)
 
 
 def reorder(

@@ -16,11 +16,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import translate
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from memvault.errors import VaultUnreadable
 from memvault.files import plain_files
@@ -58,6 +58,9 @@ _MAX_BYTES = 64 * 1024
 _MAX_PATTERNS = 5_000
 MAX_IGNORE_LENGTH = 10_000
 """Maximum total length of ``ignore`` patterns, which are matched against every file."""
+
+
+Parsed = TypeVar("Parsed")
 
 
 class _Rule(NamedTuple):
@@ -220,31 +223,35 @@ class NestedVault:
     def __init__(self, patterns: tuple[str, ...] = ()) -> None:
         self._pattern = _settings_pattern(patterns)
 
-    def decision(self, path: str, is_folder: bool) -> bool | None:
-        """Return True if the nested vault excludes a path in it, else None."""
+    def excludes(self, path: str, is_folder: bool) -> bool:
+        """Return whether the nested vault excludes a path in it."""
         is_reserved = is_folder and path in RESERVED_FOLDERS
-        is_ignored = self._pattern is not None and self._pattern.match(path) is not None
-        return True if is_reserved or is_ignored else None
+        return is_reserved or (self._pattern is not None and self._pattern.match(path) is not None)
 
 
 class _Level(NamedTuple):
-    """The files in a folder that exclude entries below it, in order of precedence."""
+    """What excludes entries below a folder: a nested vault, and ignore files in order."""
 
     folder: str
-    files: tuple[NestedVault | IgnoreFile, ...]
+    vault: NestedVault | None
+    files: tuple[IgnoreFile, ...]
+
+    def is_excluded_by_vault(self, path: str, is_folder: bool) -> bool:
+        """Return whether a nested vault in the folder excludes a path."""
+        return self.vault is not None and self.vault.excludes(self._below(path), is_folder)
 
     def decision(self, path: str, is_folder: bool) -> bool | None:
         """Return whether a path in the vault is ignored; None if no pattern matches."""
-        below = path[len(self.folder) + 1 :] if self.folder else path
-        for file in self.files:
-            decision = file.decision(below, is_folder)
-            if decision is not None:
-                return decision
-        return None
+        below = self._below(path)
+        decisions = (file.decision(below, is_folder) for file in self.files)
+        return next((decision for decision in decisions if decision is not None), None)
+
+    def _below(self, path: str) -> str:
+        return path[len(self.folder) + 1 :] if self.folder else path
 
 
 Levels = tuple[_Level, ...]
-"""The ignore files that apply in a folder, the deepest first."""
+"""The nested vaults and ignore files that apply in a folder, the deepest first."""
 
 
 class Exclusions:
@@ -258,7 +265,8 @@ class Exclusions:
         self.patterns = patterns
         self._root = root
         self._pattern = _settings_pattern(patterns)
-        self._read: dict[str, tuple[FileStamp | None, NestedVault | IgnoreFile]] = {}
+        self._files = _Cache(lambda path: IgnoreFile(_text(path)))
+        self._vaults = _Cache(lambda path: NestedVault(_ignore_setting(path)))
 
     @cached_property
     def _prefixes(self) -> tuple[str, ...]:
@@ -289,6 +297,8 @@ class Exclusions:
         """Return whether an entry in a folder with these ignore files is excluded."""
         if self._pattern is not None and self._pattern.match(path):
             return True
+        if any(level.is_excluded_by_vault(path, is_folder) for level in levels):
+            return True  # No ignore file can include it, as in the nested vault itself.
         for level in levels:
             decision = level.decision(path, is_folder)
             if decision is not None:
@@ -315,21 +325,29 @@ class Exclusions:
         return False
 
     def _level(self, folder: str, names: Iterable[str]) -> Levels:
-        known = (SETTINGS_FILE, *IGNORE_FILES) if folder else IGNORE_FILES
-        read = (self._file(folder, name) for name in known if name in names)
+        is_vault = bool(folder) and SETTINGS_FILE in names
+        vault = self._vaults.read(self._root, folder, SETTINGS_FILE) if is_vault else None
+        read = (
+            self._files.read(self._root, folder, name) for name in IGNORE_FILES if name in names
+        )
         files = tuple(file for file in read if file)
-        return (_Level(folder, files),) if files else ()
+        return (_Level(folder, vault, files),) if vault or files else ()
 
-    def _file(self, folder: str, name: str) -> NestedVault | IgnoreFile:
+
+class _Cache(Generic[Parsed]):
+    """Parsed files by path, each parsed again when its file changes."""
+
+    def __init__(self, parse: Callable[[Path], Parsed]) -> None:
+        self._parse = parse
+        self._parsed: dict[str, tuple[FileStamp | None, Parsed]] = {}
+
+    def read(self, root: Path, folder: str, name: str) -> Parsed:
+        """Return a parsed file of a folder in the vault."""
         path = f"{folder}/{name}" if folder else name
-        stamp = stamp_of(self._root / path)
-        cached = self._read.get(path)
+        stamp = stamp_of(root / path)
+        cached = self._parsed.get(path)
         if cached is None or cached[0] != stamp:
-            if name == SETTINGS_FILE:
-                cached = stamp, NestedVault(_ignore_setting(self._root / path))
-            else:
-                cached = stamp, IgnoreFile(_text(self._root / path) if stamp is not None else "")
-            self._read[path] = cached
+            cached = self._parsed[path] = stamp, self._parse(root / path)
         return cached[1]
 
 

@@ -12,7 +12,7 @@ from memvault.tools.core.result_parts import fields, paginate, without_none
 from memvault.tools.core.shared_args import CONTENT_ALIASES, LISTED, Limit, Offset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Mapping
 
     from memvault.agents.plans.status import PlanStatus
     from memvault.results import (
@@ -113,31 +113,34 @@ def _pair(word: str) -> dict[str, str]:
     return {"key": key, "value": value}
 
 
+_GET = {"key": "memories get", "goal": "goals get", "plan": "plans get"}
+"""The command that lists the entries of each kind."""
+
+
 def _delete(
     call: Call,
     kind: str,
     delete: Callable[[list[str]], list[str]],
     names: list[str],
-    existing: Callable[[], Iterable[str]],
+    existing: Callable[[], Mapping[str, str]],
 ) -> DeletedEntries:
     """Delete the entries with these names, and add notes for those that do not exist.
+
+    ``existing`` returns the entries' names, each with its id.
 
     Raises:
         NotFound: none of them exists.
     """
+    ids = existing()
     missing = delete(names)
-    deleted_count = len(set(names)) - len(missing)
+    deleted_count = len({ids.get(name, name) for name in names if name not in missing})
     if missing and not deleted_count:
         raise NotFound(
             f"There is no {kind} {' or '.join(map(repr, missing))}",
-            suggestion(missing[0], existing(), f"`memvault {_GET[kind]}` lists the existing ones"),
+            suggestion(missing[0], ids, f"`memvault {_GET[kind]}` lists the existing ones"),
         )
     call.notes += [f"there is no {kind} {name!r}" for name in missing]
     return {"deleted": deleted_count}
-
-
-_GET = {"memory": "memories get", "goal": "goals get", "plan": "plans get"}
-"""The command that lists the entries of each kind."""
 
 
 @group.tool(
@@ -227,7 +230,9 @@ def delete_memories(
     from memvault.agents import values
 
     files = values.values_of(call.store, call.address)
-    return _delete(call, "memory", files.delete, keys, lambda: files.read().entries)
+    return _delete(
+        call, "key", files.delete, keys, lambda: {key: key for key in files.read().entries}
+    )
 
 
 @group.tool(
@@ -306,7 +311,9 @@ def delete_goals(
     from memvault.agents import goals
 
     files = goals.goals_of(call.store, call.address)
-    return _delete(call, "goal", files.delete, goal_ids, lambda: files.read().entries)
+    return _delete(
+        call, "goal", files.delete, goal_ids, lambda: {key: key for key in files.read().entries}
+    )
 
 
 _PLANS = """*plans | There are no plans
@@ -440,8 +447,8 @@ def delete_plans(
     Unknown ones are noted; if none exists, the call fails.
     """
 
-    def existing() -> list[str]:
-        statuses, _ = call.plans.statuses()
-        return [name for entry in statuses for name in (entry.plan.name, entry.plan.id)]
+    def existing() -> dict[str, str]:
+        plans = [entry.plan for entry in call.plans.statuses()[0]]
+        return {name: plan.id for plan in plans for name in (plan.name, plan.id)}
 
     return _delete(call, "plan", call.plans.delete, plan_ids, existing)

@@ -116,9 +116,12 @@ def link_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> lis
     return list(dict.fromkeys([*names, *map(name_key, path_suffixes(path))]))
 
 
-def is_near(path: str, source: str) -> bool:
-    """Return whether a path is in the folder of the file ``source``, or below it."""
-    return path.startswith(source[: source.rfind("/") + 1])
+def link_distance(path: str, source: str) -> tuple[bool, int, str]:
+    """Return a sort key for paths with the same name, as targets of a link in the file ``source``.
+
+    As in Obsidian, paths in that file's folder or below it come first, then shorter paths.
+    """
+    return (not path.startswith(source[: source.rfind("/") + 1]), len(path), path)
 
 
 def path_suffixes(path: str) -> Iterable[str]:

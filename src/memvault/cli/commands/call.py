@@ -6,7 +6,6 @@ from typing import Annotated
 
 from memvault.arguments.binding import read_object
 from memvault.arguments.parameters import Arg
-from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.cli.run_command import long_text, run_tool
@@ -46,8 +45,6 @@ def call(
     try:
         run_tool(tool.name if tool else name, tool_arguments, options, tool, by_tool_name=True)
     except UsageError as error:
-        if not arguments and has_waiting_data():
-            error.hint = f"{_UNREAD}; {error.hint}" if error.hint else _UNREAD
+        if not arguments and tool and has_waiting_data():
+            error.hint = f"{error.hint}; {_UNREAD}" if error.hint else _UNREAD
         raise
-    if not arguments and not options.quiet and has_waiting_data():
-        output.notes([_UNREAD])
