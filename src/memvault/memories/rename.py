@@ -269,9 +269,13 @@ def _new_name(
     name = _renamed_reference(link.name, renaming, after) if is_to_renamed else link.name
     is_from_renamed = link.source.path == renaming.memory.path
     source = renaming.path if is_from_renamed else link.source.path
-    leads = after.by_name(name, source)
+    destination = after.by_name(name, source)
     was_ambiguous = name == link.name and graph.is_ambiguous(name)
-    if leads is None or leads.path != target or (after.is_ambiguous(name) and not was_ambiguous):
+    if (
+        destination is None
+        or destination.path != target
+        or (after.is_ambiguous(name) and not was_ambiguous)
+    ):
         suffix = name[-3:] if name.lower().endswith(".md") else ""
         name = f"{target[: -len('.md')]}{suffix}"
         if after.is_ambiguous(name):  # The path of another file differs only in case.
@@ -301,13 +305,13 @@ def _new_path_target(
     source = renaming.path if link.source.path == old_path else link.source.path
     if is_by_name:
         relative = after.beside(written, source)
-        leads = relative or after.by_name(written.target, source)
+        destination = relative or after.by_name(written.target, source)
         was_ambiguous = graph.is_ambiguous(written.target)
         is_clear = relative or was_ambiguous or not after.is_ambiguous(written.target)
         is_old = (
             is_to_renamed and _renamed_reference(written.target, renaming, after) != written.target
         )
-        if leads is not None and leads.path == target and is_clear and not is_old:
+        if destination is not None and destination.path == target and is_clear and not is_old:
             return None
     if not written.target.lower().endswith(".md"):
         target = target[: -len(".md")]

@@ -150,15 +150,11 @@ def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
 def may_be_path(name: str) -> bool:
     """Return whether a name contains a slash or ends in ``.md``."""
-    return "/" in name or _has_suffix(name)
+    return "/" in name or is_file_name(name)
 
 
 def is_file_name(name: str) -> bool:
     """Return whether a name ends in ``.md``."""
-    return _has_suffix(name)
-
-
-def _has_suffix(name: str) -> bool:
     return normalize(name).rstrip("/").lower().endswith(".md")
 
 
@@ -171,9 +167,9 @@ def is_path(name: str, entries: Iterable[Nameable]) -> bool:
     """
     path = normalize(name)
     is_word = len(path.split()) == 1
-    if not may_be_path(name) or not (is_word or _has_suffix(path)):
+    if not may_be_path(name) or not (is_word or is_file_name(path)):
         return False
-    if is_word and _has_suffix(path):
+    if is_word and is_file_name(path):
         return True
     all_entries = list(entries)
     folder = name_key(path.rpartition("/")[0])

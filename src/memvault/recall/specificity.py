@@ -1,4 +1,4 @@
-"""Tell whether a memory stands out for a query, which might fit any vault.
+"""Decide whether a memory stands out for a query, which might fit any vault.
 
 "Run the tests again" matches some memory of every project about tests. A memory stands out only if
 it is more similar to the query than generic prompts are, by a margin measured for each embedder.

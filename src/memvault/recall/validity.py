@@ -120,9 +120,8 @@ class _Replacements:
     def _replaces(self, record: MemoryRecord, entry: MemoryRecord | Memory) -> bool:
         """Return whether a memory's header says that it supersedes exactly the given one.
 
-        If several memories have the name, it refers to memories in or below the folder of the
-        header's memory, if there are any, and only to older memories. If two memories supersede
-        each other, the newer one wins.
+        If several memories have the name, it refers to those in the closest folder, as for links,
+        and only to older ones. If two memories supersede each other, the newer one wins.
         """
         if record.path == entry.path:
             return False
@@ -155,7 +154,7 @@ class _Replacements:
 def _referenced(name: str, named: Iterable[MemoryRecord], source: str) -> list[MemoryRecord]:
     """Return the other memories that a name in the header of the file ``source`` refers to.
 
-    If any are in its folder or below, only these, as for links.
+    If several have the name, these are the ones in the closest folder, as for links.
     """
     matches = match_link(name, [record for record in named if record.path != source])
     return closest_to(source, matches)

@@ -278,10 +278,8 @@ def memory_recall(
     warn_unknown_filters(
         call, tags_in(query) if mode == "tag" else search_filters, selection.engine
     )
-    named = next(
-        (name for name, is_set in (("strict", strict), ("specific", specific)) if is_set), ""
-    )
-    advice = "a lower threshold" if threshold else f"omit {named}" if named else "fewer filters"
+    option = "strict" if strict else "specific" if specific else ""
+    advice = "a lower threshold" if threshold else f"omit {option}" if option else "fewer filters"
     return {**result, "message": f"No memory found; try other words or {advice}"}
 
 

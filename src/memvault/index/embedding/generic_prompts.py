@@ -1,4 +1,4 @@
-"""Tell a prompt that only steers the current work, such as "run the tests again", from a question.
+"""Compare prompts with generic ones, which only steer current work: "run the tests again".
 
 A memory stands out for a prompt if it is more similar to the prompt than generic prompts are, which
 no memory answers. ``training/embed_generic_prompts.py`` writes their vectors for each built-in
