@@ -1,11 +1,11 @@
 """Keep the few memories that an agent has in its context, within a token budget.
 
 The set is a list of excerpts in the agent's private folder, least recently used first. Content
-stays in the vault's files: an excerpt records the memory, the loaded part, and the part's number of
-tokens at the last refresh. Excerpts are refreshed whenever the set is changed or listed.
+stays in the vault's files: an excerpt records the memory, the loaded part, and how many tokens that
+part had at the last refresh. Excerpts are refreshed whenever the set is changed or listed.
 
-All operations of an agent wait for its lock. Indexing to find a moved file can take long, so it is
-done before the lock is acquired.
+All operations of an agent wait for its lock. Indexing to find a moved file can take a long time, so
+it is done before the lock is acquired.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class ActiveExcerpt(NamedTuple):
 class ActiveSet(NamedTuple):
     """The current set, least recently used first, and the excerpts that a refresh removed.
 
-    ``missing`` are excerpts whose memory is no longer in the vault. ``duplicate_ids`` lists all
-    files that share the memId of a loaded memory, if the memory's file was moved and there are
-    several; its excerpt is unchanged.
+    ``missing`` are excerpts whose memory is no longer in the vault. If the file of a loaded memory
+    was moved and several files have its memId, ``duplicate_ids`` lists these files, and the excerpt
+    stays unchanged.
     """
 
     pieces: list[ActiveExcerpt]
@@ -66,7 +66,7 @@ class ActiveSet(NamedTuple):
     duplicate_ids: Mapping[str, list[str]] = {}
 
     def notes(self) -> list[str]:
-        """Return warnings about memories that are missing, or whose id several files share."""
+        """Return warnings about memories that are missing, or have an id in several files."""
         return [
             f"{piece.mem_id} is no longer in the vault and was removed from active memory"
             for piece in self.missing
@@ -106,7 +106,7 @@ class ActiveMemory:
     def load(
         self, memory: Memory, offset: int = 0, wanted: int = 0
     ) -> tuple[ActiveExcerpt, str, ActiveSet]:
-        """Load a part of a memory, replacing its loaded part, and evict other parts if needed.
+        """Load a part of a memory in place of its loaded part, and evict other memories if needed.
 
         Returns the excerpt, its text, and the resulting set.
 
@@ -201,7 +201,7 @@ class ActiveMemory:
         return ActiveSet(fresh[evicted_count:], fresh[:evicted_count], missing, duplicates)
 
     def cut(self, memory: Memory, offset: int, wanted: int) -> tuple[ActiveExcerpt, str]:
-        """Return an excerpt of a memory, as long as the request, the maximum and the budget allow.
+        """Return the longest excerpt that the request, ``MAX_LENGTH`` and the budget allow.
 
         Raises:
             UsageError: the memory ends before ``offset``.

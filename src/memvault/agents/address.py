@@ -32,12 +32,12 @@ class Address(NamedTuple):
         return f"{self.agent}/{self.brain}" if self.brain else self.agent
 
     def folder(self, root: Path) -> Path:
-        """Return the folder of its files that are synced by git."""
+        """Return the folder for files of this agent or brain that git syncs."""
         base = root / "agents" / self.agent
         return base / "brains" / self.brain if self.brain else base
 
     def private(self, root: Path) -> Path:
-        """Return the folder of its files that stay on this machine."""
+        """Return the folder for files of this agent or brain that stay on this machine."""
         return self.folder(root / ".memvault")
 
     def of_brain(self, name: str) -> Address:
@@ -127,7 +127,7 @@ def agent_lock(root: Path, owner: Address, timeout: float = 30.0) -> FileLock:
 
 
 def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
-    """Yield the locks for writing the given files, in the order to acquire them.
+    """Yield the locks for writing the given files, in the order in which to acquire them.
 
     The agents' locks come first, the vault's last.
     """

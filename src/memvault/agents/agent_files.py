@@ -70,7 +70,7 @@ class AgentFile(NamedTuple):
 class AgentFiles(NamedTuple):
     """Entries sorted by name, and notes about skipped files.
 
-    ``copies`` are files with the same name as another entry.
+    ``copies`` are the entries that were skipped because an earlier file has the same name.
     """
 
     entries: dict[str, AgentFile]
@@ -136,12 +136,12 @@ class AgentFileStore:
     def put(self, updates: Iterable[AgentFileUpdate]) -> list[str]:
         """Write entries one by one, replacing their ``old`` entries, and return their paths.
 
-        Other header keys of an old file stay; None removes a key.
+        Header keys that an update does not set stay as they are; None removes a key.
 
         Raises:
-            StorageError: a file cannot be written; the previous ones have been written.
-            Refused: the folder is not inside the vault, or an entry is too large or has a secret;
-            nothing is written.
+            StorageError: a file cannot be written; the files before it have been written.
+            Refused: the folder is not inside the vault, or an entry is too large or contains a
+            secret; nothing is written.
         """
         paths: list[str] = []
         entries = list(updates)
@@ -206,7 +206,8 @@ class AgentFileStore:
             changes = {
                 key: value for key, value in new.header.items() if now.header.get(key) != value
             }
-            if now.header.get(self._key) in (None, ""):  # Store its name in its header.
+            # The name is the file's name so far; store it in the header.
+            if now.header.get(self._key) in (None, ""):
                 changes = {self._key: now.name, **changes}
             text = document.plain_text(new.text)
             fresh = _edit_or_rewrite(file, changes, None if text == now.text else text)

@@ -28,12 +28,12 @@ _MAX_RECALLED = 10
 _MAX_TOPICS = 8
 """Maximum number of task lines to recall one by one; a longer task is a single query."""
 _MAX_SECONDS = 2.5
-"""Time limit of recall in seconds; agent programs wait at most 5 seconds for a hook."""
+"""Time limit for recall in seconds; agent programs wait at most 5 seconds for a hook."""
 _Read = TypeVar("_Read")
 
 
 class PromptContext(NamedTuple):
-    """The sections of the prompt block, the memories in the last one, and notes."""
+    """The sections of the prompt block, the memories in the last section, and notes."""
 
     sections: list[PromptSection]
     recalled: list[RecallResult]
@@ -111,7 +111,7 @@ def gather(
 
 
 def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list[str]]:
-    """Return the memories that match a task, best first, and the notes of the search."""
+    """Return the memories that match a task, best first, and the notes from the search."""
     from memvault.recall.answer import RecallRequest
 
     topics = list(filter(None, map(str.strip, task.splitlines())))

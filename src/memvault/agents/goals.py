@@ -17,7 +17,7 @@ _STATUS_WORD = lazy_pattern(r"\w[\w-]{0,39}")
 
 
 class Goal(NamedTuple):
-    """A goal; without a status it is active, or keeps the status in its file."""
+    """A goal; if ``status`` is None, it keeps the status in its file, or starts as active."""
 
     id: str
     description: str

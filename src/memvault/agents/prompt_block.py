@@ -41,7 +41,7 @@ class PromptSection(NamedTuple):
 
 
 class OmittedEntries(NamedTuple):
-    """The number of a section's omitted entries, and of all its entries."""
+    """The number of omitted entries in a section, and the number of all its entries."""
 
     title: str
     omitted: int
@@ -51,7 +51,7 @@ class OmittedEntries(NamedTuple):
 class PromptBlock(NamedTuple):
     """The block, its number of tokens, its included sections, and the omitted entries.
 
-    ``shortened`` are the titles of sections with a truncated entry.
+    ``shortened`` lists the titles of sections with a truncated entry.
     """
 
     text: str

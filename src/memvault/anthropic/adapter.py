@@ -24,8 +24,8 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
 
     ``vault`` is the vault's folder, by default the one that the command line finds. ``/memories``
     maps to ``folder`` in the vault; an empty string means the whole vault. ``agent`` is the author
-    of changes in the log, ``memory_type`` the type of new memories. Each command is one change set,
-    which ``memvault undo`` reverts.
+    of changes in the log, and ``memory_type`` is the type of new memories. Each command is one
+    change set, which ``memvault undo`` reverts.
 
     Raises:
         memvault.errors.VaultNotFound: there is no vault.

@@ -179,7 +179,7 @@ def occurrences(text: str, old: str) -> list[int]:
 
 
 def with_ends(memory: Memory, text: str) -> str:
-    """Convert a string's line endings to a memory's."""
+    """Convert a string's line endings to those of a memory."""
     plain = text.replace("\r\n", "\n")
     return plain if memory.newline == "\n" else plain.replace("\n", memory.newline)
 
@@ -259,7 +259,7 @@ class MemoryFiles:
 
         with invoke.call_json(
             self._workspace, command, arguments, self._caller, find=find
-        ) as outcome:  # No command returns events.
+        ) as outcome:  # No command returns events, so ``outcome.leases`` is empty.
             result = outcome.result
         return "\n\n".join([result["text"], *(f"Note: {note}" for note in _notes(result))])
 
@@ -308,7 +308,7 @@ def create(
     path: Annotated[str, _PATH],
     file_text: Annotated[str, Arg("The text")],
 ) -> dict[str, str]:
-    """Create a memory, without ever overwriting another."""
+    """Create a memory; an existing file is never overwritten."""
     inside = relative_path(path)
     target = memory_folder.target(inside)
     if not inside or memory_folder.file(call, inside) or memory_folder.below(call, inside):

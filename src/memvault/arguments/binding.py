@@ -40,8 +40,9 @@ NO_MATCH = object()
 
 
 class Coercion(NamedTuple):
-    """A lenient conversion of a value: descriptions of the input and the result, and the function.
+    """A lenient conversion of a value.
 
+    ``accepts`` describes the input, and ``becomes`` the result, both for the documentation.
     ``convert`` returns the intended value, None for a missing argument, or ``NO_MATCH``; it raises
     ``UsageError`` for an invalid string in command-line form.
     """

@@ -298,7 +298,7 @@ def input_schema(expected: tuple[Parameter, ...]) -> dict[str, Any]:
 
 
 def _object_schema(expected: tuple[Parameter, ...], allows_additional: bool) -> dict[str, Any]:
-    """Return the JSON schema of an object, with further keys if ``allows_additional``."""
+    """Return the JSON schema of an object; ``allows_additional`` permits further keys."""
     properties = {parameter.key: property_schema(parameter) for parameter in expected}
     required = [parameter.key for parameter in expected if parameter.required]
     return {
@@ -336,7 +336,7 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
 def split_tags(text: str) -> list[str]:
     """Parse a string's tags, one per line or separated by commas; bullets are removed.
 
-    A part in which every word begins with # is also split at blanks. Code fences are ignored.
+    A part in which every word begins with # is also split at spaces. Code fences are ignored.
     """
     tags: list[str] = []
     lines = (_BULLET.sub("", line) for line in text.splitlines() if not line.startswith("```"))
@@ -347,7 +347,7 @@ def split_tags(text: str) -> list[str]:
 
 
 def parse_json(text: str) -> Any:
-    """Return the JSON list or object in a string, also in a fenced code block; else None."""
+    """Return the JSON list or object in a string, with or without a code fence; else None."""
     text = text.strip()
     if text.startswith("```") and text.endswith("```"):
         text = text[3:-3].removeprefix("json").strip()
@@ -360,7 +360,7 @@ def parse_json(text: str) -> Any:
 
 
 def is_short(parameter: Parameter) -> bool:
-    """Return whether the length is limited, as for strings of built-in tools except content."""
+    """Return whether the length of a string is limited; content and vault tools have no limit."""
     return str in parameter.types and not (
         parameter.arg.text or parameter.arg.unbounded or parameter.anything
     )

@@ -15,8 +15,8 @@ from memvault.arguments.parameters import JSON_NAMES
 def result_schema(result_type: Any) -> dict[str, Any]:
     """Return the JSON schema of a tool's result, which always has the key ``success``.
 
-    It allows further keys, since a later version may add some. It is cached, because a server lists
-    its tools often; do not change it.
+    It allows further keys, since a later version may add some. The schema is cached, because a
+    server lists its tools often; do not modify it.
     """
     schema = _schema(result_type)
     return {**schema, "required": ["success", *schema.get("required", ())]}
@@ -42,7 +42,7 @@ def _schema(hint: Any) -> dict[str, Any]:
 
 def _object_schema(typed_dict: Any) -> dict[str, Any]:
     """Return the schema of a ``TypedDict``; mandatory keys come first."""
-    fields: Mapping[str, Any] = typing.get_type_hints(typed_dict)  # without NotRequired
+    fields: Mapping[str, Any] = typing.get_type_hints(typed_dict)  # unwraps NotRequired
     hints = typing.get_type_hints(typed_dict, include_extras=True)
     # In a module with postponed annotations, __required_keys__ ignores NotRequired.
     required = [

@@ -106,7 +106,7 @@ def propose(
 def apply_proposals(
     store: MemoryStore, engine: RecallEngine, proposals: Proposals, all_episodes: Sequence[Episode]
 ) -> ApplyResult:
-    """Write proposals one by one, skipping proposals whose memories have changed since.
+    """Write proposals one by one, skipping those whose memories have changed.
 
     ``all_episodes`` are the episodes that written memories may link to.
 

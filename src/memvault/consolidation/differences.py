@@ -1,8 +1,8 @@
 """Find differences between two statements: in numbers, weekdays, negation, or subject.
 
-Vectors barely distinguish "the left oven" from "the right oven", or a statement from its negation,
-so similar statements are compared word by word. The words for numbers, weekdays, negation and
-change cover English, German, French and Spanish.
+"The left oven" and "the right oven" have similar vectors, and so do a statement and its negation.
+Statements with similar vectors are therefore also compared word by word. Words for numbers,
+weekdays, negation and change are recognized in English, German, French and Spanish.
 """
 
 from __future__ import annotations
@@ -75,14 +75,15 @@ _OBSERVED = re.compile(
 _MIN_SHARED = 2
 _MIN_DICE = 0.5
 _SYNONYM = 0.5
-"""The minimum similarity of two synonyms, such as large and big with 0.62."""
+"""The minimum similarity of two synonyms, such as large and big, whose similarity is 0.62."""
 
 
 class Number(NamedTuple):
     """A number with the adjacent words, which identify its unit.
 
-    Content words are stems; a function word after the number is followed by the next content word.
-    Words of change such as "now" are omitted. ``half`` is AM or PM for a time.
+    Content words are stems. If the word after the number is a function word, ``after`` also
+    contains the next content word. Words of change such as "now" are omitted. ``half`` is AM or PM
+    for a time.
     """
 
     value: str
@@ -94,8 +95,8 @@ class Number(NamedTuple):
 class Wording(NamedTuple):
     """A parsed statement: its content words in order, and its distinguishing features.
 
-    ``content`` are stems; ``spelled`` has the original word of each. ``neighbors`` are pairs of
-    adjacent content words, where the first modifies the second.
+    ``content`` are stems; ``spelled`` maps each stem to its original word. ``neighbors`` are pairs
+    of adjacent content words, where the first modifies the second.
     """
 
     content: tuple[str, ...]
@@ -137,7 +138,7 @@ def wording(text: str, analyzer: Analyzer) -> Wording:
 
 
 def _content(token: str, analyzer: Analyzer) -> str:
-    """Return a content word's stem; empty for function words and words compared separately."""
+    """Return a content word's stem; empty for function words, numbers, weekdays and negations."""
     low = token.casefold()
     special = low in WEEKDAYS or low in _UNITS or low in _TENS or low in _HALVES
     if special or token[0].isdigit() or low in _NEGATIONS or low in _CHANGE_WORDS:
@@ -181,7 +182,7 @@ def _numbers(tokens: list[str], stems: list[str]) -> Iterable[Number]:
 
 def different_numbers(one: Wording, other: Wording) -> bool:
     """Return whether a number with the same unit, or for the same kind of thing, differs."""
-    mine, theirs = dict.fromkeys(one.numbers), dict.fromkeys(other.numbers)  # each once
+    mine, theirs = dict.fromkeys(one.numbers), dict.fromkeys(other.numbers)  # without duplicates
     return any(
         not any(_is_equal(number, candidate) for candidate in same)
         for number in mine
@@ -196,7 +197,7 @@ def _is_equal(number: Number, other_number: Number) -> bool:
 
 def _corresponds(number: Number, other_number: Number, context: Wording) -> bool:
     is_name = other_number.before == number.before and number.before in context.content
-    return is_name or _has_same_unit(number, other_number, context)  # as in "ticket 12"
+    return is_name or _has_same_unit(number, other_number, context)  # a name such as "ticket 12"
 
 
 def _has_same_unit(number: Number, other_number: Number, context: Wording) -> bool:
@@ -218,7 +219,7 @@ def _other_amount(one: Wording, other: Wording) -> bool:
 
 
 def share(one: Wording, other: Wording) -> float:
-    """Return the share of content words that two statements have in common (Dice, 1945)."""
+    """Return the Dice coefficient of two statements' content words."""
     total = len(one.content) + len(other.content)
     return 2 * len({*one.content} & {*other.content}) / total if total else 0.0
 
@@ -244,7 +245,8 @@ def other_name(one: Wording, other: Wording) -> bool:
 def are_incompatible(one: Wording, other: Wording) -> bool:
     """Return whether statements differ in meaning, however similar they are."""
     days = one.weekdays and other.weekdays and one.weekdays != other.weekdays
-    nearly = share(one, other) >= _MIN_DICE  # otherwise word roles are unclear
+    # In less similar statements, the roles of words are unclear.
+    nearly = share(one, other) >= _MIN_DICE
     return bool(
         days
         or different_numbers(one, other)

@@ -44,7 +44,7 @@ class StatedText(NamedTuple):
 
 
 class Paraphrases(NamedTuple):
-    """Statements with the same meaning; the text is that of the most central one."""
+    """Statements with the same meaning; ``text`` is the most central statement."""
 
     text: str
     clusters: tuple[StatementCluster, ...]
@@ -130,8 +130,9 @@ def _central(comparison: Comparison, indexes: Sequence[int], stated: Sequence[in
 def changes(comparison: Comparison) -> list[tuple[Contradiction, list[StatedText]]]:
     """Return chains of statements that contradict each other, oldest first.
 
-    Each comes with the sources that its latest statement directly contradicts, and the source of
-    the latest one. An older statement may agree with the latest if another was made in between.
+    Each chain comes with the sources that its latest statement directly contradicts, followed by
+    the source of the latest statement. An older statement may agree with the latest one if a
+    statement between them contradicts both.
     """
     linked: dict[int, int] = {}
     kinds: dict[int, set[str]] = defaultdict(set)

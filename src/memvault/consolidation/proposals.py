@@ -17,8 +17,8 @@ class ConsolidationInput(NamedTuple):
     """The input to the consolidation rules.
 
     ``episodes`` are the episodes of the requested days. ``unused`` are facts and episodes of any
-    age that are not archived and were never recalled on this machine. ``shared`` are memIds of more
-    than one file.
+    age that are not archived and were never recalled on this machine. ``shared`` are memIds that
+    more than one file has.
     """
 
     episodes: Sequence[Episode]
@@ -54,8 +54,9 @@ class NewFact(NamedTuple):
 class NewProcedure(NamedTuple):
     """A mostly successful sequence of actions that several episodes share.
 
-    ``quotes`` are its steps as worded in each episode, ``varies`` the actions in between that fewer
-    episodes have, and ``reordered`` the episodes with a different order.
+    ``quotes`` are its steps as worded in each episode. ``varies`` are the actions between the steps
+    that only a minority of the episodes have. ``reordered`` are the ids of the episodes whose steps
+    are in a different order.
     """
 
     proposal: str
@@ -134,7 +135,7 @@ def proposal_id(kind: str, *parts: object) -> str:
 
 
 def confidence_of(count: int) -> float:
-    """Return a statement's confidence by its number of episodes: 2 give 0.67, 3 0.75, 4 0.8."""
+    """Return a statement's confidence: 0.67 for 2 episodes, 0.75 for 3, and 0.8 for 4."""
     return round(count / (count + 1), 2)
 
 

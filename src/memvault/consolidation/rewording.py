@@ -44,9 +44,9 @@ def by_meaning(
 ) -> tuple[list[NewFact], list[Contradiction]]:
     """Join paraphrased statements, and find statements that later ones contradict.
 
-    Returns facts by exact and paraphrased wording, and contradictions by meaning. ``facts`` come
-    from the exact rules; a fact that is part of a group is replaced by the group. If a stored fact
-    is contradicted, the later statement becomes a fact that supersedes it.
+    Returns the facts found by exact wording or by meaning, and the contradictions found by meaning.
+    ``facts`` come from the exact rules; a fact that is part of a group is replaced by the group. If
+    a stored fact is contradicted, the later statement becomes a fact that supersedes it.
     """
     comparison = compare(_sources(inputs, statement_clusters, analyzer), meaning, analyzer)
     groups = paraphrases(comparison)

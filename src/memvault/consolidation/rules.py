@@ -59,7 +59,7 @@ Step = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class ActionSequence(NamedTuple):
-    """A sequence of consecutive actions in several episodes, given by their positions."""
+    """A sequence of consecutive actions; ``episodes`` are the positions of its episodes."""
 
     key: tuple[Step, ...]
     texts: tuple[str, ...]
@@ -153,7 +153,7 @@ _VERB = re.compile(r"\b(?:is|are|was|were|be|equals)\b|=")
 _TWO_WORDS = re.compile(r"\W*\w+\W+\S+\s*")
 
 OpposingGroups = tuple[tuple[int, ...], ...]
-"""Two or more opposing sides, each as the positions of its statements in the given sequence."""
+"""Two or more opposing sides, each a tuple of its statements' positions in the input."""
 
 
 def contradictions(
@@ -183,7 +183,10 @@ def contradictions(
 
 
 def _groups(parts: Iterable[tuple[Hashable, Hashable] | None]) -> Iterator[OpposingGroups]:
-    """Yield, for each first part, the positions of its entries grouped by their second part."""
+    """Group entries by their first part; yield the positions in each group by second part.
+
+    Groups with a single second part are omitted.
+    """
     groups: dict[Hashable, dict[Hashable, list[int]]] = defaultdict(lambda: defaultdict(list))
     for index, part in enumerate(parts):
         if part is not None:
@@ -244,7 +247,7 @@ MAX_ARCHIVED_IMPORTANCE = 0.3
 """The importance below which a memory may be archived."""
 FORGOTTEN_AFTER_DAYS = 90
 _MIN_FACT_WORDS = 2
-"""The minimum number of content words of a fact, which is always a statement."""
+"""The minimum number of content words in a fact; lower than ``LEAST_WORDS``."""
 
 
 def propose(
@@ -257,7 +260,7 @@ def propose(
     """Return the proposals for a vault, from the rules or an extractor.
 
     Facts and procedures that the vault already contains are omitted; merges, contradictions and
-    archiving are added. With ``meaning``, paraphrased repetitions are proposed too.
+    archive proposals are added. With ``meaning``, paraphrased repetitions are proposed too.
     """
     statement_clusters = [] if extracted else clusters(inputs.episodes, analyzer)
     facts, procedures = extracted or (
@@ -337,7 +340,8 @@ def _procedures(episodes: Sequence[Episode], analyzer: Analyzer) -> list[NewProc
     for steps in frequent_sequences([each.actions for each in episodes], analyzer, MIN_EPISODES):
         containing = [episodes[index] for index in steps.episodes]
         rate = sum(episode.success for episode in containing) / len(containing)
-        ids = {episode.episode_id for episode in containing}  # copies count once
+        # duplicate files of an episode count once
+        ids = {episode.episode_id for episode in containing}
         is_repeated = len(ids) >= MIN_EPISODES
         if is_repeated and rate > MIN_SUCCESS_RATE:
             candidates.append((steps, containing, rate))
@@ -436,7 +440,7 @@ def _new_procedures(
 def _is_reworded(
     new: NewProcedure, wordings: tuple[Step, ...], known_steps: Iterable[tuple[Step, ...]]
 ) -> bool:
-    """Return whether a known procedure has half of a new one's steps, or is a part of it."""
+    """Return whether a known procedure has half of a new procedure's steps, or is part of it."""
     held = set(wordings)
     needed = len(steps_of(new.prompt)) / 2
     return any(
@@ -454,7 +458,7 @@ def _unused_name(name: str, texts: Sequence[str], taken: set[str]) -> str:
 
 
 def _merges(inputs: ConsolidationInput, analyzer: Analyzer) -> list[FactMerge]:
-    """Return the facts that repeat a more certain fact, or an equally certain but newer one.
+    """Return the facts that repeat a more certain fact, or an equally certain and newer fact.
 
     A fact whose memId other files share is skipped, because its name is ambiguous.
     """
@@ -485,7 +489,7 @@ def _contradictions(
 ) -> list[Contradiction]:
     """Return contradictions among stored and new facts, and between facts and single episodes.
 
-    A fact and the one that it supersedes do not contradict each other.
+    A fact does not count as a contradiction of the fact that it supersedes.
     """
     replaced = {name for memory in facts for name in texts(memory.metadata.get("supersedes"))}
     fact_texts: list[tuple[str, tuple[str, ...]]] = [

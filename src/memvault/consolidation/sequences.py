@@ -1,9 +1,9 @@
 """Find action sequences that episodes share in different words or order, or with insertions.
 
-Two episodes are compared step by step: each step with the most similar unused step of the other
-episode. Episodes with three or more similar steps are grouped by average linkage. The steps of a
-group are aligned with its most central episode, and the steps that most episodes have are its
-procedure.
+Two episodes are compared step by step: each step is matched with the most similar unused step of
+the other episode. Episodes with three or more similar steps are grouped by average linkage. The
+steps of a group are aligned with its most central episode, and the steps that most episodes have
+form its procedure.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _Column = list[tuple[int, int]]
 
 
 class SharedSequence(NamedTuple):
-    """The steps that most of some episodes share, in their usual order and wording."""
+    """The steps that most episodes of a group share, in their usual order and wording."""
 
     texts: tuple[str, ...]
     episodes: tuple[Episode, ...]
@@ -51,7 +51,7 @@ class SharedSequence(NamedTuple):
 
 
 class _Steps(NamedTuple):
-    """The actions of episodes with one vector each, shape (actions, dimension)."""
+    """The actions of episodes; each episode's ``vectors`` have the shape (actions, dimension)."""
 
     episodes: list[Episode]
     actions: list[list[str]]
@@ -85,7 +85,7 @@ def shared_sequences(episodes: Sequence[Episode], meaning: Meaning) -> list[Shar
 
 
 def _embed(episodes: Sequence[Episode], meaning: Meaning) -> _Steps | None:
-    """Embed the actions of the latest episodes with enough actions, each episode once."""
+    """Embed the actions of the latest episodes; duplicates and short episodes are skipped."""
     chosen: dict[str, Episode] = {}
     texts: dict[str, int] = {}
     latest = sorted(episodes, key=lambda each: (each.created, each.episode_id, each.path))
@@ -114,7 +114,7 @@ def _actions(episode: Episode) -> list[str]:
 
 
 def _scores(steps: _Steps) -> dict[tuple[int, int], float]:
-    """Return the mean cosine of the similar steps of each pair of episodes that share enough."""
+    """Return the mean cosine of similar steps for each pair of episodes that share enough steps."""
     limit = steps.space.cosine(STEP)
     counted = similar_counts(steps.vectors, limit)
     candidates = [pair for count, *pair in counted if count >= MIN_STEPS]
@@ -169,7 +169,7 @@ def _mean(steps: _Steps, column: _Column) -> Matrix:
 
 
 def _usual_order(columns: Sequence[_Column]) -> list[int]:
-    """Return the steps in their usual order: by how many other steps each one usually precedes."""
+    """Return the steps' indexes, sorted by how many other steps each step usually precedes."""
     taken = [dict(column) for column in columns]
 
     def precedes(first: int, second: int) -> bool:

@@ -161,7 +161,7 @@ def _replacements(analyzer: Analyzer) -> dict[str, tuple[str, ...]]:
 
 
 _CLAIM = re.compile(r"(?i)\b(?:is|are|must|should|needs?|uses?|never|always|not)\b")
-"""Words that make a context a claim, not just a situation; other languages need a full stop."""
+"""Matches English words that mark a context entry as a claim rather than a situation."""
 
 
 class StatementCluster(NamedTuple):
@@ -181,7 +181,7 @@ def _embedder() -> Any:
 
 @lru_cache(10_000)
 def text_similarity(first: str, second: str) -> float:
-    """Return the similarity of two statements in 0..1 by the static embedding table."""
+    """Return the similarity of two statements, from 0 to 1, using the static embedding table."""
     vectors = _embedder().embed(sorted((first, second)))
     return float(_embedder().calibration.similarity(float(vectors[0] @ vectors[1])))
 

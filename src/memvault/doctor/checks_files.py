@@ -130,7 +130,7 @@ def duplicate_keys(vault: VaultInspection) -> Iterator[Finding]:
     "A secret, such as a token or a private key, that the header does not allow",
 )
 def secrets(vault: VaultInspection) -> Iterator[Finding]:
-    """Find secrets written by hand or before detection, without showing them."""
+    """Find secrets, such as those written in an editor, without showing them."""
     for file in vault.files:
         if file.secrets:
             message = f"It contains a secret: {file.secrets}; remove it, and revoke it if"
@@ -272,7 +272,7 @@ def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
 
 @check("date-form", "note", "Times in headers that are not ISO 8601, and how they are parsed")
 def other_date_forms(vault: VaultInspection) -> Iterator[Finding]:
-    """Report a few of the times in other formats, since a program may write them in every note."""
+    """Report only a few times in other formats; a program may have put them in every note."""
     times = {
         memory.path: time
         for memory in vault.memories

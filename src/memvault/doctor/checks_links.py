@@ -100,7 +100,10 @@ def _find_cycles(graph: Mapping[str, list[str]]) -> Iterator[list[str]]:
     "A memory with two versions, because both sides of `memvault git sync` changed it",
 )
 def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
-    """Find files that git sync kept in two versions: memories by header, other files by name."""
+    """Find files that git sync kept in two versions.
+
+    Their headers identify memories; other files are identified by name.
+    """
     for memory in vault.memories:
         names = referenced_names(memory.record.metadata, LINK)
         existing = next(filter(None, (_other_memory(vault, memory, name) for name in names)), "")
@@ -141,7 +144,7 @@ _FILE_SUFFIXES = frozenset(
     ".m4a .wav .ogg .flac .mp4 .mov .webm .mkv .zip .doc .docx .xls .xlsx .ppt .pptx .odt .ods "
     ".odp .canvas .excalidraw".split()
 )
-"""Suffixes of files that must exist if a link refers to them; embedded files always must."""
+"""Suffixes of files that must exist if a link refers to them; embedded files must always exist."""
 
 
 @check(

@@ -136,7 +136,7 @@ def damaged_revisions(vault: VaultInspection) -> Iterator[Finding]:
 )
 def linked_revisions(vault: VaultInspection) -> Iterator[Finding]:
     if linked := _linked_revisions(vault.call, vault.tree["file"]):
-        with vault.call.store.lock():  # By now, an ongoing change is complete.
+        with vault.call.store.lock():  # The lock waits for any change in progress.
             linked = _linked_revisions(vault.call, vault.tree["file"])
     fix = Fix("separate them", lambda call: _separate_revisions(call, vault.tree["file"]))
     for path in _relative(vault, linked):
@@ -205,7 +205,8 @@ def _stale_memories(vault: VaultInspection) -> list[str]:
     if not suspects:
         return []
     before = {path: _etag(call, path) for path in suspects}
-    records = call.engine.list_records(Filters(), rescans=True)  # Some may have been saved since.
+    # Files may have changed since the scan.
+    records = call.engine.list_records(Filters(), rescans=True)
     indexed = {record.path: record.etag for record in records}
     return sorted(
         path

@@ -95,7 +95,7 @@ def _is_of_program(vault: VaultInspection, path: str) -> bool:
 
 
 def _hidden(vault: VaultInspection) -> Iterator[str]:
-    """Yield the hidden files and folders in the vault, and the direct contents of the folders."""
+    """Yield the vault's hidden files and folders, and the direct contents of hidden folders."""
     for folder in ("", *vault.tree["folder"]):
         for name in _entries(vault.call.root / folder):
             path = f"{folder}/{name}".removeprefix("/")

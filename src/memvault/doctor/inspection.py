@@ -102,11 +102,11 @@ def _target_exists(entry: os.DirEntry[str]) -> bool:
 class InspectedFile(NamedTuple):
     """The problems of a markdown file; ``mtime`` is in nanoseconds.
 
-    ``trouble`` says why the file cannot be read (``large``, or the OS error), ``broken`` why its
-    header cannot be parsed, and ``unread`` lists the header lines that are not YAML, with reasons.
-    ``conflict_markers`` is true if the text contains git conflict markers. ``duplicate_keys`` are
-    the keys that occur more than once in the header. ``secrets`` describes the secrets that the
-    header does not allow, and where they are.
+    ``trouble`` says why the file cannot be read (``large``, or the OS error), and ``broken`` says
+    why its header cannot be parsed. ``unread`` lists the header lines that are not YAML, with
+    reasons. ``conflict_markers`` is true if the text contains git conflict markers.
+    ``duplicate_keys`` are the keys that occur more than once in the header. ``secrets`` describes
+    the secrets that the header does not allow, and where they are.
     """
 
     path: str
@@ -136,8 +136,8 @@ class VaultInspection(NamedTuple):
     """The input of every check: the memories, their links, other files and entries in a vault.
 
     ``tree`` maps kinds to the paths of entries. ``others`` are the markdown files that are not
-    memories, such as agents' files; ``files`` are these and the memories' files. Checks of the
-    machine's state, such as the index or the journal, read it through ``call``.
+    memories, such as agents' files; ``files`` are ``others`` and the memories' files. Checks of the
+    index, the journal and other state of this machine read that state through ``call``.
     """
 
     call: Call

@@ -41,7 +41,7 @@ _MAX_TEXT = 20_000
 
 
 def write_site(files: ExportedFiles, target: Path, replaces: bool) -> int:
-    """Write a site to a folder, like ``ExportFormat.write``; its other files remain."""
+    """Write a site to a folder, like ``ExportFormat.write``; other files in the folder remain."""
     with target_files(target, replaces, LIST) as folder:
         session = WebSession(files.root)
         try:
@@ -68,7 +68,8 @@ class _StaticSite:
 
     def write(self) -> int:
         """Write all files and return their number."""
-        if self._target.folder.own_file(LIST, 0) is None:  # an interrupted export can continue
+        # lets the next export continue an interrupted one
+        if self._target.folder.own_file(LIST, 0) is None:
             self._put(LIST, b"")
         self._session.on_view(self._write_pages)
         for name in ("style.css", "app.js"):
@@ -102,7 +103,7 @@ class _StaticSite:
 
     @cached_property
     def _attachments(self) -> dict[str, str]:
-        """Return the targets of files that pages may link to, unless their names contain secrets.
+        """Return the link targets of attachments, except those whose names contain secrets.
 
         SVG images are excluded, since they can run scripts.
         """
@@ -213,7 +214,7 @@ class _StaticSite:
 
 
 def _page_paths(records: Iterable[MemoryRecord], detector: SecretDetector) -> dict[str, str]:
-    """Return the path of each memory's page, a digest if the path contains a secret."""
+    """Return the path of each memory's page; a path with a secret is replaced by a digest."""
     page_paths = {}
     for record in records:
         path = str(PurePosixPath(record.path).with_suffix(""))

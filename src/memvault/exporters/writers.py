@@ -1,7 +1,7 @@
 """Write exported files as JSON lines, a zip, a folder, or one markdown file.
 
 Each function writes through ``files.target`` and returns the number of files; ``replaces`` allows
-an existing target. ``importers.memvault`` reads all but the markdown file.
+an existing target. ``importers.memvault`` reads all of these formats except the markdown file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIRST, _LAST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
 
 
 def write_folder(files: ExportedFiles, target: Path, replaces: bool) -> int:
-    """Write all files to a folder; its other files remain."""
+    """Write all files to a folder; other files in the folder remain."""
     written = 0
     with target_files(target, replaces) as folder:
         for file, data in files.contents():

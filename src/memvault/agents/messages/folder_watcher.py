@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.2
 _MAX_SLEEP = 5.0
-"""Maximum seconds of one sleep.
+"""Maximum length of one sleep in seconds.
 
 Some network file systems send no notifications, and leases of killed processes are not in a watched
 folder.
@@ -27,7 +27,7 @@ class FolderWatcher:
     """Watches a folder; ``sleep`` ends when files in it may have changed.
 
     The operating system reports changes. Where that fails, or with ``MEMVAULT_POLL=1``, the folder
-    is listed five times a second. A change since the watcher was created ends its first sleep.
+    is listed five times a second. A change after the watcher was created ends its first sleep.
     """
 
     def __init__(self, folder: Path, turn: threading.Condition) -> None:
@@ -87,7 +87,7 @@ class FolderWatcher:
             events.DirDeletedEvent,
             events.DirMovedEvent,
         ]
-        logging.getLogger("watchdog").addHandler(logging.NullHandler())  # suppresses watchdog's log
+        logging.getLogger("watchdog").addHandler(logging.NullHandler())  # suppress watchdog's log
         observer = Observer()
         observer.schedule(Handler(), str(self._folder), recursive=False, event_filter=kinds)
         observer.daemon = True

@@ -50,7 +50,7 @@ class Event(NamedTuple):
 class EventBatch(NamedTuple):
     """Events of an inbox, and notes about files that are not events.
 
-    ``remaining`` is the number of events left in the inbox; ``lease`` has the popped events until
+    ``remaining`` is the number of events left in the inbox; ``lease`` holds the popped events until
     they are acknowledged.
     """
 
@@ -145,7 +145,8 @@ class Inbox:
     ) -> tuple[list[tuple[str, Event]], int]:
         """Return the events to pop with their file names, and the number of all other events.
 
-        Once ``count`` events are chosen, files named by a delivery are counted without being read.
+        Once ``count`` events are chosen, files whose names come from ``new_id`` are counted without
+        being read.
         """
         read = self._reader(notes)
         chosen: list[tuple[str, Event]] = []
@@ -162,7 +163,7 @@ class Inbox:
         return chosen, remaining
 
     def find(self, event_id: str) -> EventBatch:
-        """Return the event with an id, from the inbox or recently popped; empty if not found.
+        """Return the event with an id, which may have been popped recently; empty if not found.
 
         Raises:
             UsageError: the id is invalid.

@@ -34,7 +34,7 @@ class Leases:
         self.owner = owner
 
     def begin(self) -> Lease:
-        """Create an empty lease of this process.
+        """Create an empty lease held by this process.
 
         Raises:
             Refused: a part of the path is a link or a file.
@@ -147,7 +147,7 @@ class Lease:
         """Put the events back; the caller holds the agent's lock.
 
         Raises:
-            MemvaultError: a file could not be moved; the events stay in place.
+            MemvaultError: a file could not be moved; it and later events stay in the lease.
         """
         try:
             self._restore()
@@ -210,7 +210,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def _move_back(source: Path, inbox: Path) -> None:
-    """Move an event to the inbox, using another name if its name is taken."""
+    """Move an event to the inbox, under another name if its own is taken."""
     target = inbox / source.name
     while True:
         try:

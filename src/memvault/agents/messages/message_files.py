@@ -87,7 +87,7 @@ def write(
 
 
 def listed(folder: Path) -> list[str]:
-    """Return the names of the message files in a folder, oldest first; none if it is missing.
+    """Return the names of the message files in a folder, oldest first; empty if it is missing.
 
     Names made by ``new_id`` contain the time. For any other name, the time is the one in the
     header, or else the file's modification time.
@@ -140,7 +140,7 @@ def read(path: Path) -> MessageFile:
 def read_or_warn(
     root: Path, path: Path, kind: str, warn: Callable[[str], object]
 ) -> MessageFile | None:
-    """Read a message file; return None and warn if it is invalid, None if it is missing."""
+    """Read a message file; return None if it is missing or invalid, and warn if it is invalid."""
     with contextlib.suppress(FileNotFoundError):
         try:
             return read(path)

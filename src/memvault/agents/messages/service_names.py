@@ -42,7 +42,7 @@ def check_service_name(root: Path, name: str) -> str:
 
 
 def reserved_names(root: Path) -> frozenset[str]:
-    """Return the user's and the vault's agents' names, in the form used for comparison."""
+    """Return the names of the user and the vault's agents, in the form used for comparison."""
     return frozenset((*_RESERVED, *map(_comparable, agent_names(root))))
 
 

@@ -62,7 +62,7 @@ class Spaces:
         self._warn = warn
 
     def enter(self, name: str) -> Space:
-        """Enter a space, created if missing, and become a member of it.
+        """Enter a space, creating it if it is missing, and become a member.
 
         Raises:
             UsageError: the name is invalid.

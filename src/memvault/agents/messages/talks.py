@@ -1,4 +1,4 @@
-"""Send messages from one participant to another, each with a number for replies."""
+"""Send messages from one participant to another; replies refer to a message by its number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _EPOCH_MS = 1_767_225_600_000
 """The start of 2026 in milliseconds; talkIds count from this time, which keeps them short."""
 _MAX_TALK_ID = 2**53
-"""Upper limit of talkIds, since JSON parsers use floating point; after it they restart at 1."""
+"""The limit of exact integers in JSON parsers; talkIds restart at 1 when they reach it."""
 _MAX_AHEAD_MS = 86_400_000
 _MAX_RECORDED = 1_000
 _MAX_LOG_BYTES = 4 * 1024 * 1024
@@ -82,7 +82,7 @@ class TalkLog:
             self._note("received", talks)
 
     def has_talked_to(self, other: Address, talk_id: int = 0) -> bool:
-        """Return whether this participant has sent a message to another one.
+        """Return whether this participant has sent a message to another participant.
 
         With a talkId, return whether that message was sent; a talk older than the record counts as
         sent.
@@ -177,7 +177,7 @@ def next_id(root: Path, latest_received: int = 0) -> int:
 
 
 def is_later(talk_id: Any, other: int) -> bool:
-    """Return whether a talkId was created after another one, even if they restarted in between."""
+    """Return whether a talkId was created after another one, even if talkIds restarted."""
     return 0 < (_number(talk_id) - other) % _MAX_TALK_ID < _MAX_TALK_ID // 2
 
 

@@ -97,12 +97,12 @@ def wait(
     """Wait until one of the events happens, and pop and return exactly that one.
 
     The lock of ``turn``, which the caller holds, is released while waiting; the agent's lock is
-    held only for each read. An event that is already in the inbox ends the wait immediately;
-    otherwise ``on_wait`` is called first. If ``stopped`` returns true then, or after ``turn`` was
-    notified, the wait ends too, and nothing is popped.
+    held only during each read of the inbox. An event that is already in the inbox ends the wait
+    immediately; otherwise ``on_wait`` is called first. ``stopped`` is called before each read, and
+    ``turn.notify`` causes a read; if ``stopped`` returns true, the wait ends and nothing is popped.
 
     Raises:
-        Refused: no talk, or not the given one, was sent to the awaited participant.
+        Refused: the awaited participant was sent no talk, or not the one with the given talkId.
         TimedOut: nothing happened in time, or before the wait was stopped.
     """
     for entry in patterns:

@@ -7,7 +7,7 @@ removed. If a process is killed between any two of these steps, the next reader 
 pending runs:
 
 - killed before the event was written: it is delivered now, so no run is lost;
-- killed after: delivering does nothing, because an event of that id is still in the inbox. It
+- killed after: delivering does nothing, because an event with that id is still in the inbox. It
   cannot have been removed already: before a reader removes events, it completes the runs under the
   same lock. That either clears every ``pending``, or raises, and then nothing is removed.
 
@@ -45,7 +45,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 Deliver = Callable[[str, datetime, dict[str, Any]], object]
-"""A function that writes an event under an id, unless an event of that id exists."""
+"""A function that writes an event under an id, unless an event with that id exists."""
 _MAX_ID = 60
 
 
@@ -168,8 +168,8 @@ class AgentPlans:
         The caller holds the agent's lock.
 
         Raises:
-            MemvaultError: a pending run could not be delivered; then no event may be removed from
-                the inbox.
+            MemvaultError: a pending run could not be delivered; the caller must not remove events
+                from the inbox.
         """
         records, now = load(self._folder), self.now()
         self._deliver_pending(records, deliver)  # Runs left by an interrupted call.

@@ -23,7 +23,7 @@ class PlannedInbox(Inbox):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[list[str]]:
-        """Hold the agent's lock after delivering due plans; nothing is popped if one fails."""
+        """Hold the agent's lock after delivering due plans; if a delivery fails, pop nothing."""
 
         def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
             self.deliver(PLAN, data, name, clock.iso(at))
@@ -33,6 +33,6 @@ class PlannedInbox(Inbox):
             yield notes
 
     def next_due(self) -> float:
-        """Return the seconds until the next plan is due."""
+        """Return the seconds until the next plan is due; infinity if there is none."""
         at = self._plans.next_due()
         return (at - self._plans.now()).total_seconds() if at else math.inf

@@ -39,7 +39,7 @@ class RunRecord(NamedTuple):
 
 
 def load(folder: Path) -> dict[str, RunRecord]:
-    """Load the records by plan id; missing or damaged ones are left out."""
+    """Load the records by plan id; damaged records are left out."""
     records: dict[str, RunRecord] = {}
     plans = plain_files.read_json(folder / _FILE_NAME).get("plans")
     for plan_id, value in plans.items() if isinstance(plans, dict) else ():

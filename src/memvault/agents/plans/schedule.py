@@ -32,7 +32,7 @@ _DELAY_PART = lazy_pattern(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)(?:\s*,\s*|\s+and
 _MAX_DELAY = 3_660 * 86_400
 _MAX_CRON = 200
 _OVERLAP = timedelta(hours=3)
-"""A duration longer than any time zone's current clock changes."""
+"""A duration longer than any clock change that time zones use today."""
 _MAX_STEPS = 2_000
 """Maximum number of steps of a search; a line that matches once in several years takes 400."""
 _INSTANT = timedelta(microseconds=1)
@@ -56,7 +56,9 @@ class Schedule(NamedTuple):
             self.first(clock.now(), UTC)
 
     def first(self, now: datetime, zone: tzinfo) -> datetime | None:
-        """Return when the schedule is first due from ``now`` on; None if never.
+        """Return when the schedule is first due; None if never.
+
+        Cron lines and delays start at ``now``; a fixed time may be in the past.
 
         Raises:
             UsageError: the schedule is invalid.

@@ -13,7 +13,7 @@ from memvault.agents.plans.schedule import KINDS, Schedule
 from memvault.errors import UsageError
 
 _MAX_LATENESS = timedelta(days=7)
-"""The maximum age of a one-shot time; an older one is refused, or has expired."""
+"""The maximum age of a one-shot time: a new plan with an older time is refused, others expire."""
 
 
 class PlanRequest(NamedTuple):
@@ -47,8 +47,8 @@ def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinf
     """Compute the status of a plan.
 
     A record belongs to one schedule; if the schedule changes, the plan starts over. A one-shot plan
-    is completed after its run, unless the user set it back to active. A one-shot time more than a
-    week before its first check has expired.
+    is completed after its run, unless the user set it back to active. A one-shot plan expires if
+    its time is more than a week before the first check.
     """
     key = _schedule_key(plan, zone)
     has_new_schedule = record is not None and record.schedule_key != key
