@@ -360,7 +360,10 @@ def parse_json(text: str) -> Any:
 
 
 def is_short(parameter: Parameter) -> bool:
-    """Return whether the length of a string is limited; content and vault tools have no limit."""
+    """Return whether the length of a string is limited.
+
+    Content, unbounded arguments and arguments of vault tools have no limit.
+    """
     return str in parameter.types and not (
         parameter.arg.text or parameter.arg.unbounded or parameter.anything
     )

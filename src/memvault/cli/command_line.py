@@ -57,8 +57,8 @@ def takes_filters(parameters: Iterable[Parameter]) -> bool:
 def is_excluded(word: str, options: Container[str]) -> bool:
     """Return whether a word on a command line is a filter such as ``-draft``.
 
-    An option in ``SHORT_FLAGS`` with an attached value is not one: a number for ``-n``, a
-    built-in type for ``-t``, anything for ``-T``.
+    An option in ``SHORT_FLAGS`` with an attached value is not a filter. The value is a number for
+    ``-n``, a built-in type for ``-t``, and any text for ``-T``.
     """
     first, second = word[1:2], word[2:3]
     if word[:1] != "-" or not first.isalpha() or not (second.isalnum() or second == "_"):
@@ -81,8 +81,8 @@ class CommandLine(NamedTuple):
     """A parsed command line.
 
     ``name`` is the last word of the command as typed. ``shared`` are the values of the global
-    options and ``values`` the values of the command's parameters, keyed by parameter name as in
-    Typer's callbacks; None or False if not given.
+    options, and ``values`` are the values of the command's parameters. Both are keyed by parameter
+    name, as in Typer's callbacks. A value that was not given is None or False.
     """
 
     command: ShellCommand
@@ -92,7 +92,7 @@ class CommandLine(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """The parameter that an option sets, its value's type, and the constant of a switch."""
+    """The parameter that an option sets, its value's type, and the constant that a switch sets."""
 
     parameter: str
     type: type
@@ -131,7 +131,7 @@ def parse(arguments: list[str]) -> CommandLine | None:
 def _command_values(
     argv: Iterator[str], parameters: tuple[Parameter, ...], shared: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the values of a command's parameters, and store the global options' in ``shared``."""
+    """Return the values of a command's parameters, and store global options in ``shared``."""
     values: dict[str, Any] = dict.fromkeys(parameter.name for parameter in parameters)
     options = {**_options(parameters), **_SHARED}
     positional: list[str] = []
@@ -148,7 +148,7 @@ def _command_values(
     for parameter in parameters:
         if not parameter.arg.positional or not positional:
             continue
-        if value_type(parameter) is list:  # Always the last positional.
+        if value_type(parameter) is list:  # A list is always the last positional.
             values[parameter.name], positional = positional, []
         else:
             values[parameter.name] = positional.pop(0)
@@ -173,7 +173,7 @@ def _options(parameters: tuple[Parameter, ...]) -> dict[str, _Option]:
 def _read_option(
     word: str, argv: Iterator[str], options: Mapping[str, _Option], values: dict[str, Any]
 ) -> bool:
-    """Set the value of an option, which may be the next word; return whether that succeeded."""
+    """Set an option to its value, which may be the next word; return whether that succeeded."""
     option = options.get(_name(word))
     if option is None or (word[1] != "-" and word.split() != [word]):  # An argument such as "-n 5".
         return False

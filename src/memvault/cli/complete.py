@@ -104,8 +104,8 @@ def main(arguments: list[str]) -> int:
     """Print the completions, one per line, for the arguments ``SHELL INDEX WORD...``.
 
     The words begin with ``memvault``. A tab separates a word from its description. bash does not
-    support descriptions; it gets plain words, or, if COMP_TYPE (as in ``bash:63``) requests a list
-    of words, each word with its description in parentheses.
+    support descriptions, so it gets plain words. If COMP_TYPE (as in ``bash:63``) requests a list
+    of words, each word is followed by its description in parentheses.
     """
     with contextlib.suppress(MemvaultError, OSError, ValueError, IndexError):
         shell, index, *argv = arguments

@@ -43,7 +43,7 @@ def open_address(url: str, root: Path) -> None:
 
 
 def open_in_browser(file: Path, root: Path) -> None:
-    """Open a file in BROWSER or the desktop's browser, without waiting for it.
+    """Open a file in the program set in BROWSER, or else in the desktop's browser; do not wait.
 
     Raises:
         OSError: there is no browser, or the browser cannot be started.
@@ -98,8 +98,8 @@ def redirect_file(address: str) -> Iterator[Path]:
 def _environment(root: Path) -> dict[str, str]:
     """Return an environment without programs from a vault or below the current folder.
 
-    Programs that open a URL find other programs through ``PATH`` and start those in ``BROWSER``.
-    A current folder that contains the home folder is trusted.
+    Programs that open a URL find other programs through ``PATH`` and start those that ``BROWSER``
+    lists. A current folder that contains the home folder is trusted.
     """
     roots = [root]
     with contextlib.suppress(OSError, RuntimeError):
@@ -113,7 +113,7 @@ def _environment(root: Path) -> dict[str, str]:
 
 
 def _is_trusted(entry: str, environment: dict[str, str], roots: list[Path]) -> bool:
-    """Return whether an entry of ``BROWSER`` starts a program outside these folders and vaults."""
+    """Return whether the program of a ``BROWSER`` entry is outside ``roots`` and any vault."""
     try:
         argv = process.words_of(entry, "BROWSER")
         if not argv or ("/" in argv[0] and not argv[0].startswith("/")):

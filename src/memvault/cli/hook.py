@@ -161,7 +161,7 @@ def _capture(line: HookInvocation, hook_input: Mapping[str, Any]) -> None:
 
 
 def _session_start(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
-    """Return the context block and the reminder, which only helps before the work starts."""
+    """Return the context block, and the reminder, which helps only before the work starts."""
     from memvault.tools.active_memory import context
     from memvault.tools.core import agent_guide, invoke
 

@@ -42,8 +42,8 @@ _SPACED = lazy_pattern(r"(?!--[\w-]+=)\S*\s")
 class ScannedLine(NamedTuple):
     """The parts of a command line that may be incomplete or wrong.
 
-    ``options`` are the values of the options (empty for a switch), and ``words`` the other words.
-    ``pending`` is the last option if its value is missing.
+    ``options`` maps each option to its value (empty for a switch), and ``words`` are the other
+    words. ``pending`` is the last option if its value is missing.
     """
 
     options: dict[str, str]
@@ -129,12 +129,14 @@ class GlobalOptions:
         self.quiet = self.quiet or quiet
 
     def escape_dash_values(self, arguments: list[str]) -> list[str]:
-        """Replace values that start with a dash, other than options, with placeholders.
+        """Replace values that start with a dash, so that Typer does not parse them as options.
 
-        Typer would parse them as options. An option contains no whitespace, except after its ``=``,
-        and is never a number; a number after an option stays, since it is that option's value.
+        A negative number is a value, and so is text with whitespace, unless it starts with
+        ``--NAME=``. A number directly after an option is not replaced, because Typer parses it as
+        that option's value.
         """
-        self._vault_on_line = scan(arguments).options.get("--vault")  # It may define the command.
+        # The vault may define the command.
+        self._vault_on_line = scan(arguments).options.get("--vault")
         escaped = []
         previous = ""
         for argument in map(decode, arguments):
@@ -192,7 +194,7 @@ class GlobalOptions:
         return open_workspace(self.root(), ProgressBar(self.quiet))
 
     def root(self) -> Path:
-        """Return the vault's folder; outside of any vault the default vault's, with a note.
+        """Return the vault's folder; outside of any vault, use the default vault and print a note.
 
         Raises:
             VaultNotFound: there is no vault.

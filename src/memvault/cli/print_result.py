@@ -45,8 +45,8 @@ def print_result(
 ) -> None:
     """Write a result and its warnings.
 
-    ``query`` is the searched text, to be highlighted. If ``writes`` is set, the result of a tool
-    that writes is reported even if the template is invalid.
+    ``query`` is the text that was searched for; its words are highlighted. If ``writes`` is set,
+    the tool has changed the vault, so its result is printed even if the template is invalid.
 
     Raises:
         UsageError: a template has a key that no entry in the result has.

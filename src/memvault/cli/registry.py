@@ -73,7 +73,7 @@ def command(
     Args:
         command_name: The words of the command.
         examples: Two or three command lines for the help.
-        view: How its result is printed for people; by default by its values' types.
+        view: How its result is printed for people; by default according to the types of its values.
         group: The group of tools, or of ``_HEADINGS``, that lists the command in the help.
         always_json: Whether it prints only JSON.
         reveals: Whether its result is the requested text, including secrets.

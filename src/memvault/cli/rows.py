@@ -70,12 +70,11 @@ def as_csv(result: Mapping[str, Any]) -> str:
 
 
 def format_rows(view: Template, result: Mapping[str, Any], template: str) -> str:
-    r"""Format each entry in a result with a template, one line each.
+    r"""Format each entry in a result with a template, with one line for each entry.
 
     ``{memId}`` is replaced by the value of a key, ``{metadata.source}`` by a value in a nested
-    mapping, and ``\t`` and ``
-    `` by a tab and a newline. A key that is missing in an entry is empty. Only strings, such as a
-    memory's content, may span several lines.
+    mapping, and ``\t`` and ``\n`` by a tab and a newline. A key that is missing in an entry is
+    empty. Only strings, such as a memory's content, may span several lines.
 
     Raises:
         UsageError: the template is invalid, or it has a key that no entry of this tool has.
@@ -144,7 +143,7 @@ def _fill(
 
 
 def _fit(text: str, spec: str) -> str:
-    """Format text, counting its width and precision in cells; a wide character has two."""
+    """Format text, counting its width and precision in cells; a wide character takes two."""
     match = None if text.isascii() else _TEXT_SPEC.fullmatch(spec)
     if match is None:
         return format(text, spec)

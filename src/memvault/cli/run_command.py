@@ -125,7 +125,7 @@ def _require(
     """Check that each required argument of a command is given.
 
     Raises:
-        UsageError: one is missing; the hint is the command's first example.
+        UsageError: an argument is missing; the hint is the command's first example.
     """
     for parameter in parameters:
         if parameter.required and parameter.name not in values:
@@ -159,9 +159,10 @@ def _text_from_editor(
     options: GlobalOptions,
     drafts: contextlib.ExitStack,
 ) -> str | None:
-    """Return the text that the user writes in an editor, if none was given.
+    """Return the text that the user writes in an editor, if no text was given.
 
-    It is the content of a new memory, or an addition to one, unless only its type changes.
+    The text becomes the content of a new memory, or is added to an existing one. A command that
+    only changes a memory's type opens no editor.
     """
     if not _is_missing_text(parameter, values) or not parameter.arg.cli_optional:
         return None
@@ -182,7 +183,7 @@ def _only_changes_type(values: Mapping[str, Any]) -> bool:
 
 
 def _title_of(options: GlobalOptions, name: str) -> str:
-    """Return the title of the memory to which text will be added; raises like ``compound``."""
+    """Return the title of the memory to which text will be added; same errors as ``compound``."""
     from memvault.cli import run_editor
     from memvault.memories.target import find_target
 
@@ -220,9 +221,9 @@ def run_tool(
 ) -> None:
     """Run a tool on the vault selected by the options, and write its result.
 
-    ``tool`` is its declaration, or None for a vault's own tool, whose result is printed by its
-    values' types. With ``by_tool_name``, the arguments have JSON keys, which messages use instead
-    of options.
+    ``tool`` is its declaration, or None for a vault's own tool, whose result is printed according
+    to the types of its values. With ``by_tool_name``, the arguments have JSON keys, which messages
+    use instead of options.
     """
     from memvault.tools.core import invoke
 
@@ -287,7 +288,9 @@ def _confirm(error: Refused) -> dict[str, Any]:
 
 
 def long_text(value: str) -> str:
-    """Resolve a content argument: ``-`` is standard input, ``@file`` a file; ``@@`` escapes ``@``.
+    """Resolve a content argument: ``-`` reads standard input, and ``@file`` reads a file.
+
+    ``@@`` at the start stands for ``@``.
 
     Raises:
         UsageError: the file cannot be read.

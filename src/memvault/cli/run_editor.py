@@ -91,8 +91,8 @@ def open_in_obsidian(file: Path, root: Path) -> None:
 def text_from_editor(options: GlobalOptions, title: str, memory_type: str) -> Iterator[str]:
     """Let the user write a new memory in an editor, starting from its type's template.
 
-    The draft is deleted after the body of the ``with`` statement; if that fails, it is kept, and
-    the error contains its path.
+    The draft is deleted after the body of the ``with`` statement; if the body fails, the draft is
+    kept, and the error contains its path.
 
     Raises:
         Refused: nothing was written, or the editor failed.

@@ -61,9 +61,9 @@ class OrderedStderr:
     """Standard error that flushes standard output before each write.
 
     A reader of both, such as ``2>&1 | less``, gets everything in the order in which it was written.
-    ``output_error`` is the first error from standard output in such a flush, which loses the
-    pending output; messages are still written. After a termination signal, a write that blocks on a
-    frozen terminal is abandoned, and so are all later writes.
+    ``output_error`` is the first error from such a flush; the pending output is then lost, but
+    messages are still written. After a termination signal, a write that blocks on a frozen terminal
+    is abandoned, and so are all later writes.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -261,7 +261,9 @@ def _run(run: Callable[[], int]) -> int:
     except OSError as error:
         return _exit_code(error, code)
     except Exception as error:
-        if termination_requested():  # Interrupted class creation raises another error.
+        # If ``Terminated`` is raised while a class is created, Python may replace it with another
+        # error.
+        if termination_requested():
             raise Terminated from error
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stdout.flush()  # Python prints the traceback after this.

@@ -23,12 +23,12 @@ def piped(name: str, optional: bool, quiet: bool, required: bool = True) -> str 
     """Read the argument ``name`` from standard input, or return None if nothing is piped in.
 
     Standard input is read if it is a pipe, or a file at its start: a partly read file may be the
-    list of a shell loop. Terminals, /dev/null and sockets are ignored. If a pipe stays silent, such
-    as one inherited from a parent process, an optional argument is None after ``_SILENCE`` seconds,
-    and a required one is an error after ``_PATIENCE`` seconds.
+    input of a shell loop. Terminals, /dev/null and sockets are ignored. If a pipe stays silent,
+    such as a pipe inherited from a parent process, the result is None after ``_SILENCE`` seconds
+    or, if ``required``, an error after ``_PATIENCE`` seconds. ``optional`` only changes the hint.
 
     Raises:
-        UsageError: the input is empty or too large, or nothing arrives in time.
+        UsageError: the input is too large, or, if ``required``, empty or too late.
     """
     if not _is_redirected():
         return None
@@ -54,7 +54,7 @@ def piped(name: str, optional: bool, quiet: bool, required: bool = True) -> str 
 def has_waiting_data() -> bool:
     """Return whether a pipe contains data, or standard input is a file at its start.
 
-    This never waits. Without a way to tell, such as on Windows, the result is False.
+    This never waits. On systems that cannot check this, such as Windows, the result is False.
     """
     if not _is_redirected():
         return False

@@ -30,7 +30,7 @@ _ALIASES = {"mv": "rename"}
 
 
 def canonical_name(name: str, names: Collection[str]) -> str | None:
-    """Return the name that ``name`` is an alias, plural or singular form of, or None."""
+    """Return the command name for an alias, a plural or a singular; None if there is none."""
     if _ALIASES.get(name) in names:
         return _ALIASES[name]
     forms = {f"{name}s", name.removesuffix("s")}
@@ -231,9 +231,9 @@ def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any
     command.get_help = page
     for parameter in command.params:
         if parameter.param_type_name == "argument" and parameter.metavar is not None:
-            # Typer shows optional arguments in brackets, and declares all of them optional, since
-            # memvault checks them. Typer creates the parameters itself, so a subclass cannot
-            # override this.
+            # Typer shows optional arguments in brackets. Here all arguments are optional for
+            # Typer, because memvault checks them itself, so set the shown names directly. Typer
+            # creates the parameters itself, so a subclass cannot override this.
             shown = partial(_fixed_metavar, parameter.metavar)
             parameter.make_metavar = shown
     return command

@@ -55,7 +55,7 @@ class NewProcedure(NamedTuple):
     """A mostly successful sequence of actions that several episodes share.
 
     ``quotes`` are its steps as worded in each episode. ``varies`` are the actions between the steps
-    that only a minority of the episodes have. ``reordered`` are the ids of the episodes whose steps
+    that at most half of the episodes have. ``reordered`` are the ids of the episodes whose steps
     are in a different order.
     """
 

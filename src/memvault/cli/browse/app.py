@@ -164,7 +164,7 @@ class MemoryBrowser(App[BrowsedMemory]):
     def end_input(self) -> None:
         """End the thread that reads keys, which Textual leaves running after a termination signal.
 
-        After its terminal is closed, it would otherwise loop without a pause.
+        That thread would otherwise loop without a pause after the terminal is closed.
         """
         ended = getattr(self._driver, "exit_event", None)
         if ended is not None:
@@ -294,7 +294,7 @@ class MemoryBrowser(App[BrowsedMemory]):
         )
 
     def action_next_part(self) -> None:
-        """Show the next part of the memory; in a narrow terminal, the list after the last one."""
+        """Show the next part of the memory; in a narrow terminal, return to the list at the end."""
         tabs = self.query_one("#memory", TabbedContent)
         names = ["text", "links", "history"]
         is_narrow = self.screen.has_class("narrow")
@@ -351,7 +351,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     @work
     async def action_tag(self) -> None:
-        """Ask for tags to add, or to remove with a minus."""
+        """Ask for tags to add or, with a minus, to remove."""
         memory = self.chosen
         if memory is None:
             return
@@ -464,7 +464,7 @@ def _entry(memory: BrowsedMemory) -> Text:
 
 
 def _text(location: str, body: str, query: str, width: int) -> tuple[Text, int]:
-    """Return a memory's text with the query's words highlighted, and the row of the first one."""
+    """Return a memory's text with the query's words highlighted, and the first match's row."""
     text = Text()
     text.append(f"{sanitize.escape_line(location)}\n\n", Style(dim=True))
     first_match = 0

@@ -17,8 +17,8 @@ _SECONDS = 0.2
 def ending(base: type[Driver]) -> type[Driver]:
     """Return a subclass of Textual's driver that waits only briefly for its last output.
 
-    Textual's own driver waits until the terminal has accepted everything, which a frozen one never
-    does.
+    Textual's own driver waits until the terminal has accepted everything, which a frozen terminal
+    never does.
     """
 
     class EndingDriver(base):  # type: ignore[misc, valid-type]  # which base depends on the system

@@ -46,7 +46,7 @@ class BrowsedMemory(NamedTuple):
 
     @classmethod
     def of(cls, entry: Mapping[str, Any], masked: Mapping[str, Any]) -> BrowsedMemory:
-        """Create one from an entry in the result of a recall or a listing."""
+        """Create a memory from an entry in a result, and the entry with masked secrets."""
         return cls(
             entry["memId"],
             entry["title"],
@@ -87,7 +87,7 @@ class BrowserSession:
     def __init__(self, root: Path, caller: Caller) -> None:
         self.root = root
         self.progress: Callable[[str, int, int], None] = silent
-        # Textual reads the keys, so a tool must not ask on standard input.
+        # A tool must not ask questions on standard input, because Textual reads the keys.
         self._caller = caller._replace(confirm=None, confirm_suggestion=None)
         self._reader = self._caller._replace(scope="read")  # recalls while browsing are not counted
         self._finder = self._reader._replace(secrets="shown")
@@ -96,7 +96,10 @@ class BrowserSession:
         self._latest: Counter[str] = Counter()
 
     def search(self, line: str) -> Future[SearchOutcome | None]:
-        """Search for a query line, or list the newest memories if empty; None if superseded."""
+        """Search for a query line; an empty line lists the newest memories.
+
+        The result is None if a later search is queued.
+        """
         return self._submit_latest("search", lambda: self._search(line))
 
     def search_beside(self, line: str) -> Future[SearchOutcome | None]:
@@ -113,7 +116,7 @@ class BrowserSession:
         return self._submit_latest("part", lambda: self._part(memory, part))
 
     def _submit_latest(self, pane: str, work: Callable[[], Result]) -> Future[Result | None]:
-        """Run a function for a pane of the screen, unless a later one is queued for that pane."""
+        """Run a function for a pane of the screen, unless a later function is queued for it."""
         self._latest[pane] += 1
         number = self._latest[pane]
         return self._submit(lambda: work() if number == self._latest[pane] else None)
@@ -143,7 +146,7 @@ class BrowserSession:
         return self._submit(lambda: self._tag(memory.path, added, removed))
 
     def close(self) -> None:
-        """Close the vault after the running call."""
+        """Close the vault once the running call has finished."""
         self._latest.update(("search", "beside", "part"))
         self._submit(self._workspace.close)
         self._workspace.executor.wait()

@@ -34,8 +34,8 @@ def call(
 ) -> None:
     """Run a tool by its exact name with JSON arguments, and print its result as JSON.
 
-    - reads the arguments from standard input, @file from a file. Without JSON, the tool has no
-    arguments, and standard input is not read.
+    - reads the arguments from standard input, and @file reads them from a file. Without JSON, the
+    tool gets no arguments, and standard input is not read.
     """
     from memvault.tools.core import registry
 

@@ -170,7 +170,7 @@ def _target_files(shell: str) -> tuple[Path, Path | None]:
 
 
 Change = tuple[Path, bytes, bytes | None]
-"""A file and its contents before and after; None for a file to delete."""
+"""A file, and its contents before and after the change; None for a file to delete."""
 
 
 def _changes(shell: str, file: Path, startup_file: Path | None, remove: bool) -> list[Change]:

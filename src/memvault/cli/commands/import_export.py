@@ -76,7 +76,7 @@ def _for_people(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _other_files(result: Mapping[str, Any]) -> str:
-    """Return the files that the format does not read as one line, with a hint for markdown."""
+    """Return a line that lists the files that the format does not read; empty if there are none."""
     from memvault.importers import claims, detection
     from memvault.importers import formats as table
 
@@ -93,7 +93,7 @@ def _other_files(result: Mapping[str, Any]) -> str:
 
 
 def _reasons(entries: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return a line for each of the first items with its reason."""
+    """Return the first entries as lines, each with the reason."""
     return shortened(": ".join(filter(None, (entry["what"], entry["reason"]))) for entry in entries)
 
 
@@ -197,7 +197,7 @@ def import_notes(
 
 
 def _chosen_kind(reader: SourceReader, may_ask: bool) -> ImportFormat:
-    """Return the format of a source, asking the user if it covers less than half of the notes.
+    """Return the format of a source; ask the user if the format covers under half of the notes.
 
     Raises:
         UsageError: the format is unknown, or the user did not choose one.
@@ -322,9 +322,9 @@ def export(
     """Export the vault, or the memories that match filters, to a file or folder.
 
     A .jsonl file has one line per file; a .zip or a folder contains the files; a .md file contains
-    all memories as one document. `memvault import` reads all but the last, byte for byte. `--to
-    site` writes web pages, and needs the extra web. Hidden files are skipped. Nothing is replaced
-    without `--force`.
+    all memories as one document. `memvault import` restores these files byte for byte, except from
+    a .md file. `--to site` writes web pages, and needs the extra web. Hidden files are skipped.
+    Nothing is replaced without `--force`.
     """
     from memvault.call import Call
     from memvault.cli.commands.web import require_extra

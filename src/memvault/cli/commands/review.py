@@ -46,9 +46,9 @@ def review(
 ) -> dict[str, Any] | None:
     """Review pending items: conflicts, secrets, duplicates, proposals and more.
 
-    Each is answered with a key, without Enter; s skips it, and q or Ctrl-C ends. `memvault undo`
-    reverts all answers together. Without a terminal, the items are listed: the first
-    50, or as `--limit` and `--offset` say.
+    You answer each item with a key, without Enter; s skips an item, and q or Ctrl-C ends the
+    review. `memvault undo` reverts all answers together. Without a terminal, the items are listed;
+    `--limit` and `--offset` select them, by default the first 50.
     """
     if not options.may_ask:
         from memvault.tools.doctor import vault_review

@@ -116,9 +116,10 @@ def serve(
 ) -> None:
     """Serve named vaults to a team: MCP over HTTP, for clients that have a token.
 
-    `memvault tokens add` creates a token. It gives access only to the vaults listed in it, the
-    first at /mcp and each at /mcp/NAME. Without a host it listens on this machine only. `--audit`
-    logs one line per call, without contents. `--workers N` runs read-only tools in N processes.
+    `memvault tokens add` creates a token. It gives access only to the vaults listed in it: the
+    first is at /mcp, and each is at /mcp/NAME. Without a host it listens on this machine only.
+    `--audit` logs one line per call, without contents. `--workers N` runs read-only tools in N
+    processes.
     """
     with _require_sdk("serve"):
         from memvault.server import http_server

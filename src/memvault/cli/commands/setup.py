@@ -202,9 +202,9 @@ def print_guide(
 ) -> dict[str, Any] | None:
     """Print the guide for agents: which tool to use when, and how.
 
-    `--as agents` prints a page for AGENTS.md, `--as claude` a skill for Claude, `--as text` plain
-    text. `--out DIR` writes it to a file in that folder: AGENTS.md, memvault/SKILL.md or
-    memvault.txt. An existing file is not overwritten.
+    `--as agents` prints a page for AGENTS.md, `--as claude` prints a skill for Claude, and `--as
+    text` prints plain text. `--out DIR` writes it to a file in that folder: AGENTS.md,
+    memvault/SKILL.md or memvault.txt. An existing file is not overwritten.
     """
     if form not in FORMS:
         raise UsageError(f"Unknown format {form!r}", f"use {', '.join(FORMS)}")
@@ -248,7 +248,7 @@ def run_hook(
 
     The program runs it with JSON on standard input. EVENT is session-start (prints a summary of the
     memory), prompt (prints relevant memories), pre-compact, stop or session-end (print a reminder
-    to save memories). It never fails: on any error it prints nothing and exits with 0, at
-    session-start within 5 seconds, else within one.
+    to save memories). It never fails: on any error it prints nothing and exits with 0. It ends
+    within 5 seconds at session-start, and within one second at other events.
     """
     hook.answer(hook.HookInvocation(event, program, options.vault, options.agent, capture))

@@ -3,8 +3,9 @@
 Both processes first check each other (``_agree``). Then the client sends its arguments and the
 relevant environment variables (``is_sent``). The daemon answers within ``PATIENCE`` seconds that it
 is ready, and starts only after the client confirms that it is still waiting and passes its standard
-streams. Otherwise the command runs in the client, and no other process has its streams open. If the
-daemon dies later, the client reruns the command only if it is read-only and has printed nothing.
+streams. Otherwise the command runs in the client, and no other process has the client's streams
+open. If the daemon dies later, the client reruns the command only if it is read-only and has
+printed nothing.
 """
 
 from __future__ import annotations
@@ -241,7 +242,7 @@ def _agree(connection: socket, server: Process) -> bytes:
     """Check a daemon, and have it check this process; return the number to repeat in a request.
 
     Raises:
-        OSError: its rights differ, it may be in a sandbox, or another process answered.
+        OSError: the daemon's rights differ, it may be in a sandbox, or another process answered.
     """
     if sys.platform != "linux":
         raise OSError
@@ -352,7 +353,7 @@ def encoded(texts: Sequence[str]) -> bytes:
 class _Signals:
     """Forwards termination signals to the daemon, which then answers.
 
-    A second signal ends this process. ``received`` is the first one, or 0.
+    A second signal ends this process. ``received`` is the first signal, or 0.
     """
 
     def __init__(self, connection: socket) -> None:

@@ -7,7 +7,8 @@ A process is identified by its folder in /proc, which is opened once. After the 
 opened folder stays empty, so a new process with the same pid is never mistaken for the old one.
 Namespaces, privileges and limits are compared. A Landlock sandbox is not visible in any file, so
 each process must also present a secret of the other process, which the kernel reveals only to a
-process that may inspect it. A sandboxed process may not, even if run by root.
+process that may inspect the secret's owner. A sandboxed process may not inspect others, even if it
+is run by root.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _STATUS = (
 )  # fmt: skip
 """Lines of /proc/PID/status that must be equal for one process to run another's commands."""
 _SANDBOXED = "NoNewPrivs"
-"""The line of /proc/PID/status that is 1 in most sandboxes."""
+"""The line of /proc/PID/status whose value is 1 for a process in most sandboxes."""
 _LINKS = (
     "root", "ns/cgroup", "ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/time", "ns/user", "ns/uts",
 )  # fmt: skip
@@ -135,8 +136,8 @@ def find_peer(connection: socket) -> Process:
 def _check_number(connection: socket, number: int) -> None:
     """Raise OSError if a process has exited, since its pid may have been reused.
 
-    Older kernels cannot tell. There, and for a socket that another process has inherited, only the
-    sender of a later message is reliable (see ``sender_of``).
+    Kernels before 6.5 do not support this check, and it says nothing about a process that inherited
+    the socket. In both cases, only the sender of a later message is reliable (see ``sender_of``).
     """
     try:
         data = connection.getsockopt(_socket.SOL_SOCKET, _PEER_PIDFD, 4)

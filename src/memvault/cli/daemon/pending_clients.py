@@ -1,7 +1,7 @@
 """Connections to the resident process whose request is incomplete.
 
 Each client is checked before any of its bytes is read. Reading never blocks on a client, and each
-one has limited time to send its complete request.
+client has limited time to send its complete request.
 """
 
 from __future__ import annotations

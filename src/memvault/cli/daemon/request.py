@@ -16,8 +16,9 @@ _ERRORS = ("strict", "surrogateescape", "replace", "ignore", "backslashreplace",
 class Request(NamedTuple):
     """A client's command line, and its relevant environment variables.
 
-    ``milliseconds`` is the client's time. ``errors`` is the handling of undecodable bytes in its
-    standard input, and ``has_terminal`` whether one of its standard streams is a terminal.
+    ``milliseconds`` is the time on the client's clock. ``errors`` is the error handler for
+    undecodable bytes in the client's standard input. ``has_terminal`` says whether one of the
+    client's standard streams is a terminal.
     """
 
     identity: str

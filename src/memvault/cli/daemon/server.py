@@ -1,8 +1,8 @@
 """Run other processes' command lines in a resident process that keeps their vaults open.
 
 One process serves a user's cache folder. It runs one command at a time exactly as the client would:
-with its arguments, variables, folder and standard streams. Commands that take long, ask the user or
-run other programs are left to the client.
+with its arguments, variables, folder and standard streams. Commands that take a long time, ask the
+user or run other programs are left to the client.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Daemon:
         self._null = -1
 
     def serve(self) -> bool:
-        """Serve until the daemon is idle or asked to stop; return False if another one is serving.
+        """Serve until the daemon is idle or asked to stop; return False if another daemon is.
 
         Raises:
             Refused: this process may be in a sandbox, or may not open enough files.
@@ -113,7 +113,8 @@ class Daemon:
                 f"run `ulimit -n {_MIN_DESCRIPTORS}` first",
             )
         self._descriptors = (most, most)
-        resource.setrlimit(resource.RLIMIT_NOFILE, self._descriptors)  # for vaults kept open
+        # Open vaults need many descriptors.
+        resource.setrlimit(resource.RLIMIT_NOFILE, self._descriptors)
         secret, self._null = _keep_secret(), _null_device()
         make_private(self._folder)
         lock = FileLock(self._folder / "lock")
@@ -149,7 +150,7 @@ class Daemon:
     ) -> None:
         """Answer clients, and index changes in the cached vaults, until the daemon ends.
 
-        ``woken`` is a descriptor with the numbers of received signals.
+        ``woken`` is a descriptor from which the numbers of received signals can be read.
         """
         pending = False
         socket_path = _socket_of(self._folder)
@@ -253,7 +254,8 @@ class Daemon:
 
     def _ready_for(self, request: Request) -> bytes | None:
         """Return the answer to a request, or None if the client must run the command."""
-        with contextlib.suppress(Exception), _variables(request.applied):  # The client reports it.
+        # The client will report the error.
+        with contextlib.suppress(Exception), _variables(request.applied):
             return self._answer_to(request)
         return None
 
@@ -374,7 +376,7 @@ def _null_device() -> int:
 
 
 def _leave_streams(null: int) -> None:
-    """Point the standard streams at the null device between commands, without a new descriptor."""
+    """Point the standard streams at the null device ``null``, as between commands."""
     for number in range(_STREAMS):
         os.dup2(null, number)
 
