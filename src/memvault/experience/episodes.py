@@ -83,8 +83,8 @@ def add(store: MemoryStore, story: EpisodeInput, agent: str) -> Memory:
     """Write an episode, with a title from its situation and its outcome.
 
     Raises:
-        UsageError: the episode is empty, has too many skills or one that is too long, or contains a
-            value that cannot be written to a file.
+        UsageError: the episode is empty, has too many skills or a skill name that is too long, or
+            contains a value that cannot be written to a file.
     """
     skills = list(filter(None, (plain_text(name).strip() for name in story.skills_used)))
     if len(skills) > _MAX_SKILLS or any(len(skill) > _MAX_SKILL_CHARS for skill in skills):

@@ -1,7 +1,7 @@
 """Store statements without their context, as memories of the type ``fact``.
 
 The header contains ``category``, ``confidence`` and ``source``; the body is the statement. A fact
-without these keys, such as one written by a person, has their defaults.
+without these keys, such as a fact written by a person, has the default values.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Fact(NamedTuple):
 
 
 def fact_of(memory: Memory) -> Fact:
-    """Parse a fact; missing header keys have their defaults."""
+    """Parse a fact; missing header keys get default values."""
     header = memory.metadata
     return Fact(
         memory.mem_id,

@@ -61,14 +61,14 @@ def procedure_of(memory: Memory) -> Procedure:
 
 
 def averaged(rate: float, success: bool) -> float:
-    """Return a success rate, a moving average, updated with one more outcome."""
+    """Return the moving average of a procedure's success after one more outcome."""
     return (1 - ALPHA) * rate + ALPHA * (1.0 if success else 0.0)
 
 
 def upsert(
     store: MemoryStore, engine: RecallEngine, name: str, prompt: str, rate: float, skill_id: str
 ) -> tuple[WriteResult, bool]:
-    """Store a procedure; if one of that name exists, only its prompt is changed.
+    """Store a procedure; if a procedure with that name exists, change its prompt and skillId.
 
     An archived procedure or an example becomes active again. Returns the result, and whether the
     procedure existed before.
@@ -112,10 +112,10 @@ def add(
     """Store a procedure derived from episodes, with links to them.
 
     Its name and skillId must be in stored form. ``paths`` are the existing procedures from
-    ``held``; the new one is added to them.
+    ``held``; the new procedure is added to them.
 
     Raises:
-        Conflict: a procedure of that name was created concurrently.
+        Conflict: a procedure with that name was created concurrently.
     """
     if new.name in paths:
         raise Conflict(
@@ -181,7 +181,7 @@ def recall_procedures(
     """Search for procedures that fit a situation and mostly succeed, best success rate first.
 
     Procedures with a rate below ``min_rate``, and procedures that are superseded, expired or not
-    yet valid, are left out. Also returns the notes of the search.
+    yet valid, are left out. Also returns the notes from the search.
     """
     results, notes = search.search(
         engine,

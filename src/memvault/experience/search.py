@@ -76,7 +76,7 @@ def records_of(engine: RecallEngine, memory_type: str, passes: Test) -> list[Mem
 def readable(store: MemoryStore, records: Iterable[MemoryRecord]) -> Iterator[Memory]:
     """Yield the memories of records, read from their current files; unreadable ones are skipped."""
     for record in records:
-        # The file was deleted since the folder was scanned.
+        # The file may have been deleted since the folder was scanned.
         with contextlib.suppress(MemvaultError):
             yield store.read(record.path)
 
@@ -101,7 +101,7 @@ def distance(result: RecallResult) -> float:
 
 
 def one_line(text: str, label: str) -> str:
-    """Return a short text for a header: on one line, without surrounding blanks.
+    """Return a short text for a header: on one line, without surrounding spaces.
 
     Raises:
         UsageError: the text is longer than 200 characters.

@@ -212,7 +212,7 @@ def write(
 
 
 def make_folders(folder: Path, private: bool = False, attempts: int = 3) -> None:
-    """Create a folder and its missing parents; only the user can access a ``private`` one.
+    """Create a folder and its missing parents; only the user can access a ``private`` folder.
 
     It makes several ``attempts``, since another process may remove an empty parent.
 
@@ -253,7 +253,8 @@ def adopt(file: int, path: Path) -> None:
 def move_exclusive(source: Path, target: Path) -> None:
     """Move a file to a free name, keeping its bytes, times and ``Attributes``.
 
-    If interrupted, the file has both names, never none. A move to another mount copies the file.
+    If the move is interrupted, the file may have both names, but always has at least one. A move to
+    another mount copies the file.
 
     Raises:
         FileExistsError: the name is taken.
@@ -303,7 +304,7 @@ def _move_to_mount(source: Path, target: Path) -> None:
 
 
 def _remove_moved(source: Path, target: Path) -> None:
-    """Remove the old name of a file that has a new one; if that fails, remove the new one."""
+    """Remove a file's old name after it got a new name; if that fails, remove the new name."""
     try:
         source.unlink()
     except OSError:
@@ -362,7 +363,7 @@ def _link(temporary: Path, path: Path, data: bytes, like: Attributes | None) -> 
     except OSError as error:
         if error.errno not in NO_LINK_ERRNOS:
             raise
-        # A file system without hard links: exclusive, but not atomic.
+        # Without hard links, the creation is exclusive but not atomic.
         _write_new(path, data, True, False, like)
 
 

@@ -55,7 +55,8 @@ class FileLock:
         if not acquired:
             os.close(handle)
             return False
-        if not _is_same_file(handle, self.path):  # The folder has been deleted since.
+        # The lock file was deleted or replaced after it was opened.
+        if not _is_same_file(handle, self.path):
             os.close(handle)
             return self.acquire(max(0.0, deadline - time.monotonic()))
         self._handle = handle
@@ -77,7 +78,7 @@ class FileLock:
         """Wait until the lock is free; return whether it was acquired before the deadline."""
         while True:
             if not self._makes_folder:
-                os.stat(self.path)  # fails if the file has been deleted since
+                os.stat(self.path)  # fails if the file was deleted
             try:
                 if _try_lock(handle):
                     return True

@@ -25,7 +25,7 @@ def expand_home(text: str) -> Path:
 
 
 def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
-    """Return a folder such as ``MEMVAULT_CACHE``, or the user's default one for that kind.
+    """Return the folder set by a variable such as ``MEMVAULT_CACHE``, or the default folder.
 
     The cache folder contains data that can be rebuilt; the state folder contains the user's
     decisions on this machine. Returns None if the user has no home folder.
@@ -71,7 +71,7 @@ def _xdg_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
 
 
 def models_folder() -> Path:
-    """Return the folder for downloaded models: ``MEMVAULT_MODELS``, or one in the cache folder.
+    """Return the folder for downloaded models: ``MEMVAULT_MODELS``, or ``models`` in the cache.
 
     Raises:
         OSError: there is no cache folder.

@@ -104,8 +104,9 @@ def fast_forward(
 def restore_unfinished(repository: Repository, store: MemoryStore) -> None:
     """Revert the file changes of a checkout that did not finish.
 
-    Files that were edited since are left as they are, and so are files that git may run or read
-    settings from, since the ref may be forged and only their current contents are approved.
+    Files that were edited after the checkout are left as they are, and so are files that git may
+    run or read settings from, since the ref may be forged and only their current contents are
+    approved.
 
     Raises:
         GitError: git failed.

@@ -65,7 +65,7 @@ def init_repository(call: Call, agree: ConfirmApproval | None = None) -> tuple[R
         if folder.is_symlink() or not folder.is_dir():
             raise
         folder = Path(os.path.realpath(folder))
-        # ``init`` may repair it.
+        # ``git init`` may repair the repository.
         _allow(call, RepositoryLocation(folder.parent, folder, folder), agree)
         on_new = agree
     if not call.caller.may_run_programs:
@@ -118,7 +118,7 @@ def driver_command(repository: Repository) -> str:
     try:
         process.find_program("memvault", root, process.environment(root))
     except UsageError:
-        # -P: modules in the vault's folder must not replace those of memvault.
+        # With -P, modules in the vault's folder cannot replace memvault's modules.
         return f"{shlex.quote(sys.executable)} -P -m memvault {_ARGUMENTS}"
     return f"memvault {_ARGUMENTS}"
 

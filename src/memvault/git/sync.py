@@ -101,7 +101,8 @@ def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
             try:
                 new = _merge_remote(call, repository, subject, head, others, done)
             except ConcurrentEdit as error:
-                if head == refused_at:  # the commit did not include the changes
+                # The last commit did not include the changes, so another would not either.
+                if head == refused_at:
                     hint = "move it elsewhere or add it to git"
                     raise Refused(error.message, hint) from error
                 refused_at = head

@@ -41,7 +41,8 @@ LINK = "conflict_with"
 class _Changes(NamedTuple):
     """The files in a tree that were deleted, added and edited since the base, by path.
 
-    If another memory took a memory's path, one is deleted and the other added.
+    If another memory took a memory's path, the old memory counts as deleted and the new one as
+    added.
     """
 
     deleted: dict[str, TreeEntry]
@@ -327,7 +328,7 @@ def _titled(memory: Memory, path: str) -> dict[str, str]:
 
 
 def _linked(data: bytes, memory: Memory, other: str, header: Mapping[str, str]) -> bytes:
-    """Return a memory's bytes with a link to its other version, unchanged if not editable."""
+    """Return a memory's bytes with a link to its other version; empty if the header is broken."""
     links = dict.fromkeys([*referenced_names(memory.metadata, LINK), other])
     try:
         return document.edit(data, {**header, LINK: [f"[[{link}]]" for link in links]}, None)

@@ -119,7 +119,7 @@ def compare_revisions(
 ) -> ComparedRevisions:
     """Compare two revisions of a memory, or a revision with the current file.
 
-    ``revision`` defaults to the latest revision, ``other`` to the current file.
+    ``revision`` defaults to the latest revision, and ``other`` defaults to the current file.
 
     Raises:
         NotFound: there is no such revision, or no current file to compare with.

@@ -127,7 +127,7 @@ def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
 
 
 class Undone(NamedTuple):
-    """The files that an undo reverted, and those it left alone because they have changed since."""
+    """The files that an undo reverted, and the paths of files that it skipped as changed."""
 
     files: list[FileChange]
     kept: list[str]
@@ -241,7 +241,7 @@ def _open_steps(
     others = [step for step in open_steps if step.subject.mem_id not in kept_ids]
     sources = {step.subject.mem_id for step in steps if step.backup}
     targets = {step.subject.mem_id for step in steps if not step.backup}
-    if kept_ids & sources & targets:  # It was moved, and other files link to its new path.
+    if kept_ids & sources & targets:  # The memory was moved, and other files link to its new path.
         others = []
     if not keeps_changed or not others:
         raise _conflict(change, [error for _, error in problems], kept_paths, others)

@@ -1,9 +1,9 @@
 """Find pairs of texts that share most of their phrases.
 
-A text's phrases are its runs of three words. For each text, only the smallest hashes of its
-phrases are stored, the bottom-k sketch of Broder (1997, "On the resemblance and containment of
-documents"), which is enough to compare two texts. Phrases that occur in many texts, such as those
-of a template, are ignored.
+A text's phrases are its runs of three words. Two texts are compared by sketches: only the smallest
+hashes of a text's phrases are stored (the bottom-k sketch in Broder, 1997, "On the resemblance and
+containment of documents"). Phrases that occur in many texts, such as those of a template, are
+ignored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def sketch(text: str) -> tuple[int, ...]:
 def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int, float]]:
     """Yield each text's index, the index of the most similar earlier text, and their similarity.
 
-    Texts that share less than ``MIN_SHARE`` with every earlier one are left out.
+    Texts that share less than ``MIN_SHARE`` with every earlier text are left out.
     """
     all_sketches = list(sketches)
     frequency = Counter(phrase for hashes in all_sketches for phrase in hashes)
@@ -49,7 +49,7 @@ def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int,
         if len(phrases) < _MIN_PHRASES:
             continue
         shared = Counter(other for phrase in phrases for other in earlier.get(phrase, ()))
-        likely = (  # The share is at most the common part of the longer text.
+        likely = (  # The Jaccard index cannot exceed the common share of the longer text.
             other
             for other, common in shared.items()
             if common >= MIN_SHARE * max(len(phrases), len(phrase_sets[other]))

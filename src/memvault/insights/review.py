@@ -36,8 +36,8 @@ class ReviewItem(NamedTuple):
 
     ``memory`` is None if the item is not a memory; ``other`` is the other memory of a conflict or
     duplicate, or the replacement of an outdated memory. ``other_path`` is the other file of a
-    conflict or duplicate. ``code`` and ``fix`` belong to a finding. ``proposals`` contains one
-    proposal of consolidation, if the item is one.
+    conflict or duplicate. ``code`` and ``fix`` belong to a finding. ``proposals`` contains the
+    consolidation proposal, if the item is a proposal.
     """
 
     kind: ReviewKind
@@ -137,7 +137,7 @@ def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
 
 
 def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
-    """Yield memories whose text is the same as an older one's, except whitespace, or nearly so."""
+    """Yield memories whose text is nearly or, ignoring whitespace, exactly an older memory's."""
     compared: list[MemoryRecord] = []
     sketches: list[tuple[int, ...]] = []
     first_with: dict[bytes, MemoryRecord] = {}

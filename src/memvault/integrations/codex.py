@@ -74,7 +74,7 @@ CODEX = Integration(
         "stop": HookEvent("Stop", BLOCK_OUTPUT),
     },
     "restart Codex, allow the hooks with /hooks, and trust the project",
-    capture_events={  # It has no hook at the end of a session, but one after each turn.
+    capture_events={  # Codex has no hook at the end of a session, but runs a hook after each turn.
         "pre-compact": HookEvent("PreCompact", MESSAGE_OUTPUT),
         "stop": HookEvent("Stop", BLOCK_OUTPUT),
     },

@@ -38,7 +38,7 @@ def _cursor(program: Integration, context: SetupContext) -> list[SettingsFile]:
         SettingsFile(folder / "hooks.json", hook_entries(program, context), {"version": 1}),
         historian_file(program, context, f"{HISTORIAN_HEADER}model: inherit\n"),
     ]
-    if context.of_project:  # The user's rules are not stored in a file.
+    if context.of_project:  # Cursor does not store the user's rules in a file.
         head = "---\ndescription: The memory of this project\nalwaysApply: true\n---"
         rule = f"{head}\n\n<!-- {OURS} -->\n\n{context.instructions.strip()}\n"
         files.append(SettingsFile(folder / "rules" / f"{SERVER}.mdc", (OwnedFile(rule),)))
@@ -61,6 +61,6 @@ CURSOR = Integration(
     },
     "open a new chat, and enable the server memvault in Cursor's settings",
     server_root="${workspaceFolder}",
-    hook_root=".",  # It runs a project's hooks in the project's folder.
+    hook_root=".",  # Cursor runs a project's hooks in the project's folder.
     hook=_flat_hook,
 )

@@ -53,7 +53,7 @@ GEMINI = Integration(
     {
         "session-start": HookEvent("SessionStart", context_output),
         "prompt": HookEvent("BeforeAgent", context_output),
-        # Its hooks for automatic compression run at every prompt, before it checks the size.
+        # Hooks for automatic compression run at every prompt, before Gemini CLI checks the size.
         "pre-compact": HookEvent("PreCompress", MESSAGE_OUTPUT, matcher="manual"),
         "session-end": HookEvent("SessionEnd", MESSAGE_OUTPUT),
     },

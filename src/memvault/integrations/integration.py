@@ -39,10 +39,10 @@ _SHELL_SAFE = re.compile(r"\$[\w./ -]+")
 class SetupContext(NamedTuple):
     """Where to set up a program, and the command, vault and instructions to use there.
 
-    ``root`` is the project's folder, ``home`` the user's; ``program`` is the command that starts
-    memvault; ``instructions`` and ``historian`` are prompts for models; ``reading`` are the names
-    of the server's read-only tools, with the corresponding command names. If ``captures`` is set,
-    hooks also import each session as an episode.
+    ``root`` is the project's folder, and ``home`` is the user's home folder. ``program`` is the
+    command that starts memvault. ``instructions`` and ``historian`` are prompts for models.
+    ``reading`` maps the names of the server's read-only tools to command names. If ``captures`` is
+    set, hooks also import each session as an episode.
     """
 
     scope: Scope
@@ -137,7 +137,7 @@ def plain_output(_: str, text: str) -> str:
 
 
 def json_output(key: str, **fields: Any) -> Callable[[str, str], str]:
-    """Return a function that formats a JSON object with the text under a key, after others."""
+    """Return a function that formats a JSON object with ``fields``, and the text under ``key``."""
     return lambda _, text: json.dumps({**fields, key: text})
 
 
@@ -148,7 +148,7 @@ def context_output(name: str, text: str) -> str:
 
 BLOCK_OUTPUT = json_output("reason", decision="block")
 MESSAGE_OUTPUT = json_output("systemMessage")
-"""The program shows the text to the user only."""
+"""The output for an event at which the program shows text only to the user."""
 
 
 def nested_hook(command: str, seconds: int, matcher: str) -> dict[str, Any]:

@@ -4,8 +4,8 @@ These functions are pure. They change only the entry itself and preserve comment
 indentation and line endings of the rest. Removing an entry also removes the objects and lists that
 become empty.
 
-The standard library parses the values from a copy of the text with blanks in place of comments and
-trailing commas, so positions in both match.
+The standard library parses the values from a copy of the text in which spaces replace comments and
+trailing commas, so positions in the copy and the text match.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-_STRING = r'"(?:[^"\\\r\n]|\\.)*+"?'  # an unterminated string ends with its line
+_STRING = r'"(?:[^"\\\r\n]|\\.)*+"?'  # An unterminated string ends at the end of its line.
 _NO_JSON = re.compile(
     rf"({_STRING})|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|[^\S \t\r\n]|\ufeff", re.DOTALL
 )
-"""Matches comments and blanks that JSON does not allow, and also strings, in order to skip them."""
+"""Matches comments and whitespace that JSON forbids; also matches strings, to skip them."""
 _TRAILING_COMMA = re.compile(rf"({_STRING}|[^\s,:\[{{\"])(\s*+),(?=\s*+[}}\]])|{_STRING}")
 _BLANKS = re.compile(r"\s*")
 _REST_OF_LINE = re.compile(r"[^\S\r\n]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)")
@@ -63,7 +63,7 @@ class _Node(NamedTuple):
 
 
 class _Document:
-    """A JSON text; ``bare`` is the text with comments replaced by blanks.
+    """A JSON text; ``bare`` is the text with comments replaced by spaces.
 
     Raises:
         JsonSyntaxError: the text is not valid JSON.
@@ -86,7 +86,7 @@ class _Document:
         self.root = _Node(begin, begin, end, value)
 
     def skip(self, position: int) -> int:
-        """Return the position of the next character that is neither blank nor part of a comment."""
+        """Return the position of the next character that is not whitespace or in a comment."""
         match = _BLANKS.match(self.bare, position)
         return match.end() if match else position
 
@@ -233,7 +233,7 @@ def _without_entry(document: _Document, entries: list[_Node], removed: _Node) ->
     if len(entries) > 1:
         line_end = _end_of_previous_line(text, start)
         following = text[comma + 1 if has_comma else removed.end :]
-        # Otherwise the rest of this line would become part of the comment.
+        # Do not append the rest of this line to a line that ends in a comment.
         if following.startswith(("\n", "\r\n")) or not document.in_line_comment(line_end):
             start = line_end
     if has_comma:
@@ -269,6 +269,6 @@ def _line_indent(text: str, position: int) -> str:
 
 
 def _end_of_previous_line(text: str, position: int) -> int:
-    """Return the end of the previous line if only blanks precede a position in its line."""
+    """Return the end of the previous line if only whitespace precedes a position in its line."""
     before = text[:position].rstrip(" \t")
     return len(before.removesuffix("\n").removesuffix("\r") if before.endswith("\n") else before)

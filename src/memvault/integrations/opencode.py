@@ -25,7 +25,7 @@ from memvault.integrations.integration import (
 )
 
 _PLUGIN = Path(__file__).resolve().parents[1] / "data" / "opencode_plugin.js"
-"""OpenCode cannot run commands on events, so a plugin of a few lines runs them."""
+"""The plugin that runs commands on events, which OpenCode itself cannot do."""
 
 
 def _opencode(program: Integration, context: SetupContext) -> list[SettingsFile]:
@@ -66,7 +66,7 @@ OPENCODE = Integration(
     ".opencode",
     _opencode_folder,
     "mcp",
-    dict.fromkeys(get_args(Event), HookEvent("", plain_output)),  # Its plugin passes the text on.
+    dict.fromkeys(get_args(Event), HookEvent("", plain_output)),  # The plugin passes the text on.
     "restart opencode",
     summary_reads_output=True,
 )

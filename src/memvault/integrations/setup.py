@@ -98,7 +98,7 @@ def _shared_files(files: Sequence[SettingsFile], context: SetupContext) -> set[P
     own_paths = {_resolve(file.path, context) for file in files}
     shared: set[Path] = set()
     for program in PROGRAMS.values():
-        # If a program's files are unreadable, it was not set up.
+        # A program whose files are unreadable was not set up.
         with contextlib.suppress(Refused):
             theirs = {_resolve(file.path, context) for file in program.files(context)}
             if any(SERVER in (_read(path) or "") for path in theirs - own_paths):

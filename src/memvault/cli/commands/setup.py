@@ -177,7 +177,7 @@ def _program(root: Path) -> tuple[str, ...]:
     try:
         process.find_program("memvault", root, process.environment(root))
     except UsageError:
-        # -P: do not import modules from the project's folder.
+        # With -P, Python does not import modules from the project's folder.
         return sys.executable, "-P", "-m", "memvault"
     return ("memvault",)
 
