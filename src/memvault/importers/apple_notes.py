@@ -100,7 +100,7 @@ def _is_note(parts: list[str]) -> bool:
 
 
 def _files(names: list[str]) -> tuple[str, list[str]]:
-    """Return the first note of a folder, and its other files by number."""
+    """Return the first note of a folder, and its other files, sorted by number."""
     notes = {name for name in names if name.lower().endswith(".txt") and _is_note(name.split("/"))}
     files = [posixpath.basename(name) for name in names if name not in notes]
     files.sort(key=lambda name: [int(name) for name in _NUMBER.findall(name)[:1]] or [0])
@@ -108,7 +108,10 @@ def _files(names: list[str]) -> tuple[str, list[str]]:
 
 
 def _read_details(source: Source, name: str, details: dict[str, dict[str, Any]]) -> None:
-    """Read the copy's table: add each note's header by title; empty for repeated titles."""
+    """Read the copy's table, and add the header of each note to ``details`` by title.
+
+    Notes with the same title get an empty header.
+    """
     text = source.read(name).decode("utf-8-sig", "replace")
     for row in csv.DictReader(io.StringIO(text), skipinitialspace=True):
         title = convert.one_line(row.get("Title"))
@@ -160,14 +163,14 @@ def _note(
 
 
 def _markdown(text: str, embeds: list[str]) -> str:
-    """Convert text to markdown, with embeds in place of its files or at the end."""
+    """Convert text to markdown, with embeds in place of the note's files or at the end."""
     lines: list[str] = []
     is_after_item = False
     for line in text.splitlines():
         item = _ITEM.match(line)
         rest = line[item.end() :] if item else line
         if is_after_item and item is None and line.strip():
-            lines.append("")  # the line is not part of the item
+            lines.append("")  # ends the list, since the line is not part of the item
         is_after_item = item is not None
         mark = "" if item is None else _MARKS.get(item[1] or "", "- ")
         shown, *others = plain_text.escaped(rest, is_line=bool(mark)).split(_FILE)

@@ -182,7 +182,8 @@ def _header(
         name for name in dict.fromkeys(aliases) if normalize_title(name) != normalize_title(stem)
     ]
     for role in ("created", "modified"):
-        if header_dates.time_in(own_header, role):  # under another key
+        # The note's own header has this time, maybe under another key.
+        if header_dates.time_in(own_header, role):
             header.pop(role, None)
     header = {key: value for key, value in header.items() if key not in own_header and value}
     first = {key: header.pop(key) for key in _FIRST_KEYS if key in header}

@@ -35,7 +35,10 @@ _DAMAGED = (
 
 
 class _Entry(NamedTuple):
-    """A file in an archive; ``reason`` is why it is not read, ``label`` its archive's name."""
+    """A file in an archive; ``label`` is the archive's name.
+
+    ``reason`` says why the file is not read; it is empty for a readable file.
+    """
 
     name: str
     size: int

@@ -103,7 +103,7 @@ def _entities(
     name: str,
     database: SourceDatabase,
 ) -> Iterator[Item]:
-    """Yield the entities without a file, by their permalink and path."""
+    """Yield the entities whose permalink and path belong to no file in the folder."""
     for entity in database.table("entity", _ENTITY, "ORDER BY id"):
         if entity.get("permalink") not in permalinks and entity.get("file_path") not in paths:
             location = f"{name}, entity {entity.get('id')}"

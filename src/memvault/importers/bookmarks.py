@@ -2,8 +2,8 @@
 
 The Netscape format is ``<DT><A HREF ADD_DATE TAGS>`` in nested ``<DL>`` with ``<H3>`` names and
 ``<DD>`` descriptions; Pinboard, Raindrop and Pocket use it, too. Chrome has a JSON file
-``Bookmarks`` with ``roots``, Firefox a JSON backup with ``typeCode``, Safari a property list
-``Bookmarks.plist`` (as of November 2026).
+``Bookmarks`` with ``roots``, Firefox has a JSON backup with ``typeCode``, and Safari has a property
+list ``Bookmarks.plist`` (as of November 2026).
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _file_names(source: Source) -> dict[str, str]:
-    """Return the original names of files by name in the export."""
+    """Return the original names of files, keyed by their names in the export."""
     names: dict[str, str] = {}
     for name in source.names:
         if posixpath.basename(name) == _FILE_NAMES:

@@ -56,8 +56,8 @@ def _about(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 class MessageCollector:
     """Collects the converted messages of a conversation.
 
-    ``files`` are the ids of the exported files, ``instructions`` the custom instructions as
-    markdown, ``memories`` ChatGPT's memories about the user.
+    ``files`` are the ids of the exported files, ``instructions`` are the custom instructions as
+    markdown, and ``memories`` are ChatGPT's memories about the user.
     """
 
     def __init__(self, counts: ContentCounts, files: frozenset[str]) -> None:
@@ -260,7 +260,7 @@ def _links(about: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _with_dollars(text: str) -> str:
-    """Outside of code, replace LaTeX delimiters of formulas with the dollar signs of markdown."""
+    """Replace LaTeX delimiters of formulas with markdown's dollar signs, except in code."""
     if "\\(" not in text and "\\[" not in text:
         return text
 

@@ -217,7 +217,7 @@ class _MessageCollector:
         return self.documents.write(key, title, language or _LANGUAGES.get(kind, ""), text)
 
     def _citations(self, part: Mapping[str, Any]) -> str:
-        """Return the pages that a block cites as a line of links."""
+        """Return a line of links to the pages that a block cites; empty if it cites none."""
         links: dict[str, str] = {}
         for citation in convert.objects_at(part, "citations"):
             details = {**citation, **convert.object_at(citation, "details")}
@@ -229,7 +229,7 @@ class _MessageCollector:
         return f"\n\nSources: {', '.join(links.values())}"
 
     def _files(self, entry: Mapping[str, Any]) -> Iterator[str]:
-        """Yield a message's files: their text, or only their name."""
+        """Yield a message's files: their text or, if it is missing, only their names."""
         names: set[str] = set()
         for key in ("attachments", "files", "files_v2"):
             for attachment in convert.objects_at(entry, key):

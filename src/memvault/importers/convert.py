@@ -1,4 +1,4 @@
-"""Convert values of exports to the vault's form: times, tags, lines, link labels, header keys."""
+"""Convert values from exports: times, tags, lines, link labels and header keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOT_IN_REFS = lazy_pattern(r"[\[\]|#\\\r\n]")
 
 
 def time_of(seconds: object, unit: float = 1.0) -> str:
-    """Convert a number of ``unit`` seconds since 1970 to ISO 8601; "" if it is not a time."""
+    """Convert a time since 1970, in multiples of ``unit`` seconds, to ISO 8601; "" if invalid."""
     if not isinstance(seconds, str | int | float) or not seconds:
         return ""
     try:
@@ -113,7 +113,7 @@ def id_from_name(name: str) -> str:
 def id_link(
     ref: str, shown: str, match: re.Match[str] | None = None, is_embed: bool = False
 ) -> str:
-    """Return a link to an id in the source; in a table cell, its bar is escaped.
+    """Return a link to an id in the source; in a table cell, the ``|`` is escaped.
 
     ``match`` is the replaced text; ``ref`` must not contain any of ``[]|``.
     """

@@ -167,7 +167,7 @@ def _opened(source: Source, name: str, opened: ExitStack) -> SourceDatabase:
 def _is_left_by_program(source: Source, name: str) -> bool:
     """Return whether a database has a write-ahead log, but no program has it open.
 
-    In this case SQLite creates a file next to it, even to read it.
+    In this case, even reading the database creates a file next to it.
     """
     has_log = f"{name}-wal" in source.name_set and f"{name}-shm" not in source.name_set
     return has_log and source.size(name) <= _MAX_BYTES

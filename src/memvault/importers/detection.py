@@ -25,7 +25,7 @@ _MIN_FILES = 3
 
 
 class Detection(NamedTuple):
-    """The format of a source, how many of its notes the format claims, and how many it has."""
+    """The format of a source, how many notes it claims, and how many notes the source has."""
 
     format: ImportFormat
     covered: int

@@ -265,7 +265,7 @@ class Docx:
                 self._count(name)
 
     def _paragraph(self, element: Any) -> tuple[str, Any]:
-        """Return the type of a paragraph and its HTML, for a list item with its level and tag."""
+        """Return the type of a paragraph and its HTML; a list item also has its level and tag."""
         properties = _child(element, "pPr")
         style = _value(_child(properties, "pStyle"))
         named = self._style(style) if style else ""

@@ -78,7 +78,7 @@ def title_ref(title: str) -> str:
 class NoteText:
     """The text of a note as ``markdown``; ``problems`` lists its missing parts.
 
-    ``files`` are the names of the note's files by digest. ``is_damaged`` is whether the text was
+    ``files`` are the names of the note's files by digest. ``is_damaged`` is true if the text was
     invalid XML and was repaired.
     """
 

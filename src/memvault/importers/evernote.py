@@ -4,7 +4,7 @@ A ``note`` element has a title, tags, times, tasks, the text as ENML in CDATA, a
 elements with files in base64; ``en-media`` refers to them by the MD5 hash of their bytes
 (http://xml.evernote.com/pub/evernote-export4.dtd; Evernote 10).
 
-Each note is parsed separately, so a damaged one does not affect the others. Entities are not
+Each note is parsed separately, so a damaged note does not affect the others. Entities are not
 expanded: a file that declares one is not read.
 """
 
@@ -48,7 +48,7 @@ _KEYS = {
     "source-url": "source",
     "place-name": "place",
 }
-"""Header keys of note attributes."""
+"""The header key for each note attribute."""
 _TIME_KEYS = {"reminder-time": "reminder", "reminder-done-time": "reminder_done"}
 _OF_EVERNOTE = ("source", "source-application", "reminder-order", "subject-date", "content-class")
 """Ignored attributes: the program that created the note, and the sort order."""
@@ -81,7 +81,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _notes(source: Source, file: BinaryIO) -> Iterator[tuple[Any, str]]:
-    """Yield the element of each note (None if nothing is readable) and the problem found in it.
+    """Yield the element of each note (None if nothing is readable) and the note's problem.
 
     A note without an end tag extends to the next note or to the end of the file.
 
@@ -90,7 +90,7 @@ def _notes(source: Source, file: BinaryIO) -> Iterator[tuple[Any, str]]:
     """
     rest = ""
     parts: list[bytes] | None = None
-    """The text of the current note, None between notes."""
+    """The text of the current note; it is None between notes."""
     for piece in _text(source, file):
         rest += piece
         while tag := _NOTE.search(rest):
@@ -111,7 +111,7 @@ def _notes(source: Source, file: BinaryIO) -> Iterator[tuple[Any, str]]:
 
 
 def _parsed(parts: list[bytes]) -> tuple[Any, str]:
-    """Parse a note, recovering as much as possible of a damaged one."""
+    """Parse a note; recover as much as possible of a damaged note."""
     data = b"".join(parts)
     if len(data) > _MAX_BYTES or data.count(b"<") > _MAX_TAGS:
         return None, _TOO_LARGE
@@ -120,8 +120,10 @@ def _parsed(parts: list[bytes]) -> tuple[Any, str]:
     if not error and is_complete:
         return root, ""
     is_note = root is not None and root.find("content") is not None
-    problem = f"damaged, parts may be missing: {error}"
-    return root if is_note else None, problem if is_complete else "truncated, parts may be missing"
+    state = f"damaged, so parts may be missing: {error}"
+    if not is_complete:
+        state = "truncated, so parts may be missing"
+    return root if is_note else None, state
 
 
 def _bytes(text: str) -> bytes:

@@ -82,7 +82,7 @@ def read_file(source: Source, name: str) -> Item:
 
 
 def guessed(decoded: decoding.DecodedText) -> str:
-    """Return a warning that a file's encoding was guessed because it is not UTF-8."""
+    """Return a warning for a file that is not UTF-8: it is damaged, or its encoding is guessed."""
     if decoded.damaged:
         return f"{decoded.problem}: \ufffd replaces the damaged characters"
     return f"read as {decoded.encoding.replace('cp125', 'windows-125')} (guessed)"

@@ -44,7 +44,7 @@ class Confidence(IntEnum):
 
 
 class SeenItems:
-    """Tracks the items read so far, so that none is repeated when reading restarts."""
+    """Tracks the items read so far, so that no item is repeated when reading restarts."""
 
     def __init__(self) -> None:
         self._before: set[int] = set()

@@ -73,7 +73,7 @@ def markdown(html: str, custom: Custom = lambda _: None) -> str:
     """Convert HTML to markdown, without scripts and styles; code stays unchanged.
 
     Raises:
-        ValueError: if nested too deeply, or too long.
+        ValueError: if the HTML is nested too deeply, or is too long.
     """
     return tree_markdown(tree(html), len(html), custom)
 
@@ -331,7 +331,7 @@ class _Converter:
 
 
 def _rows(table: Any) -> list[Any]:
-    """Return the rows of a table; none if it contains anything but rows."""
+    """Return the rows of a table; empty if it contains anything but rows."""
     rows: list[Any] = []
     for child in table:
         if child.tag in ("thead", "tbody", "tfoot"):
@@ -523,7 +523,7 @@ def _render(
         previous = parts[-1][-1:] if parts else before
         following = pieces[end].text[:1] if end < len(pieces) else after
         opening = mark[0] if mark else group[0].text if group[0].is_markup else ""
-        # Together they would become an image.
+        # Escape the "!", which would turn the link after it into an image.
         if previous == "!" and parts and opening.startswith("["):
             parts[-1] = parts[-1][:-1] + plain_text.MARKUP
             markup.append("\\!")
@@ -551,7 +551,7 @@ def _render_mark(
 ) -> str:
     """Return pieces within a mark; spaces at their ends stay outside of it.
 
-    ``is_part`` is whether the enclosing marks contain more pieces.
+    ``is_part`` is true if the enclosing marks contain more pieces.
     """
     whole = "".join(piece.text for piece in group)
     if not whole.strip():
@@ -611,7 +611,7 @@ def _escape_label(piece: _Piece) -> list[_Piece]:
 
 
 def parse_xml(data: bytes) -> tuple[Any, str]:
-    """Return the elements in XML text, None if none is readable, and the first error."""
+    """Return the root element of XML text (None if unreadable) and the first error."""
     from lxml.etree import XMLParser, XMLSyntaxError, fromstring
 
     if data.rfind(b"<![CDATA[") > data.rfind(b"]]>"):

@@ -14,8 +14,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class ImportedNote(NamedTuple):
     """A note to import.
 
-    ``key`` is its id in the source, ``path`` the desired path in the target folder, ``text`` its
-    markdown. ``header`` has the header keys to add if the text lacks them: ``title``,
+    ``key`` is its id in the source, ``path`` is the desired path in the target folder, and ``text``
+    is its markdown. ``header`` has the header keys to add if the text lacks them: ``title``,
     ``memory_type``, ``tags``, ``aliases``, ``created``, ``modified``, ``source`` (a URL), and
     others. ``refs`` are the ids that links use. ``masked`` masks secrets before writing.
     """

@@ -54,7 +54,7 @@ class LinkTargets:
         if link.is_wikilink:
             ends = self._by_name.get(posixpath.basename(bare), set())
             fitting = [name for name in ends if f"/{name}".endswith(f"/{bare}")]
-            if fitting:  # As in Obsidian, closest to the note first.
+            if fitting:  # As in Obsidian, prefer the file closest to the note.
                 closest = min(fitting, key=lambda name: link_distance(name, source))
                 return self._by_path[closest]
         return None
@@ -78,8 +78,8 @@ def _bare(path: str) -> str:
 def rewrite_links(text: str, path: str, target: str, targets: LinkTargets) -> str:
     """Return a note's text with links to the imported items.
 
-    ``path`` is the note's path in the source, ``target`` its path in the vault. Links that still
-    work are unchanged; a link to an unknown id becomes its label.
+    ``path`` is the note's path in the source, and ``target`` is its path in the vault. Links that
+    still work are unchanged; a link to an unknown id becomes its label.
     """
     edits: list[tuple[Link, str]] = []
     for link in markdown.links(text):

@@ -67,8 +67,9 @@ _TIMES = frozenset("todo doing now later done waiting created_at updated_at".spl
 _BEGINNINGS = ("```", "~~~", "#+")
 """Prefixes of a first line that does not describe its block."""
 _MAX_NUMBER = 99
-"""The largest list number to write; after a longer one, a single tab no longer indents the item's
-text.
+"""The largest list number to write.
+
+After a number with three digits, a single tab would not indent the text of the item.
 """
 
 

@@ -100,9 +100,7 @@ class _Export:
         """The keys and paths that are in use."""
         self._columns: dict[str, frozenset[str]] = {}
         self._owners: dict[str, str] = {}
-        """Maps each case-folded path without IDs to the original path, with IDs, of the file that
-        has it.
-        """
+        """Maps each path without IDs, case-folded, to the original path of its file or folder."""
         for name in sorted(names, key=lambda name: len(_ID.findall(name))):
             self.paths[_without_part(name)] = self._path(name)
             if name.lower().endswith((".md", ".csv")) and (page_id := _ID.search(_stem(name))):

@@ -48,10 +48,9 @@ _BEAT = 1.0
 """Seconds between two messages while the worker reads without producing items."""
 _MAX_MESSAGE = 16 * MAX_FILE
 _MAX_GROWTH, _MIN_GROWN = 50, 256 << 20
-"""Limits of the items' total size: this multiple of the bytes read, but at least this many bytes.
-"""
+"""Limits of the items' total size: a multiple of the bytes read, and a minimum in bytes."""
 _MIN_ITEM, _MIN_ITEMS = 16, 10_000
-"""Minimum number of source bytes per item, once there are more than this number of items."""
+"""Limit on items: one for every ``_MIN_ITEM`` bytes read, one per file, and ``_MIN_ITEMS``."""
 _QUEUED = 64
 _PAUSE = 0.01
 _HEAD = struct.Struct(">II")

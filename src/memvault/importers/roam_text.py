@@ -152,7 +152,7 @@ class _RoamInline(OutlineInline):
         return self._tag(tag[1:].removeprefix(".")), match.start() + len(tag)
 
     def _emphasis(self, match: re.Match[str]) -> tuple[str, int] | None:
-        """Return an emphasis mark in markdown, and its end, if it has a matching one."""
+        """Return an emphasis mark in markdown, and its end; None without a matching mark."""
         mark = match["mark"]
         if self._open.get(mark) == match.start():
             del self._open[mark]

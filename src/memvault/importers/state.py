@@ -67,9 +67,10 @@ class VaultFiles:
 class VaultState(NamedTuple):
     """The state of a vault that a plan depends on.
 
-    ``imported`` are the notes of the format by their ids in the source, ``paths`` the paths of all
-    memories, ``ids`` these paths by folded memory id. ``imported_otherwise`` has the paths of notes
-    that another format imported from the same files, by id.
+    ``imported`` maps ids in the source to the notes that the format imported. ``paths`` are the
+    paths of all memories, and ``ids`` maps their folded memory ids to these paths.
+    ``imported_otherwise`` maps ids to the paths of notes that another format imported from the same
+    files.
     """
 
     imported: Mapping[str, Imported]

@@ -32,7 +32,7 @@ _TAG_SIGNS = str.maketrans(";", ",")
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` for a single document, ``LIKELY`` if documents outnumber markdown files."""
+    """Return ``SURE`` for one document, and ``LIKELY`` if documents outnumber markdown files."""
     if _TEXT in source.name_set:
         return Confidence.SURE
     documents = len(_documents(source))

@@ -195,7 +195,7 @@ class _ZoteroLibrary:
                 self._counts.omitted(f"item {kind} without notes".replace("  ", " "))
 
     def _about(self, item: Any) -> dict[str, Any]:
-        """Return the header of the item of a note."""
+        """Return the header keys for notes about an item."""
         if item is None:
             return {}
         if item not in self._abouts:
