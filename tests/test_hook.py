@@ -328,7 +328,7 @@ def test_hook_help_explains_the_command(run: Run) -> None:
 def test_hook_help_states_actual_time_limits(run: Run) -> None:
     """The hook gives up at session start within 5 seconds and at other events within one."""
     said = " ".join(succeeded(run("hook", "--help")).out.split())
-    assert "at session-start within 5 seconds, else within one" in said
+    assert "within 5 seconds at session-start, and within one second at other events" in said
     assert hook._LIMIT < 1
     assert 1 < hook._SESSION_START <= 5
 
