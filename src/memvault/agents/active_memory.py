@@ -33,7 +33,8 @@ MAX_LENGTH = 20_000
 class ActiveExcerpt(NamedTuple):
     """A part of a memory in active memory.
 
-    ``wanted`` is the requested length (0 for all); ``total`` is the length of the whole memory.
+    Lengths are in characters: ``wanted`` is the requested length (0 for all), and ``total`` is the
+    length of the whole memory.
     """
 
     mem_id: str

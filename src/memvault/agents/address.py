@@ -23,7 +23,7 @@ _MAX_NAME = 60
 
 
 class Address(NamedTuple):
-    """The address of an agent or one of its sub-brains; ``brain`` is empty for the main one."""
+    """The address of an agent or one of its sub-brains; ``brain`` is empty for the main brain."""
 
     agent: str
     brain: str = ""
@@ -41,7 +41,7 @@ class Address(NamedTuple):
         return self.folder(root / ".memvault")
 
     def of_brain(self, name: str) -> Address:
-        """Return the address of a brain of the same agent; ``primary`` is the main one.
+        """Return the address of a brain of the same agent; ``primary`` is the main brain.
 
         Raises:
             UsageError: the name is invalid, or belongs to another agent's brain.
@@ -69,7 +69,7 @@ def address(text: str) -> Address:
 
 
 def closest_agent(root: Path, unknown: Address) -> str:
-    """Return the vault's agent whose name is closest to an unknown one; empty if none is close."""
+    """Return the vault's agent whose name is closest to an unknown name; empty if none is close."""
     names = agent_names(root)
     if unknown.agent in (USER, *names):
         return ""

@@ -32,7 +32,7 @@ _MAX_MESSAGES = 1_000
 
 
 class AgentItem(NamedTuple):
-    """An item of an agent; ``path`` is its file in the vault, ``when`` its time."""
+    """An item of an agent; ``path`` is its file in the vault, and ``when`` is its time."""
 
     kind: str
     name: str

@@ -47,7 +47,7 @@ def gather(
     engine: Callable[[], RecallEngine],
     task: str,
 ) -> PromptContext:
-    """Collect the sections, most important first; unreadable ones are left out with a note.
+    """Collect the sections, most important first; unreadable parts are left out with a note.
 
     Each line of a short task is a separate query, since a memory covers one topic. Due plans are
     delivered to the ``inbox`` as events; nothing is removed from it.

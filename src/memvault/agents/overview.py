@@ -17,7 +17,7 @@ _ITEM_FOLDERS = ("memories", "goals", "plans", "inbox")
 
 
 class AgentSummary(NamedTuple):
-    """An agent or brain: the number of its items of each kind, and when one was last changed."""
+    """An agent or brain: the number of its items of each kind, and the time of the last change."""
 
     address: Address
     counts: dict[str, int]

@@ -16,7 +16,7 @@ def all_values(store: MemoryStore, address: Address) -> tuple[list[AgentFile], l
 
 
 def set_values(store: MemoryStore, address: Address, values: Iterable[tuple[str, str]]) -> int:
-    """Store values under keys, replacing existing ones, and return the number of keys.
+    """Store values under keys, replacing existing values, and return the number of keys.
 
     Raises:
         UsageError: a key is invalid; nothing is written.

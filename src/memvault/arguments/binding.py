@@ -34,7 +34,7 @@ FLAGS = {
 }
 """The words for true and false, in lower case."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Maximum size in bytes of a file or input for an argument, the same as for a memory."""
+"""Maximum size in bytes of a file or input for an argument; memories have the same limit."""
 NO_MATCH = object()
 """Returned by a coercion that does not apply to a value."""
 
@@ -269,7 +269,7 @@ def check(expected: tuple[Parameter, ...], named: Mapping[str, Any], whose: str)
     """Return values by parameter name in their declared types; None means missing.
 
     Raises:
-        UsageError: a value is invalid, a required one is missing, or a name is unknown.
+        UsageError: a value is invalid, a required value is missing, or a name is unknown.
     """
     parameters = {parameter.name: parameter for parameter in expected}
     checked: dict[str, Any] = {}
@@ -300,7 +300,8 @@ def _without_additions(
             near = parameter.key if parameter else _nearest(normal, parameters_by_key)
             is_added = normal in _CLIENT_KEYS or key.startswith(("_", "$"))
             is_unknown = parameter is None and (is_added or (normal and not near))
-            # A client's key may be an alias of an argument, unless that argument is also given.
+            # A key that clients add may be an alias of an argument, unless that argument is also
+            # given.
             if is_unknown or (is_added and normal_key(near) in given_keys):
                 ignored.append(key)
                 continue

@@ -370,7 +370,7 @@ def is_short(parameter: Parameter) -> bool:
 
 
 def bounds(parameter: Parameter) -> tuple[float | None, float | None]:
-    """Return the minimum and maximum of a number; a float's are always finite."""
+    """Return the minimum and maximum of a number; the bounds of a float are always finite."""
     minimum, maximum = parameter.arg.minimum, parameter.arg.maximum
     if float in parameter.types:
         return -LARGEST if minimum is None else minimum, LARGEST if maximum is None else maximum

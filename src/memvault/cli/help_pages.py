@@ -113,7 +113,7 @@ def _options() -> list[tuple[str, str]]:
 
 
 def _rows(entries: list[tuple[str, str]]) -> list[str]:
-    """Return the lines of a table with two columns, wrapping the second one."""
+    """Return the lines of a table with two columns, wrapping the second column."""
     from textwrap import wrap
 
     column = max(len(name) for name, _ in entries) + 4

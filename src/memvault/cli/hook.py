@@ -216,7 +216,7 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
 
 
 def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
-    """Return the reminder for the summarizing agent, or for the user if the client shows it."""
+    """Return the reminder for the agent that writes the summary, or else for the user."""
     from memvault.integrations.programs import PROGRAMS
     from memvault.tools.core import agent_guide
 

@@ -50,7 +50,7 @@ class CliCommand(NamedTuple):
 
 
 ShellCommand = Tool | CliCommand
-"""A handwritten command or one generated from a tool."""
+"""A handwritten command, or a command generated from a tool."""
 _COMMANDS: dict[str, CliCommand] = {}
 _HEADINGS = {
     "moving": "Import, export and pages",

@@ -241,7 +241,7 @@ def _run(run: Callable[[], int]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             encoding = "utf-8" if sys.platform == "win32" and not stream.isatty() else None
-            # A replaced stream may lack this method, and one that was read from may refuse it.
+            # A replaced stream may lack this method, and a stream that was read from may refuse it.
             with contextlib.suppress(AttributeError, ValueError):
                 stream.reconfigure(encoding=encoding, errors="backslashreplace")  # type: ignore[union-attr]  # not part of TextIO
     ordered = None if sys.stderr is None else OrderedStderr(sys.stderr)

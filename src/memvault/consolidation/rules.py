@@ -300,7 +300,7 @@ def _facts(statement_clusters: Iterable[StatementCluster]) -> list[NewFact]:
 def _new_facts(
     held: Iterable[Memory], facts: Iterable[NewFact], analyzer: Analyzer
 ) -> list[NewFact]:
-    """Return the facts that neither a stored (even archived) fact nor an earlier one states."""
+    """Return the facts that neither a stored (even archived) fact nor an earlier fact states."""
     known_keys: set[Key] = set()
     verbatim: set[str] = set()
     proposals: set[str] = set()
@@ -451,7 +451,7 @@ def _is_reworded(
 
 
 def _unused_name(name: str, texts: Sequence[str], taken: set[str]) -> str:
-    """Return an unused name: the given one, one made from the actions, or one with a number."""
+    """Return an unused name: the given name, a name from the actions, or a numbered name."""
     base = _default_name(texts) if texts else name
     names = chain([name, base], (f"{base} ({number})" for number in count(2)))
     return next(free for free in names if free.casefold() not in taken)

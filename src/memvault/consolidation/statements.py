@@ -62,7 +62,7 @@ _SYNONYMS = {
 _NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:[.,:]\d+)*")
 _SIGNS = re.compile(
     r"[<>=≠≤≥$€£%°^|&~]|!=|\+\+?|#(?!\w)|(?<!\w)--?[A-Za-z]\b"
-    r"|(?:(?<=\d)|(?<=\d ))[Pp]\.?[Mm]\b"  # "6 pm" is not a longer version of "6 am"
+    r"|(?:(?<=\d)|(?<=\d ))[Pp]\.?[Mm]\b"  # distinguishes "6 pm" from "6 am"
 )
 _BULLET = re.compile(r"^\s*(?:[-*+>]|\d+[.)])\s+")
 _LABEL = re.compile(r"(?i)^(?:lessons?(?: learned)?|learned|learning|note|reminder)\s*:\s*")

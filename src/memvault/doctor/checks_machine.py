@@ -236,7 +236,7 @@ def _model_problem(vault: VaultInspection) -> str:
 def _vectors_waiting(vault: VaultInspection) -> int | None:
     """Return how many memories lack transformer vectors; None if the transformer is not used.
 
-    The number is 0 while a process creates them.
+    The number is 0 while a process is creating vectors.
     """
     transformer = vault.index_status.transformer
     if not vault.memories or transformer.mode == "off" or _model_problem(vault):

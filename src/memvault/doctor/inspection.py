@@ -30,10 +30,10 @@ from memvault.vault.markdown import has_conflict_markers
 EntryKind = Literal["file", "folder", "link out", "dangling", "special", "unreadable", "too deep"]
 """The kind of a directory entry.
 
-A ``link out`` is a symbolic link that leads out of the vault, a ``dangling`` one has no target; no
-link is followed. ``special`` is an entry with the name of a memory that is not a regular file. A
-folder is ``unreadable`` if it cannot be listed, and ``too deep`` if its path is longer than the
-operating system accepts.
+A ``link out`` is a symbolic link that leads out of the vault, and a ``dangling`` link has no
+target; no link is followed. ``special`` is an entry with the name of a memory that is not a regular
+file. A folder is ``unreadable`` if it cannot be listed, and ``too deep`` if its path is longer than
+the operating system accepts.
 """
 
 

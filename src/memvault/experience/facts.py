@@ -80,7 +80,7 @@ def change(
 ) -> WriteResult:
     """Change the text or the confidence of a fact; the previous file is saved as a revision.
 
-    A title derived from the old text is derived again from the new one.
+    A title derived from the old text is derived again from the new text.
 
     Raises:
         Refused: the memory is not a fact.

@@ -1,4 +1,4 @@
-"""Write files atomically: after a crash, each is either complete or missing."""
+"""Write files atomically: after a crash, each file is either complete or missing."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def write(
     makes_folder: bool = True,
     like: Attributes | None = None,
 ) -> None:
-    """Write one of memvault's own files with its folders, replacing an older one.
+    """Write one of memvault's own files with its folders, replacing an older file.
 
     A file that is not ``durable`` may be lost in a power failure. A ``private`` file is accessible
     only to its user. Without ``makes_folder``, a missing folder is an error. ``like`` has the same

@@ -147,7 +147,7 @@ class TargetFolder:
         """Yield a file to write, which gets its name at the end of the ``with`` statement.
 
         It replaces only a regular file, keeping its permissions except those for group and others.
-        Until the end it has no name, or a temporary one if the system does not support nameless
+        Until then it has no name, or a temporary name if the system does not support nameless
         files; it is deleted if the body fails.
 
         Raises:
@@ -217,7 +217,7 @@ class TargetFolder:
 
 
 class TargetFiles:
-    """Writes files at paths below a folder, replacing older ones."""
+    """Writes files at paths below a folder, replacing older files."""
 
     def __init__(self, folder: TargetFolder) -> None:
         self.folder = folder

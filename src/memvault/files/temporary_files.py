@@ -36,8 +36,8 @@ def remove_stale_temp_files(folder: Path, only_own: bool = False) -> None:
     """Delete temporary files left in a folder by killed processes.
 
     Only files with this program's temporary names are considered, and a file whose process is
-    alive, even if suspended, is kept. Files from this machine are deleted after a minute, files
-    from other machines after an hour, or never if ``only_own`` is set.
+    alive, even if suspended, is kept. Files from this machine are deleted after a minute. Files
+    from other machines are deleted after an hour, or, with ``only_own``, never.
     """
     for path in _stale_temp_files(folder, _OWN_STALE_SECONDS, only_own):
         with contextlib.suppress(OSError):

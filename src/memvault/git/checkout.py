@@ -1,4 +1,4 @@
-"""Check out a commit made by sync: memories are replaced atomically, other files by git.
+"""Check out a commit made by sync: replace memories atomically, and other files with git.
 
 Git deletes a file and then writes the new one in place. A full disk or a kill would leave a partial
 memory, which the next commit would share as an edit.

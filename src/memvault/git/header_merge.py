@@ -13,7 +13,7 @@ _LINKS = ("supersedes", "conflict_with")
 
 
 class MergedHeader(NamedTuple):
-    """Merged header values, and the dropped ones as ``key: value``."""
+    """Merged header values, and the dropped values as ``key: value``."""
 
     values: dict[str, Any]
     dropped_values: list[str]

@@ -1,4 +1,4 @@
-"""Merge three versions of a file: the header by key, the text by lines like git.
+"""Merge three versions of a file: the header by key, and the text by lines, as git does.
 
 If both sides appended to a body, both additions are kept, one after the other.
 """

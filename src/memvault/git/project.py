@@ -1,8 +1,8 @@
 """Describe a project by its git repository: its name, branch and last commits.
 
 A repository is untrusted, and its settings could make git run programs. The settings are not used:
-the name and the branch are read from its files, and the commits by running git in a separate empty
-repository that sees only the objects.
+the name and the branch are read from its files, and the commits are read by running git in a
+separate empty repository that sees only the objects.
 """
 
 from __future__ import annotations

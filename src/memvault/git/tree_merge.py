@@ -277,7 +277,7 @@ class TreeMerger:
         """Return a free path in the same folder with a number in its name.
 
         If the file is not a memory, the new path sorts after ``path``: only the first of an agent's
-        files takes effect, and that must remain the existing one.
+        files takes effect, and the existing file must remain the first.
         """
         pure = PurePosixPath(path)
         mark = "-" if self._is_memory_path(path) else "_"

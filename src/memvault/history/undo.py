@@ -363,7 +363,7 @@ def _etag_of(store: MemoryStore, path: str, respelled: str) -> str:
 def _find_trashed(store: MemoryStore, step: RevertStep) -> TrashedFile | None:
     """Return the trashed file with the bytes of a step, or None if it is gone.
 
-    It is in the folder of the change or, if it was trashed again since, in another one.
+    The file is in the folder of the change or, if it was trashed again later, in another folder.
     """
     item = _first_with_bytes(store.trash.files_in(step.backup), step)
     return item or _first_with_bytes(store.trash.files(), step)

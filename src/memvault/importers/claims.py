@@ -63,8 +63,8 @@ def _is_of_program(name: str) -> bool:
 def coverage(source: Source, claimed: Collection[str]) -> tuple[int, int]:
     """Return how many of a source's notes are claimed, and how many there are.
 
-    Text files count as notes. If none is claimed, all claimed files count as notes, except
-    settings.
+    Text files count as notes. If no text file is claimed, all claimed files count as notes, except
+    code and settings.
     """
     claimed_notes = sum(map(is_text, claimed))
     claimed_notes = claimed_notes or sum(not _is_of_program(name) for name in claimed)

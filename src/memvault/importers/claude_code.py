@@ -2,7 +2,7 @@
 
 The format is undocumented; this reads versions 2.0 to 2.1. Subagents' files are skipped, since
 their results are in the main session. A resumed or forked session repeats its messages, with their
-ids, in another file; all files with the same first message are one episode.
+ids, in another file; all files with the same first message become one episode.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each line has a timestamp, a type and a payload (github.com/openai/codex, codex-rs/protocol;
 versions 0.40 to 0.169). Subagents' files are skipped. A resumed session continues in its file; a
-forked session starts with the lines of the original, and both are one episode.
+forked session starts with the lines of the original, and both become one episode.
 """
 
 from __future__ import annotations

@@ -460,7 +460,7 @@ def _list_tag(form: Any) -> str:
 
 
 def _joined(runs: list[tuple[frozenset[str], str]]) -> str:
-    """Join runs, wrapping consecutive ones with identical formatting in its tags."""
+    """Join runs; put consecutive runs with the same formatting into one set of tags."""
     parts = []
     for formats, group in groupby(runs, key=lambda run: run[0]):
         text = "".join(part for _, part in group)

@@ -183,7 +183,7 @@ class _EnexReader:
         yield from (SkippedItem(location, problem) for problem in text.problems)
 
     def _attributes(self, element: Any) -> dict[str, str]:
-        """Return the header of a note's attributes, and count the omitted ones."""
+        """Return the header of a note's attributes, and count the omitted attributes."""
         header: dict[str, str] = {}
         for part in element:
             if part.tag not in _NOTE_PARTS:

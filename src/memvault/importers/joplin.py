@@ -61,7 +61,7 @@ class _JoplinItem(NamedTuple):
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` if most markdown files are named by an id, and one has a type."""
+    """Return ``SURE`` if most markdown files are named by an id, and at least one has a type."""
     items = _items(source)
     if not items or len(items) * 2 <= len(source.with_endings(".md")):
         return Confidence.NO

@@ -146,7 +146,7 @@ class Session:
 
 
 def is_error(text: str) -> bool:
-    """Return whether an answer is an error message instead."""
+    """Return whether the text of an answer is an error message from the program."""
     return text.lstrip().startswith(_ERRORS)
 
 

@@ -20,7 +20,7 @@ class BlockMarkers(NamedTuple):
 
 
 def insert_block(text: str | None, block: str, markers: BlockMarkers) -> str:
-    """Return text with the block, replacing an older one.
+    """Return text with the block, replacing an older block.
 
     Raises:
         UnbalancedMarkers: only one of the markers is present.

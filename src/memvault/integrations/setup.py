@@ -36,7 +36,7 @@ _HINT = "correct or remove it; nothing was changed"
 
 
 class FileEdit(NamedTuple):
-    """A file to create, change or delete; ``before`` or ``after`` is None if there is none."""
+    """A file to create, change or delete; ``before`` or ``after`` is None if there is no file."""
 
     path: Path
     before: str | None

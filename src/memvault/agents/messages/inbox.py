@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
 
 _BODIES = {SPACE_MESSAGE: "content", PLAN: "instruction"}
-"""The key of an event's data that is stored as the file's text, by kind; default ``message``."""
+"""The key of the event data to store as the file's text, by kind; the default is ``message``."""
 _OWN_KEYS = ("id", "type", "timestamp")
 
 

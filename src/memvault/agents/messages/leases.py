@@ -18,7 +18,7 @@ from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 
 _LEASES, _POPPED = "leases", "popped"
-"""The folders of held leases, and of the most recently acknowledged ones."""
+"""The folders of held leases, and of the most recently acknowledged leases."""
 _MAX_POPPED = 100
 """Number of acknowledged leases to keep on this machine."""
 _LOCK_TIMEOUT = 2.0

@@ -30,7 +30,7 @@ _ID = lazy_pattern(r"\d{8}T\d{6}\.\d{6}Z-\w+")
 _RENAMED = lazy_pattern(rf"(.+?)-{_ID.pattern}", re.DOTALL)
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 _MAX_PREFIX_BYTES = 180
-"""Maximum length in bytes of the original name in a new one; file systems allow 255."""
+"""Maximum length in bytes of the original name in a new name; file systems allow 255."""
 
 
 class MessageFile(NamedTuple):

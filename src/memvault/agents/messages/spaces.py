@@ -1,7 +1,7 @@
 """Share folders of messages, called spaces, among several agents and the user.
 
 ``spaces/<space>/space.md`` contains the name of the space, ``members/`` has one file for each
-member, and ``messages/`` one for each message.
+member, and ``messages/`` has one file for each message.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def _pop(inbox: Inbox, patterns: Sequence[EventPattern]) -> EventBatch:
 
 
 def _matched(patterns: Sequence[EventPattern], event: Event) -> EventPattern:
-    """Return the pattern that matches an event, preferring the one for its talk."""
+    """Return the pattern that matches an event, preferring the pattern for its talk."""
     matching = (entry for entry in patterns if entry.matches(event))
     return min(matching, key=lambda e: (not e.is_reply(event), e.talk_id == 0, e.talk_id))
 

@@ -39,7 +39,7 @@ def parse_plan(entry: AgentFile) -> Plan:
     """Parse a plan from its file.
 
     Raises:
-        UsageError: the plan has no schedule, several schedules, or an invalid one.
+        UsageError: the plan has no schedule, several schedules, or an invalid schedule.
     """
     header = entry.header
     schedules = [

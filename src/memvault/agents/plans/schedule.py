@@ -1,8 +1,9 @@
 """Compute schedules of plans: cron lines, delays and times. Only this module uses cronsim.
 
-A cron line is in the local time of the vault's time zone. As in Debian's cron, a time that is
-skipped at the start of daylight saving time runs directly after the gap, a time that occurs twice
-runs the first time, and a line with a star for minute or hour runs whenever the local time matches.
+A cron line is in the local time of the vault's time zone. As in Debian's cron, a run at a time that
+is skipped at the start of daylight saving time happens directly after the gap, and a run at a time
+that occurs twice happens the first time; but a line with a star for minute or hour runs whenever
+the local time matches.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def latest(cron: str, until: datetime, zone: tzinfo) -> datetime | None:
     """
     try:
         # Start after the hour that occurs twice: from its second pass, cronsim does not find runs
-        # in the first.
+        # in the first pass.
         start = until + _OVERLAP
         backwards = _times(cron, start, zone, reverse=True)
         result = next((utc for at in backwards if (utc := at.astimezone(UTC)) <= until), None)

@@ -67,7 +67,7 @@ class MemoryDialog(ModalScreen[BrowsedMemory]):
         self._memories: tuple[BrowsedMemory, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """Lay out the question above a line, and the memories found below it."""
+        """Lay out the question, a line, and the list of matching memories below it."""
         with Vertical(classes="dialog"):
             yield Static(Text(self._question))
             yield Input()

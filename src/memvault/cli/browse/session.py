@@ -29,8 +29,8 @@ _NEWEST = 200
 class BrowsedMemory(NamedTuple):
     """A memory in the list; ``line`` is the line of the matching passage.
 
-    Secrets are masked in fields that are only displayed: ``label``, the title in the list, and all
-    fields after it.
+    Secrets are masked in the fields that are only displayed: ``label`` (the title in the list) and
+    all fields after it.
     """
 
     mem_id: str
@@ -109,9 +109,9 @@ class BrowserSession:
     def part(self, memory: BrowsedMemory, part: Part) -> Future[list[tuple[str, str]] | None]:
         """Read a part of a memory as pairs of strings; the second string may be empty.
 
-        Depending on the part, they are the path and text, the title and line of each backlink, or
-        the time and tool of each change. Returns None if a later part was requested in the
-        meantime.
+        Depending on the part, the pairs contain the path and text, the title and line of each
+        backlink, or the time and tool of each change. Returns None if a later part was requested in
+        the meantime.
         """
         return self._submit_latest("part", lambda: self._part(memory, part))
 

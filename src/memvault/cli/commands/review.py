@@ -223,4 +223,4 @@ _ACTIONS: dict[tuple[str, str], Callable[[Call, ReviewItem], object]] = {
     ("finding", "f"): _fix,
     ("finding", "e"): _edit,
 }
-"""The function of each key, by the kind of item."""
+"""The function for each kind of item and key."""

@@ -171,7 +171,7 @@ def _setup_context(
 
 
 def _program(root: Path) -> tuple[str, ...]:
-    """Return the command that starts memvault: its name, or the interpreter if not on the PATH."""
+    """Return the command that starts memvault: ``memvault``, or this interpreter if not on PATH."""
     from memvault import process
 
     try:

@@ -17,7 +17,7 @@ _MAX_WORKSPACES = 4
 
 
 class WorkspaceCache:
-    """The vaults that a resident process keeps open: the most recently used ones."""
+    """The most recently used vaults, which the resident process keeps open."""
 
     def __init__(self) -> None:
         self._workspaces: dict[tuple[Path, object], Workspace] = {}
