@@ -108,7 +108,7 @@ class AgentFileStore:
         """Return all entries.
 
         A file that is broken, binary or unreadable is skipped; of two files with the same name, the
-        first by path is used.
+        file whose path sorts first is used.
 
         Raises:
             StorageError: the folder cannot be read.
@@ -206,7 +206,7 @@ class AgentFileStore:
             changes = {
                 key: value for key, value in new.header.items() if now.header.get(key) != value
             }
-            # The name is the file's name so far; store it in the header.
+            # The name came from the file name; store it in the header too.
             if now.header.get(self._key) in (None, ""):
                 changes = {self._key: now.name, **changes}
             text = document.plain_text(new.text)

@@ -28,7 +28,7 @@ GLOBAL_OPTIONS = (
 
 
 def decode(argument: str) -> str:
-    """Decode an argument as UTF-8 if Python decoded it with another encoding of the locale."""
+    """Decode an argument as UTF-8 if Python decoded it in a locale with another encoding."""
     try:
         return argument if argument.isascii() else os.fsencode(argument).decode()
     except UnicodeError:

@@ -93,7 +93,7 @@ def format_rows(view: Template, result: Mapping[str, Any], template: str) -> str
 def _view_keys(view: Template) -> dict[str, set[str]]:
     """Return the keys in a view with their format specifications.
 
-    These include keys that entries rarely have.
+    The view also contains keys that entries rarely have.
     """
     specs: dict[str, set[str]] = {}
     for _, field, spec, _ in Formatter().parse(view.expanded):

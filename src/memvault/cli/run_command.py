@@ -71,7 +71,7 @@ def _picked(
     options: GlobalOptions,
     drafts: contextlib.ExitStack,
 ) -> dict[str, Any]:
-    """Return the memory picked by the user, and for ``compound`` the text from the editor."""
+    """Return the memory that the user picks and, for ``compound``, the text from the editor."""
     parameter = next(entry for entry in parameters if entry.arg.completes == "memory")
     if values.get(parameter.name) or (command_name == "open" and values.get("address")):
         return {}

@@ -102,7 +102,7 @@ def _find_cycles(graph: Mapping[str, list[str]]) -> Iterator[list[str]]:
 def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
     """Find files that git sync kept in two versions.
 
-    Their headers identify memories; other files are identified by name.
+    A memory is recognized by a key in its header, and any other file by a suffix in its name.
     """
     for memory in vault.memories:
         names = referenced_names(memory.record.metadata, LINK)

@@ -208,7 +208,7 @@ def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
 
 @contextmanager
 def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
-    """Hold the procedure lock, and yield the path of each name's oldest file.
+    """Hold the procedure lock, and yield the path of the oldest file for each name.
 
     Everything that was stored before the lock was acquired is included.
     """

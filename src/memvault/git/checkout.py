@@ -56,8 +56,8 @@ def fast_forward(
 
     Raises:
         ConcurrentEdit: a file differs from the old commit, or the branch has moved.
-        Refused: the commit has unsafe names, changes a file that git or another program runs or
-        reads settings from, or a change of such a file is staged.
+        Refused: the commit has unsafe names, or it changes a file that git or another program runs
+        or reads settings from, or a change to such a file is staged.
         StorageError: a file cannot be written; ``restore_unfinished`` reverts the others.
         GitError: git failed; ``restore_unfinished`` reverts the written files.
     """

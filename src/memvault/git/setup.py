@@ -113,7 +113,7 @@ def is_registered(repository: Repository) -> bool:
 
 
 def driver_command(repository: Repository) -> str:
-    """Return the merge driver's command: ``memvault``, or this interpreter if that is not found."""
+    """Return the merge driver's command: ``memvault``, or this interpreter if not on PATH."""
     root = repository.git.folder
     try:
         process.find_program("memvault", root, process.environment(root))

@@ -69,8 +69,8 @@ def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
 
     Raises:
         Refused: the state of the repository does not allow it; the hint contains the command.
-        GitError: git failed, or a hook or the remote refused.
-        Conflict: files changed or others pushed during each of several attempts.
+        GitError: git failed, or a hook or the remote refused the changes.
+        Conflict: files changed or others pushed during every attempt.
     """
     repository = setup.require_repository(call, agree)
     if repository.prefix:
@@ -101,7 +101,7 @@ def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
             try:
                 new = _merge_remote(call, repository, subject, head, others, done)
             except ConcurrentEdit as error:
-                # The last commit did not include the changes, so another would not either.
+                # The last commit did not include the changes, so another attempt would not either.
                 if head == refused_at:
                     hint = "move it elsewhere or add it to git"
                     raise Refused(error.message, hint) from error

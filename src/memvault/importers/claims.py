@@ -1,7 +1,7 @@
 """Find the files that a format does not read but a user would miss, and count the notes it reads.
 
 Such files are non-empty, visible, and neither code nor settings: notes, documents, images,
-recordings and other programs' data; and notes in hidden folders of agents' memories.
+recordings and other programs' data. Notes in hidden folders of agents' memories also count.
 """
 
 from __future__ import annotations

@@ -61,12 +61,12 @@ def _is_own(name: str) -> bool:
 
 
 class _DendronWorkspace:
-    """Converts the notes of a workspace, with its vaults and all note paths by name."""
+    """Converts the notes of a workspace, whose vaults and notes it looks up by name."""
 
     def __init__(self, source: Source) -> None:
         self._counts = source.counts
         self._keys: Counter[str] = Counter()
-        """Counts the keys of notes so far; the root notes of vaults may share an id."""
+        """The keys of all notes so far, with counts; the root notes of vaults may share an id."""
         self._paths: dict[str, list[str]] = defaultdict(list)
         for name in source.with_endings(".md"):
             self._paths[posixpath.basename(name)[:-3].casefold()].append(name[:-3])

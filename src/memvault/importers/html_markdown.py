@@ -393,7 +393,7 @@ def _is_same(element: Any, target: str) -> bool:
 
 
 def link_target(address: str | None) -> str:
-    """Return a URL as a link target; empty for scripts and data."""
+    """Return a URL as a link target; empty for ``javascript:`` and similar URLs."""
     from urllib.parse import quote
 
     address = (address or "").strip()

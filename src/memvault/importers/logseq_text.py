@@ -409,7 +409,7 @@ def _special(
 
 
 def _inline(lines: list[str], context: OutlineContext) -> list[str]:
-    """Convert references, links and macros in lines, and clear the list."""
+    """Convert references, links and macros in ``lines``, and clear ``lines``."""
     text = "\n".join(lines)
     has_text = bool(lines)
     lines.clear()

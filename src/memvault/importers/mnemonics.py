@@ -16,7 +16,7 @@ _FOLDER = ".mnemonics"
 
 
 def _paths(source: Source) -> dict[str, str]:
-    """Return the names of files below ``.mnemonics`` by path."""
+    """Return the names of files, keyed by their paths below ``.mnemonics``."""
     is_top = source.path.name == _FOLDER
     names_by_path = {}
     for name in source.with_endings(".md"):

@@ -73,7 +73,7 @@ class ImportPlan:
         self.attachments: dict[str, tuple[str, bool]] = {}
         """Maps each source path to its path in the vault and whether the file exists."""
         self.ids: dict[str, str] = {}
-        """The paths of notes to write by the folded ids in their headers."""
+        """The paths of the notes to write, keyed by the folded ids in their headers."""
         self.new_ids: set[str] = set()
         """The keys of notes that get a new id because another memory has theirs."""
         self.names = LinkTargets()

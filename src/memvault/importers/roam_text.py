@@ -131,7 +131,7 @@ class _RoamInline(OutlineInline):
     def __init__(self, context: OutlineContext, is_quoted: bool) -> None:
         super().__init__(context, is_quoted)
         self._open: dict[str, int] = {}
-        """The positions of closing emphasis marks by mark."""
+        """The position of the closing mark for each open emphasis mark."""
 
     def _other(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
         if match["code"]:

@@ -9,7 +9,8 @@ pending runs:
 - killed before the event was written: it is delivered now, so no run is lost;
 - killed after: delivering does nothing, because an event with that id is still in the inbox. It
   cannot have been removed already: before a reader removes events, it completes the runs under the
-  same lock. That either clears every ``pending``, or raises, and then nothing is removed.
+  same lock. Completing the runs either clears every ``pending``, or raises an error, and then no
+  event is removed.
 
 An event is derived from the plan and its due time only, so that two machines that run the same plan
 write the same file, which git merges.

@@ -35,7 +35,7 @@ _MAX_CRON = 200
 _OVERLAP = timedelta(hours=3)
 """A duration longer than any clock change that time zones use today."""
 _MAX_STEPS = 2_000
-"""Maximum number of steps of a search; a line that matches once in several years takes 400."""
+"""Maximum number of steps of a search; a line for 29 February takes about 400 steps."""
 _INSTANT = timedelta(microseconds=1)
 
 
