@@ -1,4 +1,4 @@
-"""Export a static site: a page for each memory, lists, a search page and a map.
+"""Export a static site: a page for each memory, lists, a map, and a text search.
 
 The pages work from disk or under any URL, since all links are relative. They are rendered like
 ``memvault web``: code in a memory never runs, and secrets are masked. A file in the folder lists
