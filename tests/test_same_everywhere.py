@@ -29,6 +29,7 @@ from memvault.call import Call
 from memvault.errors import NotFound, UsageError, VaultNotFound
 from memvault.files.lock import FileLock
 from memvault.index.local.manifest import Manifest
+from memvault.mcp.profiles import parse_selection, tool_definition
 from memvault.recall.answer import RecallRequest
 from memvault.tools.core import reference, registry
 from memvault.tools.core.registry import Tool
@@ -168,6 +169,21 @@ def test_schema_accepts_exactly_valid_arguments(subtests: pytest.Subtests) -> No
                 tool.bind({**right, f"{key}_": value})
 
     try_tools(subtests, KINDS, 6, exact)
+
+
+def test_short_definition_accepts_every_valid_call(subtests: pytest.Subtests) -> None:
+    """A client that checks calls against a short definition does not refuse a valid one."""
+
+    def accepted(tool: Tool, data: st.DataObject) -> None:
+        short = tool_definition(tool, is_short=True)["inputSchema"]
+        full = tool_definition(tool)["inputSchema"]
+        assert short["properties"].keys() <= full["properties"].keys()
+        assert short.get("required") == full.get("required")
+        assert {*short.get("required", ())} <= short["properties"].keys()
+        sent = data.draw(objects(tool.parameters))
+        assert Draft202012Validator(short).is_valid(sent), sent
+
+    try_tools(subtests, [registry.find(name) for name in parse_selection("core")], 20, accepted)
 
 
 def test_schema_limits_are_enforced() -> None:

@@ -7,7 +7,7 @@ boundary: ``call_tool``, in the profile ``catalog``, runs every tool.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Container, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -31,6 +31,8 @@ _MODEL_FIELDS = ("name", "description", "inputSchema")
 """The fields of a tool that the model reads; titles and hints are for the client."""
 _MAX_PARAGRAPHS = 2
 """Number of paragraphs of a tool's docstring in its description; the rest is in the reference."""
+_SHORT_KEYWORDS = ("type", "anyOf", "items", "enum")
+"""The schema keywords of an argument in a short definition, besides its description."""
 
 
 class ToolProfile(NamedTuple):
@@ -55,25 +57,24 @@ def profiles() -> dict[str, ToolProfile]:
     }
 
 
-def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
+def parse_selection(text: str) -> dict[str, bool]:
     """Parse a comma-separated list of profiles and tools.
 
-    Returns the tools, each with the arguments hidden from its schema.
+    Returns the tools, each with whether its definition is short: it is in the core profile and not
+    also selected by another name.
 
     Raises:
         UsageError: the list is empty, or a word in it is neither a profile nor a tool.
     """
-    selection: dict[str, tuple[str, ...]] = {}
+    selection: dict[str, bool] = {}
     for word in filter(None, (part.strip() for part in text.split(","))):
         profile = profiles().get(word.lower().replace("_", "-"))
         if profile is not None and profile.name == _DEFAULT:
-            # Agents rarely need the hidden arguments, which are still accepted.
-            core = {name: registry.find(name).hidden_args for name in profile.tools}
-            selection = {**core, **selection}
+            selection = {**dict.fromkeys(profile.tools, True), **selection}
         elif profile is not None:
-            selection.update(dict.fromkeys(profile.tools, ()))
+            selection.update(dict.fromkeys(profile.tools, False))
         else:
-            selection[_tool_name(word)] = ()
+            selection[_tool_name(word)] = False
     if not selection:
         raise UsageError(
             "No tools are given", "run `memvault mcp --list-profiles` to list the profiles"
@@ -116,8 +117,8 @@ class ToolSelection:
         """Return the selected list of profiles and tools in its original form."""
         return self.named or settings.mcp.tools or self._configured
 
-    def selected(self, settings: Settings) -> dict[str, tuple[str, ...]]:
-        """Return the built-in tools to offer, each with the arguments hidden from its schema.
+    def selected(self, settings: Settings) -> dict[str, bool]:
+        """Return the built-in tools to offer, each with whether its definition is short.
 
         Raises:
             UsageError: the vault's settings contain an unknown profile or tool.
@@ -135,9 +136,7 @@ class ToolSelection:
         """
         selection = self.selected(workspace.settings)
         return [
-            tool_definition(
-                tool, tool.hidden_args if tool.group == VAULTS_OWN else selection[tool.name]
-            )
+            tool_definition(tool, selection.get(tool.name, False))
             for tool in available.advertised_tools(workspace, caller)
             if _is_selected(selection, tool)
         ]
@@ -165,26 +164,49 @@ class ToolSelection:
         )
 
 
-def _is_selected(names: Collection[str], tool: Tool) -> bool:
+def _is_selected(names: Container[str], tool: Tool) -> bool:
     """Return whether a selection includes a tool; it includes all of a vault's own tools."""
     return tool.group == VAULTS_OWN or tool.name in names
 
 
-def tool_definition(tool: Tool, hidden_arguments: Collection[str] = ()) -> dict[str, Any]:
-    """Return a tool's definition for a client: a shortened entry of the reference."""
+def tool_definition(tool: Tool, is_short: bool = False) -> dict[str, Any]:
+    """Return a tool's definition for a client: a shortened entry of the reference.
+
+    A short one has the first paragraph of the description and the arguments in ``core_args``.
+    """
     entry = reference.described(tool)
     hints = dict(entry["annotations"])
     del hints["title"]  # It duplicates the tool's title.
     if tool.read_only:
         del hints["destructiveHint"], hints["idempotentHint"]  # Meaningful only if a tool writes.
-    description = "\n\n".join(entry["description"].split("\n\n")[:_MAX_PARAGRAPHS])
+    paragraphs = entry["description"].split("\n\n")[: 1 if is_short else _MAX_PARAGRAPHS]
     schema = _simplified(entry["inputSchema"])
-    if hidden_arguments:
-        del schema["additionalProperties"]
-        schema["properties"] = {
-            key: part for key, part in schema["properties"].items() if key not in hidden_arguments
-        }
-    return {**entry, "description": description, "inputSchema": schema, "annotations": hints}
+    if is_short:
+        schema["properties"] = _short_properties(schema["properties"], tool.core_args or {})
+    elif tool.group == VAULTS_OWN:
+        for parameter in tool.page_parameters:
+            del schema["properties"][parameter.key]
+    if is_short or tool.group == VAULTS_OWN:
+        del schema["additionalProperties"]  # The other arguments are accepted too.
+    return {
+        **entry,
+        "description": "\n\n".join(paragraphs),
+        "inputSchema": schema,
+        "annotations": hints,
+    }
+
+
+def _short_properties(
+    properties: Mapping[str, Mapping[str, Any]], descriptions: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the described arguments of a schema, with these descriptions and without limits."""
+    result: dict[str, Any] = {}
+    for key, text in descriptions.items():
+        entry = properties[key]
+        result[key] = {name: entry[name] for name in _SHORT_KEYWORDS if name in entry}
+        if text:
+            result[key]["description"] = text
+    return result
 
 
 def _simplified(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,8 +237,8 @@ def _branch(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 def profile_json(name: str) -> str:
     """Return the JSON that a model reads for the tools of a profile."""
     tools = [
-        tool_definition(registry.find(tool), hidden)
-        for tool, hidden in parse_selection(name).items()
+        tool_definition(registry.find(tool), is_short)
+        for tool, is_short in parse_selection(name).items()
     ]
     fields = [{key: entry[key] for key in _MODEL_FIELDS} for entry in tools]
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))

@@ -553,7 +553,7 @@ _MAX_NOTES, _MAX_NOTE = 20, 300
     "context",
     paged_keys=(),
     own_scope="read",
-    core=True,
+    core_args={"task": ""},
     examples=(
         'memvault context "I am about to change the database"',
         'memvault context "fix the deploy" --budget 500',

@@ -136,8 +136,7 @@ def memory_diff(
     paged_keys=("changes",),
     continuation_hint="memory_log lists the files",
     destructive=True,
-    core=True,
-    hidden_args=("keepChanged", "limit", "offset", "budget"),
+    core_args={"change": "", "list": "List changes"},
     examples=("memvault undo", "memvault undo --list", "memvault undo 3k9x2m7q --keep-changed"),
     view=Template(
         """Undone {undone[tool]}  {undone[changeId]}

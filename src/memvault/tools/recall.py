@@ -87,20 +87,15 @@ def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
     openable_list="memories",
     read_only=True,
     works_without_files=True,
-    core=True,
-    hidden_args=(
-        "type",
-        "threshold",
-        "specific",
-        "asOf",
-        "isAll",
-        "full",
-        "explain",
-        "rerank",
-        "brief",
-        "include",
-        "vaults",
-    ),
+    core_args={
+        "query": 'Also "exact words", -WORD, in:FOLDER',
+        "memoryType": "",
+        "tags": "",
+        "since": "Date, 7d or last week",
+        "until": "",
+        "limit": "",
+        "offset": "",
+    },
     examples=(
         "memvault recall which database do we use",
         'memvault recall "lock timeout" --type issue -n 3',
@@ -386,8 +381,13 @@ def _entry(
 
 @group.tool(
     "remember",
-    core=True,
-    hidden_args=("importance", "source"),
+    core_args={
+        "title": "",
+        "content": "",
+        "memoryType": "e.g. design-decision; see memory_list_types",
+        "tags": "",
+        "supersedes": "Memory id",
+    },
     examples=(
         'memvault remember "Retries need a cap" "Without one they storm." --type learning',
         'echo "Ask Husam before ten." | memvault remember "Deploys" --tags team,deploy',
@@ -487,7 +487,12 @@ _DEFAULT_THRESHOLD = 0.25
 @group.tool(
     "compound",
     destructive=True,
-    core=True,
+    core_args={
+        "query": "Memory id, path or title",
+        "modifications": "Markdown to insert",
+        "mode": "",
+        "section": "Heading to replace or add",
+    },
     examples=(
         'memvault compound "Use PostgreSQL" "We run version 17 since March."',
         'memvault compound "Use PostgreSQL" "Easier backups." --section Reasons',
@@ -566,8 +571,7 @@ def memory_compound(
     paged_keys=("candidates",),
     continuation_hint="trash_list lists the forgotten memories",
     destructive=True,
-    core=True,
-    hidden_args=("threshold", "filter", "offset", "budget"),
+    core_args={"query": "Query or memory ids", "confirm": "preview's token, or true"},
     examples=(
         'memvault forget "Old notes"',
         'memvault forget "Old notes" --confirm true',
@@ -653,8 +657,7 @@ def memory_forget(
     paged_keys=("types",),
     read_only=True,
     works_without_files=True,
-    core=True,
-    hidden_args=("offset", "budget"),
+    core_args={},
     examples=("memvault types", "memvault types --json"),
     view="""*types
         {name:<24}{count:>5}  {description}

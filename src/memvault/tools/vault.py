@@ -77,8 +77,7 @@ def _with_part_ends(result: Result) -> Result:
     paged_keys=("content",),
     read_only=True,
     works_without_files=True,
-    core=True,
-    hidden_args=("revision", "length", "budget"),
+    core_args={"memId": "Or path or title", "section": "", "offset": ""},
     examples=(
         'memvault show "Use PostgreSQL"',
         "memvault show use-postgresql",
@@ -194,8 +193,12 @@ _SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
     paged_keys=("memories",),
     read_only=True,
     works_without_files=True,
-    core=True,
-    hidden_args=("query", "filter", "since", "until", "sort", "budget"),
+    core_args={
+        "memoryType": "",
+        "tags": "",
+        "limit": "",
+        "offset": "next of a result",
+    },
     examples=(
         "memvault list",
         "memvault list --type issue --since 2020-01-01",
@@ -257,8 +260,7 @@ def memory_list(
     "restore",
     continuation_hint="trash_list lists the rest",
     destructive=True,
-    core=True,
-    hidden_args=("revision",),
+    core_args={"memId": "Omit to list the trash", "revision": ""},
     examples=(
         "memvault restore",
         'memvault restore "Thrown away"',

@@ -251,7 +251,7 @@ def command_table() -> list[Command]:
             tool.function.__module__.removeprefix("memvault."),
             tool.group,
             headings[tool.group],
-            "core" * tool.core,
+            "core" * (tool.core_args is not None),
             tool.summary,
         )
         for _, tool in loaded

@@ -42,7 +42,6 @@ def tool_from_plugin(tool_file: ToolFile) -> Tool:
         own_parameters=parameters,
         reveals=True,  # The output comes from a user's program.
         description=description,
-        hidden_args=("budget",),
         paged_keys=(),
     )
 
