@@ -22,6 +22,7 @@ from memvault import open_vault
 from memvault.call import Caller
 from memvault.mcp import calls
 from memvault.mcp.profiles import ToolSelection
+from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot
 from memvault.mcp.server import McpServer
 from memvault.workspace import Workspace
 
@@ -82,7 +83,15 @@ def main(port: str) -> None:
         server = McpServer(Workspace(root), caller, ToolSelection("all")).server
         server.middleware.append(renamed)
         app = server.streamable_http_app()
-        uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")
+
+        async def accepted(scope: Any, receive: Any, send: Any) -> None:
+            """Serve a request with the entries that ``memvault serve`` adds to its scope."""
+            if scope["type"] == "http":
+                scope[QUEUE_SLOT] = QueueSlot(lambda: None)
+                scope[calls.REPLIES] = calls.ReplyTracker()
+            await app(scope, receive, send)
+
+        uvicorn.run(accepted, host="127.0.0.1", port=int(port), log_level="warning")
 
 
 if __name__ == "__main__":
