@@ -70,6 +70,29 @@ async def test_mcp_tool_list_has_schemas_and_annotations(client: Client, folder:
 
 
 @in_session()
+async def test_mcp_failures_satisfy_output_schemas(client: Client, folder: Path) -> None:
+    """A client that validates failed results too, as the TypeScript SDK does, shows their hints."""
+    write(folder, "a.md", "# Zebras sleep\n")
+    write(folder, "b.md", "# Zebras eat\n")
+    listed = (await client.list_tools()).tools
+    schemas = {tool.name: Draft202012Validator(tool.output_schema or False) for tool in listed}
+    failed: list[tuple[str, dict[str, Any]]] = [
+        ("memory_show", {"memId": "none"}),
+        ("memory_compound", {"query": "zebras", "modifications": "x"}),
+        ("memory_recall", {"limit": "many"}),
+        ("call_tool", {"toolName": "memory_shwo"}),
+    ]
+    for name, arguments in failed:
+        result = await structured(client, name, **arguments)
+        assert not result["success"]
+        schemas[name].validate(result)
+    for name, schema in schemas.items():
+        assert schema.is_valid({"success": False, "error": {"code": "x", "message": "y"}}), name
+        assert not schema.is_valid({"error": {"code": "x", "message": "y"}}), name
+    assert not schemas["memory_show"].is_valid({"success": True})
+
+
+@in_session()
 async def test_mcp_results_match_command_line(client: Client, folder: Path, run: Run) -> None:
     """A structured result equals the JSON of ``memvault call``, except for commands in messages."""
     write(folder, "a.md", "---\nempty:\nlist: [1, null, 2.5]\n---\n\n# Ä\n\nThe zebra sleeps.\n")

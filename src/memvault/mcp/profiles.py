@@ -188,12 +188,15 @@ def tool_definition(tool: Tool, is_short: bool = False) -> dict[str, Any]:
             del schema["properties"][parameter.key]
     if is_short or tool.group == VAULTS_OWN:
         del schema["additionalProperties"]  # The other arguments are accepted too.
-    return {
+    definition = {
         **entry,
         "description": "\n\n".join(paragraphs),
         "inputSchema": schema,
         "annotations": hints,
     }
+    if "outputSchema" in entry:
+        definition["outputSchema"] = _with_failures(entry["outputSchema"])
+    return definition
 
 
 def _short_properties(
@@ -207,6 +210,12 @@ def _short_properties(
         if text:
             result[key]["description"] = text
     return result
+
+
+def _with_failures(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result schema that also accepts failures, which some clients validate too."""
+    forms = [{"required": schema["required"]}, {"required": ["success", "error"]}]
+    return {**{key: part for key, part in schema.items() if key != "required"}, "anyOf": forms}
 
 
 def _simplified(schema: Mapping[str, Any]) -> dict[str, Any]:
