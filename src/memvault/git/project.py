@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 
 from memvault.errors import MemvaultError
 from memvault.files import atomic, plain_files
-from memvault.repository.location import RepositoryLocation, find_repository
+from memvault.files.git_location import RepositoryLocation
+from memvault.repository.location import find_repository
 from memvault.repository.program import Git
 from memvault.secrets.detector import masked
 

@@ -12,9 +12,10 @@ from memvault import process
 from memvault.call import Call
 from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.files import atomic, plain_files
+from memvault.files.git_location import RepositoryLocation
 from memvault.repository import approval
 from memvault.repository.approved import NotAllowed
-from memvault.repository.location import NoRepository, RepositoryLocation, find_repository
+from memvault.repository.location import NoRepository, find_repository
 from memvault.repository.program import LARGER, Git, Repository, open_repository
 
 _IGNORED = ".gitignore", (".memvault/", ".*.tmp")

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from memvault.call import Call
+from memvault.files.git_location import RepositoryLocation
 from memvault.repository import approval, submodules
 from memvault.repository.approved import NotAllowed, approved_repository
-from memvault.repository.location import RepositoryLocation, find_repository
+from memvault.repository.location import find_repository
 from memvault.repository.program import (
     LARGER,
     QUIET_INSIDE,

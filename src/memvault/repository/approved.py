@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from memvault.errors import Refused
+from memvault.files.git_location import RepositoryLocation
 from memvault.repository import approval
-from memvault.repository.location import RepositoryLocation
 from memvault.repository.program import Repository, open_repository
 
 _SHOWN = 5

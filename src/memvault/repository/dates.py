@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memvault import grants
 from memvault.errors import MemvaultError, TimedOut
 from memvault.files import plain_files
+from memvault.files.git_location import RepositoryLocation
 from memvault.model import CommitTimes, FileCommits
-from memvault.repository.location import GRANT, RepositoryLocation, find_repository
+from memvault.repository.location import GRANT, find_repository
 
 if TYPE_CHECKING:
     from memvault.repository.commit_cache import CacheState, CommitCache

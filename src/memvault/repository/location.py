@@ -8,19 +8,11 @@ import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault.errors import Refused
-from memvault.files import plain_files
+from memvault.files.git_location import RepositoryLocation, location_at
 from memvault.sanitize import replace_surrogates
 
-_OPERATIONS = {
-    "rebase-merge": "rebase",
-    "rebase-apply": "rebase",
-    "MERGE_HEAD": "merge",
-    "CHERRY_PICK_HEAD": "cherry-pick",
-    "REVERT_HEAD": "revert",
-}
 GRANT = "git", "repository"
 """The kind and name of the grant that lets git run in a vault's repository."""
 _READ = "", "info", "objects/info", "objects/pack", "refs"
@@ -29,60 +21,10 @@ _IN_TOP = ".gitattributes", ".gitignore", ".gitmodules", ".mailmap"
 _MAX_FILES = 10_000
 """Maximum number of entries to check; a blocked git process is terminated anyway."""
 _STALE_LOCK_SECONDS = 3_600.0
-_GITDIR = "gitdir: "
-_REF = "ref: "
-_BRANCHES = "refs/heads/"
-_MAX_REFS = 5
-"""Maximum length of a chain of symbolic refs, as in git."""
 
 
 class NoRepository(Refused):
     """The vault has a ``.git`` that is not a git repository."""
-
-
-class RepositoryLocation(NamedTuple):
-    """The paths of a repository.
-
-    ``top`` is the top folder of the working tree, ``folder`` the git directory, and
-    ``common`` the part of the git directory that worktrees share.
-    """
-
-    top: Path
-    folder: Path
-    common: Path
-
-    @property
-    def branch(self) -> str:
-        """The name of the branch in HEAD; empty if no branch is checked out."""
-        ref = next(iter(self.refs), "")
-        return ref.removeprefix(_BRANCHES) if ref.startswith(_BRANCHES) else ""
-
-    @property
-    def refs(self) -> list[str]:
-        """The name of the ref in HEAD, and the names of the refs that it points to."""
-        names: list[str] = []
-        file = self.folder / "HEAD"
-        with contextlib.suppress(OSError, ValueError):
-            while len(names) < _MAX_REFS:
-                data = plain_files.read(file, plain_files.MAX_SETTING_BYTES)
-                text = data.decode("utf-8", "replace")
-                name = text.removeprefix(_REF).strip()
-                if not text.startswith(f"{_REF}refs/") or ".." in name:
-                    break
-                names.append(name)
-                file = self.common / names[-1]
-        return names
-
-    @property
-    def operation_in_progress(self) -> str:
-        """The operation in progress, such as ``rebase`` or ``merge``; empty if there is none."""
-        operations = (what for name, what in _OPERATIONS.items() if (self.folder / name).exists())
-        return next(operations, "")
-
-    def prefix_of(self, root: Path) -> str:
-        """Return the path from the top folder to a vault, ending with a slash; empty if equal."""
-        below = Path(os.path.realpath(root)).relative_to(self.top).as_posix()
-        return "" if below == "." else f"{below}/"
 
 
 def find_repository(root: Path) -> RepositoryLocation | None:
@@ -94,11 +36,13 @@ def find_repository(root: Path) -> RepositoryLocation | None:
     root = Path(os.path.realpath(root))
     for top in (root, *root.parents):
         if os.path.lexists(top / ".git"):
-            location = _location_at(top)
+            location = location_at(top)
             if location is not None:
                 return location
             if top == root:
                 hint = "move it elsewhere if you do not need it"
+                if (top / ".git").is_file():
+                    hint = "if its repository was moved, run `git worktree repair` there"
                 raise NoRepository("The vault's .git is not a git repository", hint)
     return None
 
@@ -113,27 +57,6 @@ def has_stale_lock(root: Path) -> bool:
         if not folder.is_symlink():
             return time.time() - (folder / "index.lock").lstat().st_mtime > _STALE_LOCK_SECONDS
     return False
-
-
-def _location_at(top: Path) -> RepositoryLocation | None:
-    folder = top / ".git"
-    try:
-        if not folder.is_dir():  # In a worktree or submodule, .git is a file.
-            text = os.fsdecode(plain_files.read(folder, plain_files.MAX_SETTING_BYTES))
-            if not text.startswith(_GITDIR):
-                return None
-            folder = top / text.removeprefix(_GITDIR).rstrip("\r\n")
-        folder = common = Path(os.path.realpath(folder))
-        if os.path.lexists(folder / "commondir"):
-            data = plain_files.read(folder / "commondir", plain_files.MAX_SETTING_BYTES)
-            text = os.fsdecode(data)
-            common = Path(os.path.realpath(folder / text.rstrip("\r\n")))
-    except (OSError, ValueError):
-        return None
-    has_head = os.path.lexists(folder / "HEAD") and not (folder / "HEAD").is_dir()
-    if has_head and (common / "objects").is_dir() and (common / "refs").is_dir():
-        return RepositoryLocation(top, folder, common)
-    return None
 
 
 def check_plain(location: RepositoryLocation) -> None:

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from memvault import process
 from memvault.errors import MemvaultError, Refused, TimedOut, UsageError
+from memvault.files.git_location import RepositoryLocation
 from memvault.files.user_folders import is_owned
-from memvault.repository.location import RepositoryLocation, check_plain
+from memvault.repository.location import check_plain
 from memvault.sanitize import replace_surrogates
 
 _MAX_OUTPUT_BYTES = 4 << 30
