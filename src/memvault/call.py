@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from memvault import clock
-from memvault.errors import MemvaultError, Refused, TimedOut
+from memvault.errors import MemvaultError, NotFound, Refused, TimedOut
 from memvault.settings import vault_settings
 from memvault.store.change_set import ChangeSet
 from memvault.workspace import Workspace
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memvault.agents.plans.agent_plans import AgentPlans
     from memvault.index.protocol import Index, SearchIndex, View
     from memvault.memories.link_graph import LinkGraph
+    from memvault.memories.unmerged import Unmerged, UnmergedMemory
     from memvault.model import Memory
     from memvault.recall.filters import Filters
     from memvault.recall.recall_engine import RecallEngine
@@ -149,6 +150,7 @@ class Call:
         self.saved_search_filters = saved_search_filters
         self.change_set = ChangeSet(tool, caller.agent, sees_all=caller.scope == "all")
         self._store: MemoryStore | None = None
+        self._extended: tuple[View, View] | None = None
         self.notes: list[str] = []
         self.delivery = EventDelivery()
 
@@ -205,7 +207,35 @@ class Call:
             patience,
             self.saved_search_filters,
             self.workspace.rerank_scores,
+            self._with_unmerged,
         )
+
+    @cached_property
+    def unmerged(self) -> Unmerged | None:
+        """The memories that only other git worktrees have; None if there are no others.
+
+        A caller who is limited to some vaults cannot see them.
+        """
+        if self.settings.index.sent or self.caller.vaults is not None:
+            return None
+        if not self.workspace.may_have_worktrees:
+            return None
+        from memvault.memories.unmerged import Unmerged
+
+        folder, may_write = self.index.folder, self.caller.scope != "read"
+        unmerged = Unmerged(self.workspace.store, folder, may_write)
+        return unmerged if unmerged.worktrees else None
+
+    def _with_unmerged(self, view: View) -> View:
+        """Return a view with the memories that only other git worktrees have."""
+        if self.unmerged is None:
+            return view
+        if self._extended is None or self._extended[0] is not view:
+            items = self.unmerged.memories(view.records())
+            added = [(item.memory, item.worktree.checked_out) for item in items]
+            extended = self.index.with_memories(view, added) if added else view
+            self._extended = view, extended
+        return self._extended[1]
 
     def link_graph(self, view: View) -> LinkGraph:
         """Return the vault's links in a view of its index."""
@@ -228,6 +258,43 @@ class Call:
             Ambiguous: several memories have it.
             Refused: the user did not confirm the memory.
         """
+        try:
+            return self._resolve(name, writes, whole, suggests)
+        except NotFound as error:
+            item = self.find_unmerged(name)
+            if item is None:
+                raise
+            raise NotFound(
+                f"{item.memory.title} is only on {item.worktree.checked_out}, which is not merged",
+                f"run `memvault show {item.memory.mem_id}` to see it, or "
+                f"`memvault restore {item.memory.mem_id}` to copy it to this worktree",
+            ) from error
+
+    def find_unmerged(self, name: str) -> UnmergedMemory | None:
+        """Return the memory that only another git worktree has and a name refers to, if any."""
+        if self.unmerged is None:
+            return None
+        return self.unmerged.find(name, self.engine.on_view(lambda view: [*view.records()]))
+
+    def copy_unmerged(self, item: UnmergedMemory, discards: bool = False) -> Memory:
+        """Copy a memory from another git worktree, replacing the older version here.
+
+        With ``discards`` it is then moved to the trash, or the older version becomes current again.
+
+        Raises:
+            Conflict: the version here changes at the same time.
+            Refused: it contains secrets, which the settings do not allow.
+            StorageError: it cannot be written.
+        """
+        from memvault.memories import unmerged
+
+        try:
+            own = self._resolve(item.memory.mem_id, False, True, False)
+        except NotFound:
+            own = None
+        return unmerged.copy_here(self.store, item, own, discards)
+
+    def _resolve(self, name: str, writes: bool | None, whole: bool, suggests: bool) -> Memory:
         from memvault.recall.resolve import is_exact, is_name_of
 
         confirm = self.caller.confirm if writes or (writes is None and not self.read_only) else None
@@ -270,7 +337,9 @@ class Call:
         if "engine" in self.__dict__:
             with contextlib.suppress(OSError, MemoryError):  # The index has been deleted.
                 left_out = self.engine.notes()
-        return [*self.change_set.warnings, *self.notes, *left_out]
+        unmerged = self.__dict__.get("unmerged")
+        skipped = unmerged.notes if unmerged is not None else []
+        return [*self.change_set.warnings, *self.notes, *skipped, *left_out]
 
     @cached_property
     def address(self) -> Address:

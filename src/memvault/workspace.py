@@ -120,6 +120,13 @@ class Workspace:
         """Return the commit dates of the vault's files; None if it is not in a repository."""
         return self._dates if any(map(os.path.lexists, self._git_paths)) else None
 
+    @property
+    def may_have_worktrees(self) -> bool:
+        """Whether the repository may have other worktrees, or copies from deleted ones."""
+        git = next(filter(os.path.lexists, self._git_paths), "")
+        has_folders = any(os.path.lexists(f"{git}/{name}") for name in ("worktrees", "memvault"))
+        return bool(git) and (has_folders or Path(git).is_file())
+
     @cached_property
     def _git_paths(self) -> list[str]:
         """Paths where the vault's repository may be."""

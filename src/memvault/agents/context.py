@@ -127,7 +127,13 @@ def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list
             )
             break
         answer = engine.search(
-            RecallRequest(topic, limit=_MAX_RECALLED, only_current=True, patience=BEST_EFFORT)
+            RecallRequest(
+                topic,
+                limit=_MAX_RECALLED,
+                only_current=True,
+                unmerged=True,
+                patience=BEST_EFFORT,
+            )
         )
         notes += answer.notes
         for entry in answer.found:
@@ -160,4 +166,5 @@ def _memory_entry(result: RecallResult, detector: SecretDetector) -> PromptEntry
     if not allows(memory.metadata):
         text = detector.masked_part(text, detector.values(f"{title}\n{memory.body}"))
     newer = f"; newer: {result.validity.newer}" if result.validity.newer else ""
-    return PromptEntry(clock.local(memory.modified), f"{text} ({memory.mem_id}{newer})")
+    branch = f"; not merged, only on {result.branch}" if result.branch else ""
+    return PromptEntry(clock.local(memory.modified), f"{text} ({memory.mem_id}{newer}{branch})")

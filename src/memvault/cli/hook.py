@@ -137,13 +137,19 @@ def _response(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     if line.captures:
         with contextlib.suppress(Exception):
             _capture(line, hook_input)
-    event = cast("Event", line.event)  # An unknown event gets no response.
-    text = _EVENTS[event](line, hook_input).strip()
-    if not text or not line.program:
-        return text
+    from memvault.errors import VaultNotFound, VaultUnreadable
     from memvault.integrations.programs import PROGRAMS
 
-    return PROGRAMS[line.program].hook_output(event, text)
+    event = cast("Event", line.event)  # An unknown event gets no response.
+    program = PROGRAMS[line.program] if line.program else None
+    try:
+        text = _EVENTS[event](line, hook_input).strip()
+    except (VaultNotFound, VaultUnreadable) as error:
+        if event != "session-start" or not (line.vault or os.environ.get("MEMVAULT_VAULT")):
+            raise
+        notice = f"memvault remembers and recalls nothing here. {error.message}; {error.hint}"
+        return program.notice_output("", notice) if program else notice
+    return program.hook_output(event, text) if program and text else text
 
 
 def _capture(line: HookInvocation, hook_input: Mapping[str, Any]) -> None:
@@ -209,7 +215,9 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
             continue
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
         passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
-        text = f"{title} ({memory['memId']}): {passage}"
+        branch = memory.get("unmergedBranch")
+        unmerged = f"; not merged, only on {branch}" if branch else ""
+        text = f"{title} ({memory['memId']}{unmerged}): {passage}"
         entries.append(prompt_block.PromptEntry(clock.local(memory.get("modified", "")), text))
     section = prompt_block.PromptSection("RECALLED, read a whole one with memory_show", entries)
     return prompt_block.build([section], _PROMPT_BUDGET, tokenizer.count_tokens).text

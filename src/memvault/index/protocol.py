@@ -82,7 +82,8 @@ class MemoryRecord(NamedTuple):
     ``size`` is the size of its file in bytes; ``language`` is the language in which it is indexed.
     The view sets the other fields: ``vault`` is the name of its vault if several are searched,
     ``published_at`` is when another machine published it, empty if its file is on this machine, and
-    ``is_past`` is true if the view shows an earlier version of its text.
+    ``is_past`` is true if the view shows an earlier version of its text. ``branch`` is the git
+    branch that has it if this worktree does not.
     """
 
     uid: int
@@ -103,6 +104,7 @@ class MemoryRecord(NamedTuple):
     vault: str = ""
     published_at: str = ""
     is_past: bool = False
+    branch: str = ""
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -505,6 +507,12 @@ class Index(SearchIndex[Any], Protocol):
     @property
     def folder(self) -> Path | None:
         """Return the folder of the index; None if it is in memory."""
+
+    def with_memories(self, view: Any, memories: Iterable[tuple[Memory, str]]) -> Any:
+        """Return a view with additional memories for one call, each given with its git branch.
+
+        ``view`` is the last view of this index.
+        """
 
     def rebuild(self) -> None:
         """Rebuild the index; other processes read the old one until it is complete."""

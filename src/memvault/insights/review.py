@@ -22,6 +22,7 @@ from memvault.vault.document import body_of
 
 if TYPE_CHECKING:
     from memvault.consolidation.proposals import Proposals
+    from memvault.memories.unmerged import UnmergedMemory
     from memvault.results import ReviewEntry
 
 EPISODE_DAYS = 7
@@ -37,7 +38,8 @@ class ReviewItem(NamedTuple):
     ``memory`` is None if the item is not a memory; ``other`` is the other memory of a conflict or
     duplicate, or the replacement of an outdated memory. ``other_path`` is the other file of a
     conflict or duplicate. ``code`` and ``fix`` belong to a finding. ``proposals`` contains the
-    consolidation proposal, if the item is a proposal.
+    consolidation proposal, if the item is a proposal. ``unmerged`` is a memory of a deleted
+    worktree.
     """
 
     kind: ReviewKind
@@ -50,6 +52,7 @@ class ReviewItem(NamedTuple):
     code: str = ""
     fix: Fix | None = None
     proposals: Proposals | None = None
+    unmerged: UnmergedMemory | None = None
 
     def described(self) -> ReviewEntry:
         """Return the item as an entry in a result."""
@@ -63,6 +66,8 @@ class ReviewItem(NamedTuple):
         }
         if self.memory is not None:
             entry["memId"] = self.memory.mem_id
+        if self.unmerged is not None:
+            entry["memId"] = self.unmerged.memory.mem_id
         if self.other is not None:
             entry["other"] = memory_reference(self.other)
         if self.code:
@@ -82,6 +87,8 @@ def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]
     if kind in (None, "conflict", "secret", "finding"):
         codes = {"conflict": [_CONFLICT], "secret": [_SECRET]}.get(kind or "", ())
         items += _once(_findings(call, by_path, codes))
+    if kind in (None, "unmerged"):
+        items += _unmerged(call, records)
     if kind in (None, "duplicate"):
         items += _duplicates(call, records)
     if kind in (None, "outdated"):
@@ -134,6 +141,16 @@ def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
         if item.kind != "conflict" or item.path not in seen:
             yield item
         seen.add(item.other_path)
+
+
+def _unmerged(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
+    """Yield the memories that were written in git worktrees that no longer exist."""
+    if call.unmerged is not None:
+        for item in call.unmerged.memories(records):
+            if item.worktree.is_copy:
+                memory, branch = item.memory, item.worktree.checked_out
+                reason = f"The deleted worktree of {branch} had it, and no other worktree has it"
+                yield ReviewItem("unmerged", memory.path, memory.title, reason, unmerged=item)
 
 
 def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:

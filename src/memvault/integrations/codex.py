@@ -74,6 +74,8 @@ CODEX = Integration(
         "stop": HookEvent("Stop", BLOCK_OUTPUT),
     },
     "restart Codex, allow the hooks with /hooks, and trust the project",
+    server_root=".",  # Codex runs servers and hooks in the folder in which it was started.
+    hook_root=".",
     capture_events={  # Codex has no hook at the end of a session, but runs a hook after each turn.
         "pre-compact": HookEvent("PreCompact", MESSAGE_OUTPUT),
         "stop": HookEvent("Stop", BLOCK_OUTPUT),

@@ -6,6 +6,7 @@ November 2026.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from memvault.integrations.integration import (
@@ -62,5 +63,6 @@ CURSOR = Integration(
     "open a new chat, and enable the server memvault in Cursor's settings",
     server_root="${workspaceFolder}",
     hook_root=".",  # Cursor runs a project's hooks in the project's folder.
+    notice_output=lambda _, text: json.dumps({"additional_context": f"Tell the user: {text}"}),
     hook=_flat_hook,
 )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -42,7 +43,8 @@ class SetupContext(NamedTuple):
     ``root`` is the project's folder, and ``home`` is the user's home folder. ``program`` is the
     command that starts memvault. ``instructions`` and ``historian`` are prompts for models.
     ``reading`` maps the names of the server's read-only tools to command names. If ``captures`` is
-    set, hooks also import each session as an episode.
+    set, hooks also import each session as an episode. ``vault_name`` is the name that the user gave
+    to the vault, if any.
     """
 
     scope: Scope
@@ -55,6 +57,7 @@ class SetupContext(NamedTuple):
     historian: str
     reading: Mapping[str, str] = {}
     captures: bool = False
+    vault_name: str = ""
 
     @property
     def of_project(self) -> bool:
@@ -68,14 +71,14 @@ class SetupContext(NamedTuple):
 
     def server(self, root: str | None) -> list[str]:
         """Return the MCP server's command; ``root`` replaces the project's folder in it."""
-        return [*self.program, *_SERVER_ARGUMENTS, self._named(root)]
+        return [*self.program, *_SERVER_ARGUMENTS, self.vault_argument(root)]
 
     def hook(self, event: Event, program: str, root: str | None, options: str = "") -> str:
         """Return the shell command of a hook; ``root`` replaces the project's folder in it.
 
         The command succeeds even if memvault cannot be run, so it never blocks the program.
         """
-        vault_path = self._named(root)
+        vault_path = self.vault_argument(root)
         variable = vault_path.startswith("$")
         if variable and not _SHELL_SAFE.fullmatch(vault_path):  # A shell would interpret it.
             vault_path, variable = str(self.vault), False
@@ -83,12 +86,18 @@ class SetupContext(NamedTuple):
         line = shlex.join(self.program)
         return f"{line} hook {event} --for {program} --vault {vault}{options} || true"
 
-    def _named(self, root: str | None) -> str:
-        """Return the path in the vault, relative to ``root`` if it is inside the project."""
-        if root is None or not self.of_project or not self.vault.is_relative_to(self.root):
+    def vault_argument(self, root: str | None) -> str:
+        """Return the vault's path or name, to be used with ``--vault``.
+
+        A project's files may be shared, so if the vault is in the project, or contains it, the path
+        is relative to ``root``. Git worktrees that lack the vault then find it in the main one.
+        """
+        if root is None or not self.of_project:
             return str(self.vault)
-        below = self.vault.relative_to(self.root).as_posix()
-        return root if below == "." else below if root == "." else f"{root}/{below}"
+        if not (self.vault.is_relative_to(self.root) or self.root.is_relative_to(self.vault)):
+            return self.vault_name or str(self.vault)
+        path = Path(os.path.relpath(self.vault, self.root)).as_posix()
+        return root if path == "." else path if root == "." else f"{root}/{path}"
 
 
 class MarkedBlock(NamedTuple):
@@ -163,8 +172,9 @@ class Integration(NamedTuple):
     Its settings are in ``folder`` of a project or in ``user_folder``, and ``server_key`` is the key
     of its MCP servers. ``server_root`` and ``hook_root`` replace the project's folder in the
     commands of the server and of hooks; None means the folder's path. ``hook`` formats a hook.
-    Output before compaction becomes part of the summary if ``summary_reads_output``; otherwise only
-    the user sees it. At ``capture_events`` its hooks pass the transcript of the session, which is
+    ``notice_output`` formats a message to the user at the start of a session. Output before
+    compaction becomes part of the summary if ``summary_reads_output``; otherwise only the user sees
+    it. At ``capture_events`` its hooks pass the transcript of the session, which is
     then imported.
     """
 
@@ -179,6 +189,7 @@ class Integration(NamedTuple):
     server_root: str | None = None
     hook_root: str | None = None
     hook: Callable[[str, int, str], dict[str, Any]] = nested_hook
+    notice_output: Callable[[str, str], str] = MESSAGE_OUTPUT
     summary_reads_output: bool = False
     capture_events: Mapping[Event, HookEvent] = {}
 

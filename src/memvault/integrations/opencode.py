@@ -34,7 +34,8 @@ def _opencode(program: Integration, context: SetupContext) -> list[SettingsFile]
     commented = config_folder / "opencode.jsonc"
     config = commented if commented.is_file() else config_folder / "opencode.json"
     server = {"type": "local", "command": context.server(program.server_root), "enabled": True}
-    hook = [*context.program, "hook", "EVENT", "--for", program.name, "--vault", str(context.vault)]
+    vault = context.vault_argument(program.hook_root)
+    hook = [*context.program, "hook", "EVENT", "--for", program.name, "--vault", vault]
     plugin = opencode_plugin(hook)
     header = (
         f"description: {ABOUT_HISTORIAN}\nmode: subagent\n"
@@ -68,5 +69,8 @@ OPENCODE = Integration(
     "mcp",
     dict.fromkeys(get_args(Event), HookEvent("", plain_output)),  # The plugin passes the text on.
     "restart opencode",
+    server_root=".",  # OpenCode runs servers in the project's folder.
+    hook_root=".",
     summary_reads_output=True,
+    notice_output=lambda _, text: f"Tell the user: {text}",
 )

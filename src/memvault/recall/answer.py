@@ -32,7 +32,8 @@ class RecallRequest(NamedTuple):
     that are superseded, expired or not yet valid. ``as_of`` searches the vault as it was at that
     time. ``lines`` adds a one-line excerpt to each result, starting at its most relevant sentence.
     Quoted phrases that no memory contains are searched as plain words, unless ``exact`` is set.
-    ``patience`` overrides how long to wait for another process that is indexing.
+    ``unmerged`` also searches memories that only other git worktrees have. ``patience`` overrides
+    how long to wait for another process that is indexing.
     """
 
     query: str
@@ -49,6 +50,7 @@ class RecallRequest(NamedTuple):
     as_of: datetime | None = None
     lines: bool = False
     exact: bool = False
+    unmerged: bool = False
     patience: WaitPolicy | None = None
 
     @property
@@ -118,7 +120,8 @@ class RecallResult(NamedTuple):
     changed since. ``line`` is the snippet starting at its most relevant sentence, if requested;
     ``line_number`` is the line number in the file where the snippet begins. ``vault`` is the
     memory's vault if several were searched. ``sent`` is when another machine published the memory,
-    if its file is on that machine.
+    if its file is on that machine. ``branch`` is the git branch that has the memory if this
+    worktree does not.
     """
 
     memory: Memory
@@ -136,6 +139,7 @@ class RecallResult(NamedTuple):
     line_number: int = 1
     vault: str = ""
     sent: str = ""
+    branch: str = ""
 
     @property
     def parts(self) -> dict[str, float]:

@@ -63,7 +63,8 @@ class RecallEngine:
     The folder is scanned again after a file has changed, in ``fresh_under``, for tasks that require
     a complete view, and once if a memId is not found. ``patience`` is how long to wait for another
     process that is indexing. ``search`` also applies the filters in ``within``. ``rerank_scores``
-    returns the relevance of passages to a query, in 0..1.
+    returns the relevance of passages to a query, in 0..1. ``with_unmerged`` adds the memories that
+    only other git worktrees have to a view.
     """
 
     def __init__(
@@ -73,7 +74,9 @@ class RecallEngine:
         patience: WaitPolicy,
         within: Filters | None = None,
         rerank_scores: RerankScores = _no_reranker,
+        with_unmerged: Callable[[View], View] = lambda view: view,
     ) -> None:
+        self._with_unmerged = with_unmerged
         self._store = store
         self._index = index
         self._patience = patience
@@ -281,7 +284,11 @@ class RecallEngine:
     def _view_for(self, request: RecallRequest) -> View:
         """Return the view to search for a request: the current one, or one of a past time."""
         view = self._current_view(request.uses_vectors, request.patience)
-        return self._index.at(view, request.as_of) if request.as_of is not None else view
+        if request.as_of is not None:
+            view = self._index.at(view, request.as_of)
+        elif request.unmerged:
+            view = self._with_unmerged(view)
+        return view
 
     def _retry_stale(self, action: Callable[[int], Result]) -> Result:
         """Run an action on a view, retrying with a fresh view if it is stale.

@@ -175,6 +175,10 @@ class Search:
                 lambda uid: probability(uid) >= RELEVANT,
             )
         results = self._iter_results(order, probability, newer, next_score)
+        records = (row.record for row in self._rows.values())
+        unmerged = {record.mem_id for record in records if record.branch}
+        if unmerged:
+            results = _best_versions(results, unmerged)
         if self._settings.diversity:
             replaced_by = (entry.replaced_by for entry in self._validities.values())
             replacements = {record.uid for record in replaced_by if record is not None}
@@ -364,7 +368,21 @@ class Search:
             memory.line_at(snippet.place),
             record.vault,
             record.published_at,
+            record.branch,
         )
+
+
+def _best_versions(
+    results: Iterable[tuple[int, RecallResult]], unmerged: Set[str]
+) -> Iterator[tuple[int, RecallResult]]:
+    """Omit all but the best version of each memory that is unmerged in another git worktree."""
+    shown: set[str] = set()
+    for uid, result in results:
+        mem_id = result.memory.mem_id
+        if mem_id not in shown:
+            yield uid, result
+        if mem_id in unmerged:
+            shown.add(mem_id)
 
 
 def _demote_repeats(

@@ -11,11 +11,12 @@ from memvault.results.shared import (
     MemoryReference,
     Strength,
     ToolResult,
+    UnmergedMarks,
     ValidityMarks,
 )
 
 
-class RecalledMemory(MemoryDescription, ValidityMarks, AsOfMark):
+class RecalledMemory(MemoryDescription, ValidityMarks, UnmergedMarks, AsOfMark):
     """A memory in a result; a listed one has neither ``strength`` nor ``line``.
 
     ``line`` is the line number of the snippet in the file. It is missing if an earlier state of the

@@ -80,6 +80,17 @@ class ValidityMarks(TypedDict, total=False):
     newer: str
 
 
+class UnmergedMarks(TypedDict, total=False):
+    """The git branch that has a memory, or a newer version, that is not merged in this worktree.
+
+    ``worktree`` is the path from this vault to the one with the memory.
+    """
+
+    unmergedBranch: str
+    newerOnBranch: str
+    worktree: str
+
+
 class TrashEntry(MemoryReference):
     """A memory in the trash."""
 

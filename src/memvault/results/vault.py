@@ -12,6 +12,7 @@ from memvault.results.shared import (
     MemoryReference,
     ToolResult,
     TrashEntry,
+    UnmergedMarks,
     ValidityMarks,
 )
 
@@ -31,7 +32,7 @@ class ShownPart(TypedDict):
     length: int
 
 
-class ShownMemory(ListedMemory, ToolResult):
+class ShownMemory(ListedMemory, UnmergedMarks, ToolResult):
     """The result of ``memory_show``: a whole memory, or ``parts`` of it."""
 
     etag: str
@@ -233,7 +234,9 @@ class CompletedTask(NoteTask, ToolResult):
     """The result of ``complete_task``."""
 
 
-ReviewKind = Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"]
+ReviewKind = Literal[
+    "conflict", "secret", "unmerged", "duplicate", "outdated", "proposal", "finding"
+]
 """The kinds of items to review in a vault, the most urgent first."""
 
 

@@ -40,7 +40,8 @@ _OBSIDIAN_FILES = (
 _TOOL_FOLDERS = frozenset(("node_modules", "bower_components", "site-packages", "__pycache__"))
 _TOOL_MARKERS = frozenset(("CACHEDIR.TAG", "pyvenv.cfg"))
 """Files that mark their folder as a cache or as a Python virtual environment."""
-FOLDER_MARKERS = _TOOL_MARKERS.union(IGNORE_FILES, (SETTINGS_FILE,))
+_GIT = ".git"
+FOLDER_MARKERS = _TOOL_MARKERS.union(IGNORE_FILES, (SETTINGS_FILE, _GIT))
 """The names of files that determine whether other entries of their folder are excluded."""
 _POSIX_CLASS = lazy_pattern(r"\[:([a-z]+):\]")
 _POSIX_CLASSES = {
@@ -285,9 +286,19 @@ class Exclusions:
         if not folder:
             return self._top
         entry_names = frozenset(names)
-        if entry_names & _TOOL_MARKERS:
+        if entry_names & _TOOL_MARKERS or (_GIT in entry_names and self._is_worktree(folder)):
             return None
         return (*self._level(folder, entry_names), *above) if entry_names else above
+
+    def _is_worktree(self, folder: str) -> bool:
+        """Return whether a folder is another git worktree, which has the vault's files as well."""
+        if not (self._root / folder / _GIT).is_file():
+            return False
+        from memvault.files import git_location
+
+        return git_location.is_worktree_of_same_repository(
+            self._root.resolve() / folder, self._root.resolve()
+        )
 
     def may_exclude_files(self, levels: Levels) -> bool:
         """Return whether any pattern for files applies in a folder with these ``levels``."""

@@ -19,9 +19,10 @@ ALL, THIS = "all", "this"
 def find_vault(vault: str | None, on_default: Callable[[str, Path], object] | None = None) -> Path:
     """Return the vault's root: ``vault``, ``MEMVAULT_VAULT``, or the nearest parent folder.
 
-    ``vault`` is a folder or a name that the user gave to a vault. With ``on_default``, the first of
-    the user's default vaults is used outside of any vault; the function is called with its name and
-    root.
+    ``vault`` is a folder or a name that the user gave to a vault. If a linked git worktree lacks
+    the vault, because it is not tracked, the one in the main worktree is used. With ``on_default``,
+    the first of the user's default vaults is used outside of any vault; the function is called with
+    its name and root.
 
     A vault found in a parent folder that belongs to another user is used only if this user trusts
     it, since its ``memvault.toml`` determines which files are read and run here.
@@ -73,8 +74,11 @@ def _readable() -> Iterator[None]:
 
 def _resolve_vault(text: str) -> Path:
     root = expand_home(text)
-    if not root.exists() and (folder := _named_vaults().get(text)) is not None:
-        root = Path(folder)
+    if not (root / SETTINGS_FILE).is_file():
+        if (folder := _named_vaults().get(text)) is not None:
+            root = Path(folder)
+        elif (elsewhere := _in_worktrees(root)) is not None:
+            return elsewhere
     if root.is_file():
         raise VaultNotFound(f"{text} is a file", "pass the folder that contains it")
     if not root.is_dir():
@@ -170,20 +174,72 @@ def _no_vault(name: str, vault_names: Iterable[str], reach: Sequence[str] | None
 
 def _nearest_vault(here: Path) -> Path | None:
     for folder in (here, *here.parents):
-        try:
-            status = os.lstat(folder / SETTINGS_FILE)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        if stat.S_ISDIR(status.st_mode):
-            continue
-        if (why := ownership_problem(folder)) and not _is_trusted(folder):
-            raise VaultUnreadable(
-                f"The vault {folder} {why}",
-                "if you trust everyone who writes there, run `memvault vaults trust "
-                f"{sanitize.quote_argument(str(folder))}`, or pass `--vault` to use it once",
-            )
-        return folder
+        if _is_vault(folder):
+            return _require_trusted(folder)
+        if (twin := _main_twin(here, folder)) is not None:
+            main_top, main_here = twin
+            for candidate in (main_here, *main_here.parents):
+                if _is_vault(candidate):
+                    return _require_trusted(candidate)
+                if candidate == main_top:
+                    break
     return None
+
+
+def _in_worktrees(folder: Path) -> Path | None:
+    """Return the vault that a missing folder stands for in a git worktree; None if there is none.
+
+    A relative path is looked up from the folders above, up to the top of the worktree, and then in
+    the main worktree. So a command with the path works in every folder and worktree.
+    """
+    here = _working_folder()
+    bases = (here, *here.parents) if not folder.is_absolute() else (here,)
+    for base in bases:
+        path = base / folder
+        if _is_vault(path):
+            return path.resolve()
+        if folder.is_absolute():
+            above = path.parents
+        elif os.path.lexists(base / ".git"):
+            above = (base,)
+        else:
+            continue
+        twins = (_main_twin(path, top) for top in above)
+        twin = next((main for _, main in filter(None, twins) if _is_vault(main)), None)
+        return twin.resolve() if twin is not None else None
+    return None
+
+
+def _main_twin(path: Path, top: Path) -> tuple[Path, Path] | None:
+    """Return the top of the main worktree, and the path in it that matches a linked worktree's.
+
+    Returns None if ``top`` is not the top of a linked worktree.
+    """
+    if not (top / ".git").is_file():
+        return None
+    from memvault.files import git_location
+
+    location = git_location.linked_worktree(top)
+    main = git_location.main_worktree(location) if location is not None else None
+    return (main.top, main.top / path.relative_to(top)) if main is not None else None
+
+
+def _is_vault(folder: Path) -> bool:
+    try:
+        return not stat.S_ISDIR(os.lstat(folder / SETTINGS_FILE).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _require_trusted(folder: Path) -> Path:
+    """Return a vault; raise ``VaultUnreadable`` if others can write there and it is not trusted."""
+    if (why := ownership_problem(folder)) and not _is_trusted(folder):
+        raise VaultUnreadable(
+            f"The vault {folder} {why}",
+            "if you trust everyone who writes there, run `memvault vaults trust "
+            f"{sanitize.quote_argument(str(folder))}`, or pass `--vault` to use it once",
+        )
+    return folder
 
 
 def _is_trusted(folder: Path) -> bool:

@@ -293,6 +293,13 @@ class VaultWriter:
             )
         else:
             self._prune()
+        from memvault.store import worktree_copies
+
+        if reason := worktree_copies.update(self.root, path):
+            change_set.warnings.append(
+                f"{path} is not copied to the repository, so deleting the worktree would lose it: "
+                f"{reason}"
+            )
 
     def _prune(self) -> None:
         """Delete expired revisions, trash and journal segments, at most once a day."""

@@ -96,9 +96,10 @@ def vault_review(
 ) -> ReviewedVault:
     """List items to review: conflicts, secrets, duplicates, outdated memories, proposals.
 
-    A conflict is a memory that git sync kept as two files; a duplicate has the same body as another
-    memory, or most of its phrases; outdated memories are superseded or expired. Proposals come from
-    `memvault consolidate`, findings from `memvault doctor`.
+    A conflict is a memory that git sync kept as two files. An unmerged memory was written in a git
+    worktree that was then deleted; `memvault restore` copies it here. A duplicate has the same body
+    as another memory, or most of its phrases. Outdated memories are superseded or expired.
+    Proposals come from `memvault consolidate`, findings from `memvault doctor`.
     """
     from memvault.insights import review
 

@@ -21,6 +21,7 @@ from memvault.tools.core.result_parts import (
     paginate,
     past_end,
     relevant,
+    unmerged_marks,
     with_notice,
     without_none,
 )
@@ -252,6 +253,7 @@ def memory_recall(
         rerank,
         strict=strict,
         specific=specific,
+        unmerged=True,
         as_of=as_of_time,
         lines=result_budget.has_lines,
     )
@@ -345,7 +347,11 @@ def _render_result(
     call: Call, entry: RecallResult, full: bool, explain: bool, as_of_text: str
 ) -> RenderedMemory:
     score = round(entry.score, 4)
-    marks: dict[Any, Any] = {**entry.validity.marks(), **as_of_field(entry.sent)}
+    marks: dict[Any, Any] = {
+        **entry.validity.marks(),
+        **unmerged_marks(call, entry.memory, bool(entry.branch)),
+        **as_of_field(entry.sent),
+    }
     why = None
     if explain:
         why = {"chance": round(entry.probability, 4), "score": score, **entry.why}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from memvault import clock
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.errors import Refused, UsageError
+from memvault.errors import NotFound, Refused, UsageError
 from memvault.model import is_example
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
@@ -17,6 +17,7 @@ from memvault.tools.core.result_parts import (
     page_info,
     paginate,
     trashed,
+    unmerged_marks,
     without_none,
 )
 from memvault.tools.core.shared_args import (
@@ -122,7 +123,14 @@ def memory_show(
     """
     if section is not None and around is not None:
         raise UsageError("`--section` and `--around` cannot be combined", "omit one of them")
-    memory = call.resolve(name)
+    unmerged = None
+    try:
+        memory = call.resolve(name)
+    except NotFound:
+        unmerged = call.find_unmerged(name) if not revision else None
+        if unmerged is None:
+            raise
+        memory = unmerged.memory
     history = call.store.history
     if revision:
         from memvault.history import log
@@ -135,6 +143,7 @@ def memory_show(
     result: dict[Any, Any] = {
         **_item(memory),
         **call.engine.validities([memory])[0].marks(),
+        **(unmerged_marks(call, memory, True) if unmerged is not None else {}),
         **as_of_field(call.engine.published_at),
         "etag": memory.etag,
     }
@@ -289,7 +298,8 @@ def memory_restore(
     """Restore a memory from the trash, or revert one to an earlier revision.
 
     A file returns to its old path, or to a similar one if that is taken. The content replaced by
-    a revision becomes a revision itself.
+    a revision becomes a revision itself. A memory that only another git worktree has, or has in a
+    newer version, is copied from there.
     """
     from memvault.memories import trash
     from memvault.recall.answer import memory_reference
@@ -307,7 +317,13 @@ def memory_restore(
     if earlier:
         restored = trash.restore_revision(call.store, call.resolve(name), earlier)
     else:
-        restored = trash.restore(call.store, call.engine, name)
+        try:
+            restored = trash.restore(call.store, call.engine, name)
+        except NotFound:
+            unmerged = call.find_unmerged(name)
+            if unmerged is None:
+                raise
+            restored = call.copy_unmerged(unmerged)
     return {**memory_reference(restored), "etag": restored.etag}
 
 

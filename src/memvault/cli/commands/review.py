@@ -26,6 +26,7 @@ _SHOWN_LINES = 12
 _KEYS = {
     "conflict": "1 keep the first  2 keep the second  m merge in the editor  b keep both",
     "secret": "e edit  a allow it in this memory  t trash",
+    "unmerged": "y copy it here  t trash",
     "duplicate": "1 keep the first  2 keep the second",
     "outdated": "t trash  e edit",
     "proposal": "y write it",
@@ -109,7 +110,7 @@ def _show(call: Call, item: ReviewItem, position: str) -> None:
             break
         _say(masked(f" {number}. {path}"))
         try:
-            memory = call.store.read(path)
+            memory = item.unmerged.memory if item.unmerged else call.store.read(path)
         except MemvaultError as error:
             _say(masked(f"    {error.message}"))
             continue
@@ -197,6 +198,11 @@ def _write_proposal(call: Call, item: ReviewItem) -> None:
         raise Refused("The source memories have changed", "`memvault consolidate`")
 
 
+def _copy_unmerged(call: Call, item: ReviewItem, discards: bool = False) -> None:
+    assert item.unmerged is not None
+    call.copy_unmerged(item.unmerged, discards)
+
+
 def _fix(call: Call, item: ReviewItem) -> None:
     """Apply the fix of a finding in its current state."""
     from memvault.insights.review import finding_at
@@ -215,6 +221,8 @@ _ACTIONS: dict[tuple[str, str], Callable[[Call, ReviewItem], object]] = {
     ("secret", "e"): _edit,
     ("secret", "a"): _allow,
     ("secret", "t"): _trash,
+    ("unmerged", "y"): _copy_unmerged,
+    ("unmerged", "t"): lambda call, item: _copy_unmerged(call, item, True),
     ("duplicate", "1"): lambda call, item: _keep(call, item, False),
     ("duplicate", "2"): lambda call, item: _keep(call, item, True),
     ("outdated", "t"): _trash,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from memvault.index.local.index_files import INDEX, IndexFiles
 from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.snapshot import Overlay, Snapshot
 from memvault.index.protocol import BEST_EFFORT, IndexCorrupted, IndexStatus, WaitPolicy
+from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.scan import Scan, file_state
 
@@ -186,6 +187,12 @@ class LocalIndex:
         from memvault.index.local.overlay import as_of
 
         return as_of(view, self._store, moment)
+
+    def with_memories(self, view: Snapshot, memories: Iterable[tuple[Memory, str]]) -> Snapshot:
+        """See ``Index.with_memories``."""
+        from memvault.index.local.overlay import with_memories
+
+        return with_memories(view, memories)
 
     def rebuild(self) -> None:
         """See ``Index.rebuild``."""

@@ -86,6 +86,35 @@ def _add_memory(
     overlay.links[uid] = link_entry(memory)
 
 
+def with_memories(snapshot: Snapshot, memories: Iterable[tuple[Memory, str]]) -> Snapshot:
+    """Return a snapshot with additional memories, each given with its git branch.
+
+    They are read-only: their texts are the given ones, not those of the vault's files.
+    """
+    added = list(memories)
+    languages = snapshot.manifest.languages() if snapshot.manifest is not None else {}
+    detected = detect_languages(
+        snapshot.store.settings.language, [memory for memory, _ in added], languages
+    )
+    previous = snapshot.overlay
+    first = min(previous.records, default=0) - 1
+    texts = {first - number: memory for number, (memory, _) in enumerate(added)}
+    overlay = previous._replace(
+        records=dict(previous.records),
+        documents=list(previous.documents),
+        passages=dict(previous.passages),
+        text_blocks=dict(previous.text_blocks),
+        blocks=dict(previous.blocks),
+        links=dict(previous.links),
+        texts={**previous.texts, **texts},
+    )
+    most = snapshot.store.settings.index.characters
+    for (uid, memory), (_, branch), language in zip(texts.items(), added, detected, strict=True):
+        _add_memory(overlay, uid, memory, len(memory.body), language, most)
+        overlay.records[uid] = overlay.records[uid]._replace(branch=branch)
+    return snapshot._replace(overlay=overlay)
+
+
 def as_of(snapshot: Snapshot, store: MemoryStore, moment: datetime) -> Snapshot:
     """Return a snapshot of the memories that existed at a given time."""
     time = clock.iso(moment)

@@ -25,7 +25,10 @@ _MARK_LABELS = {
     "expired": "ended",
     "notYet": "begins",
     "asOf": "as of",
+    "unmergedBranch": "not merged, only on",
+    "newerOnBranch": "newer on",
 }
+"""Keys without a label are left out of the line."""
 
 
 class RenderedMemory(NamedTuple):
@@ -44,7 +47,9 @@ class RenderedMemory(NamedTuple):
         """The memory as one line."""
         from memvault.recall.one_line import one_line
 
-        marks = [f"{_MARK_LABELS[key]} {value}" for key, value in self.marks.items()]
+        marks = [
+            f"{_MARK_LABELS[key]} {self.marks[key]}" for key in self.marks if key in _MARK_LABELS
+        ]
         weak = [self.strength] * (self.strength == "weak")
         return one_line(self.memory, self.best, self.settings.detector, weak + marks, self.vault)
 

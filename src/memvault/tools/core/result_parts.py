@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         MemoryDescription,
         PageInfo,
         TrashEntry,
+        UnmergedMarks,
     )
 
 
@@ -113,6 +115,22 @@ def with_notice(result: Mapping[str, Any]) -> dict[str, Any]:
 def relevant(results: Iterable[RecallResult]) -> list[RecallResult]:
     """Return the results that count as retrievals: the likely answers to the query."""
     return [entry for entry in results if entry.is_relevant]
+
+
+def unmerged_marks(call: Call, memory: Memory, is_unmerged: bool) -> UnmergedMarks:
+    """Return the marks of a memory that another git worktree has, or has in a newer version.
+
+    ``is_unmerged`` is whether the memory is the other worktree's.
+    """
+    by_id = call.unmerged.by_id if call.unmerged is not None else {}
+    item = by_id.get(memory.mem_id)
+    if item is None:
+        return {}
+    worktree = os.path.relpath(item.worktree.root, call.root)
+    branch = item.worktree.checked_out
+    if is_unmerged:
+        return {"unmergedBranch": branch, "worktree": worktree}
+    return {"newerOnBranch": branch, "worktree": worktree}
 
 
 def as_of_field(sent: str) -> AsOfMark:

@@ -1,0 +1,469 @@
+"""Git worktrees of one project share its memories, and removing a worktree loses none."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, contents, refused, succeeded, write
+from git_clones import git, without_identity
+from memvault import open_vault
+from memvault.call import Caller
+from memvault.tools.core import invoke
+from memvault.workspace import Workspace
+
+
+@pytest.fixture(autouse=True)
+def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_identity(monkeypatch, tmp_path / "home")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository with a tracked vault in the folder notes, and one memory."""
+    top = tmp_path / "project"
+    write(top, "notes/memvault.toml", "version = 1\n")
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", "project")
+    remember(top, "Port", "The server listens on port 8080.")
+    commit(top)
+    return top
+
+
+def commit(top: Path) -> None:
+    """Commit everything in a worktree."""
+    git(top, "add", "--all")
+    git(top, "commit", "--quiet", "--message", "Change", "--allow-empty")
+
+
+def worktree(top: Path, name: str) -> Path:
+    """Add a linked worktree with a new branch next to the main one."""
+    git(top, "worktree", "add", "--quiet", f"../{name}")
+    return top.parent / name
+
+
+def call(top: Path, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Run a tool in a worktree's vault, as a program would that opens it for one call."""
+    with open_vault(top / "notes") as vault:
+        result = vault.call(tool, **arguments)
+    assert result["success"], result
+    return result
+
+
+def remember(top: Path, title: str, content: str) -> str:
+    """Save a memory in a worktree; return its id."""
+    result = call(top, "memory_remember", title=title, content=content, memoryType="fact")
+    return str(result["memId"])
+
+
+def recalled(top: Path, query: str) -> dict[str, dict[str, Any]]:
+    """Return the memories that a recall finds, by title; a title found twice fails."""
+    memories = call(top, "memory_recall", query=query, limit=50)["memories"]
+    by_title = {memory["title"]: memory for memory in memories}
+    assert len(by_title) == len(memories), [memory["title"] for memory in memories]
+    return by_title
+
+
+def test_recall_finds_memory_of_other_worktree(project: Path, run: Run) -> None:
+    """A memory written in a linked worktree is found in the main one, marked with its branch."""
+    feat = worktree(project, "feat")
+    mem_id = remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    found = recalled(project, "which host do we deploy to")["Deploy host"]
+    assert (found["unmergedBranch"], found["worktree"]) == ("feat", "../../feat/notes")
+    assert found["filePath"] == "fact/deploy-host.md"
+    assert "unmergedBranch" not in recalled(project, "port")["Port"]
+    assert "unmergedBranch" not in recalled(feat, "deploy host")["Deploy host"]
+    out = run("recall", "deploy", "host", cwd=project / "notes").out
+    assert "not merged, only on feat  in ../../feat/notes" in out
+    shown = call(project, "memory_show", memId=mem_id)
+    assert (shown["content"].strip(), shown["unmergedBranch"]) == (
+        "We deploy to the host kiwi.",
+        "feat",
+    )
+    assert [item["title"] for item in call(project, "memory_list")["memories"]] == ["Port"]
+
+
+def test_recall_in_linked_worktree_finds_memory_of_main(project: Path) -> None:
+    """A memory written in the main worktree is found in a linked one and in its siblings."""
+    feat, other = worktree(project, "feat"), worktree(project, "other")
+    remember(project, "Coffee", "The coffee machine needs descaling.")
+    remember(other, "Tea", "Tea is in the left drawer.")
+    assert recalled(feat, "coffee machine")["Coffee"]["unmergedBranch"] == "main"
+    assert recalled(feat, "where is tea")["Tea"]["unmergedBranch"] == "other"
+
+
+def test_newer_version_of_other_worktree_is_found_once(project: Path) -> None:
+    """Of a memory changed in another worktree, the version that fits is shown, and marked."""
+    feat = worktree(project, "feat")
+    call(feat, "memory_compound", memId="port", content="Since Monday it is 9090, behind Caddy.")
+    newer = recalled(project, "Caddy")["Port"]
+    assert (newer["unmergedBranch"], "Caddy" in newer["snippet"]) == ("feat", True)
+    assert "unmergedBranch" not in recalled(feat, "which port")["Port"]
+    commit(feat)
+    git(project, "merge", "--quiet", "feat")
+    assert "unmergedBranch" not in recalled(project, "Caddy")["Port"]
+
+
+def test_forgotten_memory_is_not_found_in_other_worktree(project: Path) -> None:
+    """A memory forgotten in a worktree stays forgotten there, although others still have it."""
+    feat = worktree(project, "feat")
+    call(feat, "memory_forget", query="port", confirm=True)
+    assert "Port" not in recalled(feat, "which port does the server listen on")
+    assert "Port" in recalled(project, "which port does the server listen on")
+    own = remember(feat, "Draft", "A draft about zebras.")
+    call(feat, "memory_forget", query=own, confirm=True)
+    git(project, "worktree", "remove", "--force", "../feat")
+    assert "Draft" not in recalled(project, "zebras")
+
+
+def test_memory_survives_removal_of_its_worktree(project: Path) -> None:
+    """After a forced removal, a memory is still found, and restore or undo work as usual."""
+    feat = worktree(project, "feat")
+    mem_id = remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    call(feat, "memory_compound", memId="port", content="It is 9090 now.")
+    git(project, "worktree", "remove", "--force", "../feat")
+    assert recalled(project, "deploy host")["Deploy host"]["unmergedBranch"] == "feat"
+    items = call(project, "vault_review", kind="unmerged")["items"]
+    assert [(item["title"], item["memId"]) for item in items] == [
+        ("Deploy host", mem_id),
+        ("Port", call(project, "memory_show", memId="port")["memId"]),
+    ]
+    assert call(project, "memory_restore", memId=mem_id)["filePath"] == "fact/deploy-host.md"
+    assert "9090" not in call(project, "memory_show", memId="port")["content"]
+    call(project, "memory_restore", memId="port")
+    assert "9090" in call(project, "memory_show", memId="port")["content"]
+    assert call(project, "vault_review", kind="unmerged")["items"] == []
+    assert not list((project / ".git/memvault").iterdir())
+    call(project, "memory_undo")
+    assert "9090" not in call(project, "memory_show", memId="port")["content"]
+
+
+def test_hand_edit_survives_removal_after_a_recall(project: Path) -> None:
+    """A note written by hand in a worktree survives once any worktree has recalled."""
+    feat = worktree(project, "feat")
+    write(feat, "notes/fact/hedgehog.md", "# Hedgehog\n\nHedgehogs sleep in winter.\n")
+    assert recalled(project, "hedgehogs in winter")["Hedgehog"]["unmergedBranch"] == "feat"
+    git(project, "worktree", "remove", "--force", "../feat")
+    assert recalled(project, "hedgehogs in winter")["Hedgehog"]["unmergedBranch"] == "feat"
+
+
+def test_copies_are_deleted_when_merged(project: Path) -> None:
+    """When a branch is merged, its memories are ordinary ones, and the copies are gone."""
+    feat = worktree(project, "feat")
+    remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    assert list((project / ".git/memvault").rglob("deploy-host.md"))
+    commit(feat)
+    git(project, "merge", "--quiet", "feat")
+    assert "unmergedBranch" not in recalled(project, "deploy host")["Deploy host"]
+    assert not list((project / ".git/memvault").rglob("*.md"))
+    git(project, "worktree", "remove", "--force", "../feat")
+    assert "unmergedBranch" not in recalled(project, "deploy host")["Deploy host"]
+
+
+def test_read_only_caller_writes_no_copies(project: Path) -> None:
+    """A caller with the scope read finds unmerged memories and changes no file."""
+    feat = worktree(project, "feat")
+    write(feat, "notes/fact/hedgehog.md", "# Hedgehog\n\nHedgehogs sleep in winter.\n")
+    before = contents(project / ".git")
+    workspace = Workspace(project / "notes")
+    result = invoke.call_result(
+        workspace, "memory_recall", {"query": "hedgehogs"}, Caller(scope="read")
+    )
+    workspace.close()
+    assert result["memories"][0]["unmergedBranch"] == "feat"
+    assert contents(project / ".git") == before
+
+
+def test_write_to_unmerged_memory_explains_where_it_is(project: Path, run: Run) -> None:
+    """A tool that changes a memory of another worktree says how to get it here."""
+    feat = worktree(project, "feat")
+    mem_id = remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    ran = run("tag", "add", mem_id, "x", cwd=project / "notes")
+    assert refused(ran, 1) == "error: Deploy host is only on feat, which is not merged"
+    assert f"`memvault restore {mem_id}`" in ran.err
+
+
+def test_untracked_vault_is_shared_by_all_worktrees(tmp_path: Path, run: Run) -> None:
+    """An ignored vault in the main worktree is used in linked ones, by cwd and by --vault."""
+    top = tmp_path / "project"
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", "project")
+    write(top, "README.md", "# Project\n")
+    commit(top)
+    for folder in (top, top / "notes"):
+        write(folder, "memvault.toml", "version = 1\n")
+        write(folder, "fact/kiwi.md", f"# Kiwi\n\nKiwis of {folder.name} run at night.\n")
+    feat = worktree(top, "feat")
+    write(feat, "src/lib/a.py", "")
+    for cwd in (feat, feat / "src/lib"):
+        assert "Kiwis of project" in run("recall", "kiwis", cwd=cwd).out
+        assert "Kiwis of notes" in run("--vault", "notes", "recall", "kiwis", cwd=cwd).out
+    named = run("--vault", str(feat / "notes"), "recall", "kiwis", cwd=tmp_path)
+    assert "Kiwis of notes" in named.out
+    succeeded(run("remember", "Moa", "Moas are extinct.", "--type", "fact", cwd=feat))
+    assert (top / "fact/moa.md").is_file()
+    git(top, "worktree", "remove", "--force", "../feat")
+    assert "Moas" in run("recall", "moas", cwd=top).out
+
+
+def test_worktree_is_used_without_git_program(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other worktrees are read directly: git does not run, and GIT_DIR does not mislead."""
+    feat = worktree(project, "feat")
+    remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    monkeypatch.setenv("GIT_DIR", str(project / ".git/worktrees/feat"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(feat))
+    monkeypatch.setenv("PATH", "")
+    assert recalled(project, "deploy host")["Deploy host"]["unmergedBranch"] == "feat"
+    assert recalled(feat, "port")["Port"]
+
+
+def test_detached_worktree_is_named_by_its_commit(project: Path) -> None:
+    """A worktree without a branch is marked with the start of its commit's id."""
+    git(project, "worktree", "add", "--quiet", "--detach", "../feat")
+    remember(project.parent / "feat", "Deploy host", "We deploy to the host kiwi.")
+    branch = recalled(project, "deploy host")["Deploy host"]["unmergedBranch"]
+    assert branch == f"commit {git(project, 'rev-parse', 'HEAD')[:7]}"
+
+
+def test_worktrees_of_bare_repository_share_memories(project: Path) -> None:
+    """Worktrees of a bare repository, which has no main worktree, find each other's memories."""
+    git(project.parent, "clone", "--quiet", "--bare", "project", "bare.git")
+    bare = project.parent / "bare.git"
+    for name in ("one", "two"):
+        git(bare, "worktree", "add", "--quiet", f"../{name}", "-b", name)
+    one, two = project.parent / "one", project.parent / "two"
+    remember(one, "Deploy host", "We deploy to the host kiwi.")
+    assert recalled(two, "deploy host")["Deploy host"]["unmergedBranch"] == "one"
+    git(bare, "worktree", "remove", "--force", "../one")
+    assert recalled(two, "deploy host")["Deploy host"]["unmergedBranch"] == "one"
+
+
+def test_worktrees_of_submodule_share_memories(project: Path, tmp_path: Path) -> None:
+    """A vault in a submodule finds the memories of the submodule's own worktrees only."""
+    outer = tmp_path / "outer"
+    git(tmp_path, "init", "--quiet", "outer")
+    allow = ("-c", "protocol.file.allow=always")
+    git(outer, *allow, "submodule", "--quiet", "add", str(project), "sub")
+    commit(outer)
+    sub = outer / "sub"
+    git(sub, "worktree", "add", "--quiet", str(tmp_path / "feat"))
+    remember(tmp_path / "feat", "Deploy host", "We deploy to the host kiwi.")
+    assert recalled(sub, "deploy host")["Deploy host"]["unmergedBranch"] == "feat"
+    remember(sub, "Tea", "Tea is in the left drawer.")
+    assert recalled(tmp_path / "feat", "tea")["Tea"]["unmergedBranch"] == "main"
+    assert "Tea" not in recalled(project, "tea drawer")
+
+
+def test_nested_repository_is_separate(project: Path) -> None:
+    """A vault that is a repository inside another one ignores the outer one's worktrees."""
+    inner = project / "notes/inner"
+    write(inner, "notes/memvault.toml", "version = 1\n")
+    git(inner.parent, "init", "--quiet", "inner")
+    feat = worktree(project, "feat")
+    remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    assert recalled(inner, "deploy host") == {}
+
+
+def test_worktree_inside_the_vault_is_found_once(tmp_path: Path) -> None:
+    """A worktree below a vault at the top of its repository does not repeat its memories."""
+    top = tmp_path / "project"
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", "project")
+    write(top, "memvault.toml", "version = 1\n")
+    write(top, "fact/kiwi.md", "# Kiwi\n\nKiwis run at night.\n")
+    commit(top)
+    git(top, "worktree", "add", "--quiet", "trees/feat")
+    write(top, "trees/feat/fact/moa.md", "# Moa\n\nMoas are extinct.\n")
+    with open_vault(top) as vault:
+        memories = vault.call("memory_recall", query="kiwis and moas")["memories"]
+    assert sorted(memory["filePath"] for memory in memories) == ["fact/kiwi.md", "fact/moa.md"]
+
+
+def test_moved_pruned_and_missing_worktrees(project: Path) -> None:
+    """A moved worktree is found; a deleted folder, a pruned one and a moved repository are not."""
+    feat = worktree(project, "feat")
+    remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    git(project, "worktree", "move", "../feat", "../moved")
+    moved = project.parent / "moved"
+    assert recalled(project, "deploy host")["Deploy host"]["worktree"] == "../../moved/notes"
+    away = project.parent / "elsewhere"
+    moved.rename(away)  # As if its disk were not mounted.
+    assert "../.git/memvault" in recalled(project, "deploy host")["Deploy host"]["worktree"]
+    away.rename(moved)
+    assert recalled(project, "deploy host")["Deploy host"]["worktree"] == "../../moved/notes"
+    other = worktree(project, "other")
+    shutil.rmtree(project / ".git/worktrees/other")
+    assert recalled(other, "port")["Port"]["memId"]
+    remember(other, "Tea", "Tea is in the left drawer.")
+    assert "Tea" not in recalled(project, "tea drawer")
+    project.rename(project.parent / "renamed")
+    assert "Deploy host" in recalled(moved, "deploy host")
+    assert "unmergedBranch" not in recalled(moved, "port")["Port"]
+
+
+def test_worktree_on_windows_style_relative_paths(project: Path) -> None:
+    """Worktrees that refer to their repository by relative paths are found as well."""
+    feat = worktree(project, "feat")
+    remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    write(feat, ".git", "gitdir: ../project/.git/worktrees/feat\n")
+    write(project, ".git/worktrees/feat/gitdir", "../../../../feat/.git\n")
+    assert recalled(project, "deploy host")["Deploy host"]["unmergedBranch"] == "feat"
+    assert recalled(feat, "deploy host")["Deploy host"]
+
+
+def forged(project: Path, private: Path) -> Iterator[tuple[str, str]]:
+    """Yield files of a repository that claim someone else's folder as a worktree."""
+    yield ".git/worktrees/x/gitdir", f"{private}/.git\n"
+    yield ".git/worktrees/x/gitdir", "x" * 2_000_000
+    yield ".git/worktrees/x/gitdir", "\x00\n"
+    yield ".git/commondir", f"{private}/.git\n"
+    yield ".git/worktrees/x/commondir", "../..\n"
+
+
+def test_forged_repository_reveals_no_other_folder(project: Path, tmp_path: Path) -> None:
+    """A repository cannot claim a folder as its worktree unless that folder refers back to it."""
+    private = tmp_path / "private"
+    git(tmp_path, "init", "--quiet", "private")
+    write(private, "notes/memvault.toml", "version = 1\n")
+    write(private, "notes/fact/diary.md", "# Diary\n\nThe diary mentions pelicans.\n")
+    for path, text in forged(project, private):
+        file = project / path
+        write(project, path, text)
+        assert "Diary" not in recalled(project, "pelicans in the diary"), path
+        file.unlink()
+    write(project, ".git/worktrees/x/gitdir", f"{private}/.git\n")
+    assert not (private / ".git/memvault").exists()
+    fake = tmp_path / "fake"
+    write(fake, "notes/memvault.toml", "version = 1\n")
+    write(fake, ".git", f"gitdir: {private}/.git\n")
+    assert "Diary" not in recalled(fake, "pelicans in the diary")
+    remember(fake, "Note", "A note.")
+    assert not (private / ".git/memvault").exists()
+
+
+def test_copies_are_not_written_through_links(project: Path, tmp_path: Path) -> None:
+    """If the folder of copies is a link, nothing is written there, and a warning says so."""
+    feat = worktree(project, "feat")
+    target = tmp_path / "target"
+    target.mkdir()
+    (project / ".git/memvault").symlink_to(target)
+    result = call(feat, "memory_remember", title="A", content="B", memoryType="fact")
+    assert any("deleting the worktree would lose it" in line for line in result["warnings"])
+    assert list(target.iterdir()) == []
+    assert "A" in recalled(project, "A B")
+
+
+def test_hook_reports_missing_vault_once(tmp_path: Path, run: Run) -> None:
+    """A hook set up for a vault that is gone tells the user at the start of a session only."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    words = ("--vault", "notes", "--for", "claude-code")
+    started = run("hook", "session-start", *words, stdin="{}", cwd=empty)
+    message = json.loads(started.out)["systemMessage"]
+    assert message.startswith("memvault remembers and recalls nothing here. There is no folder")
+    assert run("hook", "prompt", *words, stdin='{"prompt": "which port"}', cwd=empty).out == ""
+    assert run("hook", "session-start", "--for", "claude-code", stdin="{}", cwd=empty).out == ""
+
+
+def test_hook_in_worktree_adds_unmerged_memory(project: Path, run: Run) -> None:
+    """The prompt hook and context also use memories of other worktrees, and say so."""
+    feat = worktree(project, "feat")
+    remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    prompt = json.dumps({"prompt": "Which host do we deploy to?"})
+    out = run("hook", "prompt", "--vault", "notes", stdin=prompt, cwd=project).out
+    assert "not merged, only on feat" in out
+    shown = call(project, "context", task="Which host do we deploy to?")["context"]
+    assert "not merged, only on feat" in shown
+
+
+class Steps:
+    """Random changes in four worktrees, and what each of them must find afterwards."""
+
+    def __init__(self, project: Path, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.project = project
+        self.tops = {"main": project}
+        self.latest: dict[str, str] = {}
+        """The word that only the latest version of a memory contains, by its title."""
+        self.owners: dict[str, str] = {}
+        self.count = 0
+
+    def word(self) -> str:
+        """Return a new word that occurs nowhere else."""
+        self.count += 1
+        return "".join(self.random.choice("bdfgklmnprstvz") + "aeiou"[n % 5] for n in range(6))
+
+    def step(self) -> str:
+        """Do one random step; return its name."""
+        name = self.random.choice(sorted(self.tops))
+        top = self.tops[name]
+        own = [title for title, owner in self.owners.items() if owner == name]
+        actions = ["write", "write", "change", "change", "forget", "merge", "rebase", "commit"]
+        action = self.random.choice([*actions, "remove"])
+        if len(self.tops) < 4:
+            action = "add" if len(self.tops) == 1 else self.random.choice([action, "add"])
+        if action == "add":
+            branch = f"branch{self.count}{len(self.tops)}"
+            self.count += 1
+            commit(self.project)
+            self.tops[branch] = worktree(self.project, branch)
+        elif action == "write" or not own:
+            action, title = "write", f"Note {self.count}"
+            self.latest[title] = self.word()
+            self.owners[title] = name
+            remember(top, title, f"It contains {self.latest[title]}.")
+        elif action == "change":
+            title = self.random.choice(own)
+            self.latest[title] = self.word()
+            text = f"Now it contains {self.latest[title]}."
+            call(top, "memory_compound", memId=title, content=text)
+        elif action == "forget":
+            title = self.random.choice(own)
+            call(top, "memory_forget", query=title, memoryType="fact", confirm=True)
+            del self.latest[title], self.owners[title]
+        elif action == "commit" or name == "main":
+            commit(top)
+        elif action == "merge":
+            commit(top)
+            commit(self.project)
+            git(self.project, "merge", "--quiet", "--no-edit", name)
+        elif action == "rebase":
+            commit(top)
+            commit(self.project)
+            git(top, "rebase", "--quiet", "main")
+        else:
+            git(self.project, "worktree", "remove", "--force", str(top))
+            del self.tops[name]
+            self.owners = {t: o if o != name else "" for t, o in self.owners.items()}
+        return f"{action} in {name}"
+
+    def check(self) -> None:
+        """Check that every worktree finds the latest version of each memory exactly once."""
+        for name, top in self.tops.items():
+            for title, word in self.latest.items():
+                found = [
+                    memory
+                    for memory in call(top, "memory_recall", query=word, limit=50)["memories"]
+                    if word in memory["snippet"]
+                ]
+                titles = [memory["title"] for memory in found]
+                assert titles == [title], f"{word} of {title} in {name}: {titles}"
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("seed", range(20))
+def test_forty_steps_in_four_worktrees_lose_nothing(project: Path, seed: int) -> None:
+    """Whatever is written, changed, merged, rebased or removed, each memory is found once."""
+    steps, done = Steps(project, seed), []
+    for number in range(40):
+        done.append(steps.step())
+        if number % 8 == 7:
+            steps.check()
+    assert {step.split()[0] for step in done} >= {"write", "change", "add", "remove"}, done
+    assert os.listdir(project / "notes/fact")
