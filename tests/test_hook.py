@@ -205,7 +205,6 @@ def silent(ran: Ran) -> None:
         (["--json"], "{}"),
         (["stop"], '{"transcript_path": "/nowhere"}'),
         (["stop"], '{"transcript_path": "/"}'),
-        (["session-start", "--vault", "/nowhere"], "{}"),
         (["session-end", "--vault", "/nowhere"], "{}"),
         (["pre-compact", "--vault", "/nowhere"], "{}"),
     ],
@@ -213,7 +212,7 @@ def silent(ran: Ran) -> None:
 def test_hook_is_silent_on_any_error(
     words: list[str], stdin: str | bytes, known: Path, run: Run
 ) -> None:
-    """Without a vault, with invalid JSON or unknown names, a hook exits with 0 and no output."""
+    """After the start of a session, a hook exits with 0 and no output, whatever goes wrong."""
     silent(run("hook", *words, stdin=stdin))
 
 

@@ -326,6 +326,7 @@ def forged(project: Path, private: Path) -> Iterator[tuple[str, str]]:
     yield ".git/worktrees/x/commondir", "../..\n"
 
 
+@pytest.mark.promise("S104")
 def test_forged_repository_reveals_no_other_folder(project: Path, tmp_path: Path) -> None:
     """A repository cannot claim a folder as its worktree unless that folder refers back to it."""
     private = tmp_path / "private"
@@ -347,6 +348,7 @@ def test_forged_repository_reveals_no_other_folder(project: Path, tmp_path: Path
     assert not (private / ".git/memvault").exists()
 
 
+@pytest.mark.promise("S104")
 def test_copies_are_not_written_through_links(project: Path, tmp_path: Path) -> None:
     """If the folder of copies is a link, nothing is written there, and a warning says so."""
     feat = worktree(project, "feat")

@@ -2,7 +2,7 @@
 // Whatever goes wrong in here, OpenCode goes on without it.
 import { spawn } from "node:child_process"
 
-const COMMAND = ["memvault", "hook", "EVENT", "--for", "opencode", "--vault", "/work/project/my notes"]
+const COMMAND = ["memvault", "hook", "EVENT", "--for", "opencode", "--vault", "my notes"]
 const LONGEST = 6000
 
 const ask = (event, given, cwd) =>
