@@ -115,7 +115,12 @@ def _parameter(line: str) -> Iterator[str]:
         yield line
     else:
         types_before, _, last = line.rpartition(" | ")
-        yield from (types_before, f"    | {last}")
+        head, bracket, choices = types_before.partition("Literal[")
+        if len(types_before) > _LINE - 4 and bracket:
+            yield from (f"{head}{bracket}", f"        {choices.removesuffix(']')}", "    ]")
+        else:
+            yield types_before
+        yield f"    | {last}"
 
 
 def _hints(tool: Tool) -> dict[str, Any]:

@@ -733,7 +733,9 @@ class AsyncVault(AsyncOpenVault):
     async def review(
         self,
         *,
-        kind: Literal["conflict", "secret", "unmerged", "duplicate", "outdated", "proposal", "finding"]
+        kind: Literal[
+            "conflict", "secret", "unmerged", "duplicate", "outdated", "proposal", "finding"
+        ]
         | None = None,
         limit: int = 50,
         offset: int = 0,

@@ -723,7 +723,9 @@ class Vault(OpenVault):
     def review(
         self,
         *,
-        kind: Literal["conflict", "secret", "unmerged", "duplicate", "outdated", "proposal", "finding"]
+        kind: Literal[
+            "conflict", "secret", "unmerged", "duplicate", "outdated", "proposal", "finding"
+        ]
         | None = None,
         limit: int = 50,
         offset: int = 0,
