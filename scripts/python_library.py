@@ -36,7 +36,7 @@ def source(is_async: bool) -> str:
         if is_async
         else "An open vault. Safe to share between threads: calls run one at a time."
     )
-    return f'''"""The class ``{name}``; written from the tools by ``make docs``, do not edit."""
+    return f'''"""The class ``{name}``; written from the tools by ``make docs``; do not edit."""
 
 from __future__ import annotations
 

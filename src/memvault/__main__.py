@@ -25,8 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     if arguments is None:
         gc.set_threshold(_OBJECTS, 20, 20)
-        # The matrix products are too small for a second thread, which would spin for 70 ms of CPU.
-        # Not set in os.environ, which child programs inherit.
+        # The matrix products are too small for a second thread, which would spin for 70 ms of CPU
+        # time. Not set in os.environ, which child programs inherit.
         if threads.BLAS_THREADS not in os.environ:
             os.putenv(threads.BLAS_THREADS, "1")
             threads.blas_has_one = True

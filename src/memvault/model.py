@@ -100,11 +100,12 @@ DateSource = Literal["header", "name", "git", "file"]
 class Memory(NamedTuple):
     """A memory: the parsed content of one markdown file.
 
-    ``metadata`` is the whole header as JSON values, ``body`` the text below it, ``etag`` a hash of
-    the file's bytes, ``problem`` describes the file's problem, ``newline`` its line
-    ending, ``body_line`` the line number at which the body begins. ``created_from`` and
-    ``modified_from`` are the sources of its times. ``type_folders`` are the folders of its path
-    that are named after one of the vault's memory types.
+    ``metadata`` is the whole header as JSON values, and ``body`` is the text below it. ``etag`` is
+    a hash of the file's bytes. ``problem`` describes what is wrong with the file, if anything.
+    ``newline`` is the file's line ending, and ``body_line`` is the number of the line on which the
+    body begins. ``created_from`` and ``modified_from`` are the sources of its times.
+    ``type_folders`` are the folders of its path that are named after one of the vault's memory
+    types.
     """
 
     path: str

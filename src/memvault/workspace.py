@@ -59,7 +59,7 @@ class Workspace:
     ``progress`` is called during slow work, in the working thread. ``condition`` is the lock as a
     condition: waiting on it lets other calls run. ``executor`` runs calls in order; any thread that
     holds the lock can also run one. A ``long_lived`` workspace watches the folder, so only its
-    first call scans it. ``release`` leaves one that ``is_cached`` open.
+    first call scans it. ``release`` does not close a workspace that ``is_cached``.
     """
 
     def __init__(

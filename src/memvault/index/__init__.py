@@ -11,16 +11,16 @@ times and inode with the manifest. A file edited less than a second before the p
 have changed again without its times changing, so its bytes are compared. If they are unchanged, the
 memory keeps its uid, terms and vectors.
 
-Commit: first the keyword index is written next to the previous one, then the manifest, which
-includes the states of the keyword index's files, then the vectors, whose card (``card.json``) lists
-their files. An index whose files differ from the manifest is rebuilt. If vectors have wrong
+Commit: the keyword index is written first, next to the previous one. The manifest follows, which
+includes the states of the keyword index's files, and then the vectors, whose card (``card.json``)
+lists their files. An index whose files differ from the manifest is rebuilt. If vectors have wrong
 checksums, only vectors of that kind are rebuilt. The memory files are never modified.
 
 If another process holds the index lock, or the index is not writable, the changed files are read
 into an overlay, which is searched together with the last valid index. If many files have changed
 and another process is indexing them, a refresh waits for the lock as long as the caller's
-``WaitPolicy`` allows. After that, the snapshot omits the oldest of these changes and reports
-their number.
+``WaitPolicy`` allows. After that, the snapshot omits the oldest of these changes and reports how
+many it omits.
 """
 
 from __future__ import annotations

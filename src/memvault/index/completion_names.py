@@ -18,7 +18,9 @@ from memvault.index.protocol import IndexCorrupted
 _WAIT = 0.02
 """Seconds to wait for a process that is writing the index."""
 _MANIFESTS = "index-*/manifest.db"
-"""The manifest of each index format; the most recently written one is read."""
+"""The pattern of manifest paths, one per index format; the most recently written manifest is
+read.
+"""
 _PARTS = (".new", ".old")
 """Suffixes of an index being built and of the index it replaces."""
 

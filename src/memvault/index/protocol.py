@@ -157,7 +157,7 @@ class StoredLink(NamedTuple):
 
 
 class LinkEntry(NamedTuple):
-    """A memory as used for resolving links: its names, and its links with those in the text first.
+    """A memory as used for resolving links: its names, and its links, those in the text first.
 
     ``names`` is the result of ``vault.names.link_keys``.
     """
@@ -235,11 +235,11 @@ class SentenceFeatures(NamedTuple):
     ``proximity`` is the largest such share within one stretch of one or two sentences.
     ``adjacency`` is the share of the query's adjacent word pairs that are adjacent in the memory,
     None if the query has fewer than two words. ``title_coverage`` is the share that the title and
-    tags contain. ``soft_match`` is the similarity of the best stretch to the query's words,
-    ``title_soft_match`` the similarity of title and tags; None if it could not be computed.
-    ``term_ids`` are the ids of all terms. ``number_coverage`` is the share of the query's numbers
-    and identifiers that the memory contains, where an identifier requires all parts in order; None
-    if the query has none. ``codes`` are the term ids in text order.
+    tags contain. ``soft_match`` is the similarity of the best stretch to the query's words, and
+    ``title_soft_match`` is the similarity of the title and tags; both are None if they could not be
+    computed. ``term_ids`` are the ids of all terms. ``number_coverage`` is the share of the query's
+    numbers and identifiers that the memory contains, where an identifier requires all parts in
+    order; None if the query has none. ``codes`` are the term ids in text order.
     """
 
     coverage: float
@@ -273,12 +273,13 @@ class VectorQuery(NamedTuple):
 class VectorHit(NamedTuple):
     """A memory's nearest passage: its number, its cosine to the query, and its similarity.
 
-    ``static_cosine`` and ``transformer_cosine`` are the cosines by each kind of vector, the latter
-    None if not used. If ``is_estimated``, the transformer vector has not been computed yet, and its
-    cosine is estimated from ``static_cosine``. ``similarity`` is in 0..1 and comparable between
-    embedders; ``static_similarity`` is its value without transformer vectors. ``next_passage`` is
-    the number of the second nearest passage, None if there is only one. ``is_multilingual`` is
-    whether the cosine comes from the bundled multilingual model.
+    ``static_cosine`` and ``transformer_cosine`` are the cosines of the two kinds of vectors;
+    ``transformer_cosine`` is None if transformer vectors are not used. If ``is_estimated``, the
+    transformer vector has not been computed yet, and its cosine is estimated from
+    ``static_cosine``. ``similarity`` is in 0..1 and comparable between embedders;
+    ``static_similarity`` is its value without transformer vectors. ``next_passage`` is the number
+    of the second nearest passage, None if there is only one. ``is_multilingual`` is whether the
+    cosine comes from the bundled multilingual model.
     """
 
     uid: int
@@ -302,10 +303,10 @@ class MatchLocation(NamedTuple):
 class VectorAnswer(NamedTuple):
     """The hits of a vector search, nearest first, and the number of memories without vectors.
 
-    ``has_vectors`` is true if any memory has vectors. ``transformer_weight`` is how well the
-    transformer model discriminates: 1 is the built-in transformer, and 0 means that its vectors are
-    not used. ``is_multilingual`` is whether any of the vectors come from the bundled multilingual
-    model.
+    ``has_vectors`` is true if any memory has vectors. ``transformer_weight`` rates how well the
+    transformer model separates related texts from other texts: 1 is the built-in transformer, and 0
+    means that transformer vectors are not used. ``is_multilingual`` is whether any of the vectors
+    come from the bundled multilingual model.
 
     ``static_mean`` and ``static_spread`` are the mean and standard deviation of the best static
     cosine of each of the ``memories`` memories with vectors, not only the hits.
@@ -459,10 +460,11 @@ class EmbedderStatus(NamedTuple):
     ``mode`` tells when the transformer computes vectors: auto, off or now. ``vectors`` is the
     number of vectors; ``version`` and ``dimension`` describe the model that computed them.
     ``waiting`` is the number of memories without vectors. ``is_running`` is whether a process is
-    computing them; ``process`` is its pid if it runs in the background, and ``since`` its start
-    time. ``passages`` is the number of all passages and ``waiting_passages`` the number without
-    vectors. ``seconds_left`` is the estimated remaining time, 0 if unknown. ``problem`` is why no
-    vectors can be computed, ``note`` why the configured model is not used.
+    computing them; ``process`` is its pid if it runs in the background, and ``since`` is its start
+    time. ``passages`` is the number of all passages, and ``waiting_passages`` is the number without
+    vectors. ``seconds_left`` is the estimated remaining time, 0 if unknown. ``problem`` is the
+    reason why no vectors can be computed, and ``note`` is the reason why the configured model is
+    not used.
     """
 
     name: str
@@ -487,8 +489,9 @@ class IndexStatus(NamedTuple):
     ``freshness`` is the state in which the last refresh found it: ``current``, ``behind`` or
     ``missing``. ``away`` is the reason why its engine cannot be reached, if a local index answers
     instead. ``unused_models`` is the number of unused models whose vectors are still stored.
-    ``unlisted`` contains the folders that the last refresh could not list. ``unwritable`` is why
-    the index is not writable, such as a full disk. ``notes`` are the notes of the last view.
+    ``unlisted`` contains the folders that the last refresh could not list. ``unwritable`` is the
+    reason why the index is not writable, such as a full disk. ``notes`` are the notes of the last
+    view.
     """
 
     freshness: str

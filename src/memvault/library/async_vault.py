@@ -1,4 +1,4 @@
-"""The class ``AsyncVault``; written from the tools by ``make docs``, do not edit."""
+"""The class ``AsyncVault``; written from the tools by ``make docs``; do not edit."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ class AsyncVault(AsyncOpenVault):
     async def goals_get(
         self, *, status: str | None = None, limit: int = 50, offset: int = 0
     ) -> StoredGoals:
-        """Get the goals, in the order of their ids."""
+        """Get the goals, sorted by id."""
         return cast("StoredGoals", await self._run("get_goals", locals()))
 
     async def goals_delete(self, goal_ids: Sequence[str]) -> DeletedEntries:
@@ -388,7 +388,7 @@ class AsyncVault(AsyncOpenVault):
     async def skills_list(
         self, subcategory_id: str, *, limit: int = 50, offset: int = 0
     ) -> SkillListing:
-        """List the skills of a subcategory, in the order of their ids."""
+        """List the skills in a subcategory, sorted by id."""
         return cast("SkillListing", await self._run("list_skills", locals()))
 
     async def skills_use(
@@ -540,7 +540,7 @@ class AsyncVault(AsyncOpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> TagListing:
-        """List the tags in headers and bodies, with the number of memories that have each."""
+        """List the tags in headers and bodies, with the number of memories for each tag."""
         return cast("TagListing", await self._run("tag_list", locals()))
 
     async def tag_add(self, name: str, tags: Sequence[str]) -> TaggedMemory:

@@ -73,7 +73,7 @@ class OpenVault:
             raise to_memvault_error(error) from error
 
     def close(self) -> None:
-        """Close the vault's open files after running calls end, except waiting ones."""
+        """Close the vault's open files once no call is running; waiting calls do not delay this."""
         with self._workspace.lock:
             self._is_closed = True
             self._workspace.close()

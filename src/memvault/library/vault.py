@@ -1,4 +1,4 @@
-"""The class ``Vault``; written from the tools by ``make docs``, do not edit."""
+"""The class ``Vault``; written from the tools by ``make docs``; do not edit."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ class Vault(OpenVault):
     def goals_get(
         self, *, status: str | None = None, limit: int = 50, offset: int = 0
     ) -> StoredGoals:
-        """Get the goals, in the order of their ids."""
+        """Get the goals, sorted by id."""
         return cast("StoredGoals", self._run("get_goals", locals()))
 
     def goals_delete(self, goal_ids: Sequence[str]) -> DeletedEntries:
@@ -380,7 +380,7 @@ class Vault(OpenVault):
         return cast("SkillSubcategories", self._run("list_subcategories", locals()))
 
     def skills_list(self, subcategory_id: str, *, limit: int = 50, offset: int = 0) -> SkillListing:
-        """List the skills of a subcategory, in the order of their ids."""
+        """List the skills in a subcategory, sorted by id."""
         return cast("SkillListing", self._run("list_skills", locals()))
 
     def skills_use(
@@ -532,7 +532,7 @@ class Vault(OpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> TagListing:
-        """List the tags in headers and bodies, with the number of memories that have each."""
+        """List the tags in headers and bodies, with the number of memories for each tag."""
         return cast("TagListing", self._run("tag_list", locals()))
 
     def tag_add(self, name: str, tags: Sequence[str]) -> TaggedMemory:

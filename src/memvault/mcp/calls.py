@@ -64,7 +64,7 @@ class ProgressTracker:
     async def report_until_cancelled(
         self, report: Callable[[float, float | None, str], Awaitable[None]]
     ) -> None:
-        """Report progress until canceled, with a heartbeat if there is none for a while."""
+        """Report progress until canceled; send a heartbeat if there is no progress for a while."""
         started = reported_at = time.monotonic()
         reported = self._latest
         while True:
@@ -208,7 +208,7 @@ class ReplyTracker:
         return bool(self._calls)
 
     def register(self, request_id: types.RequestId, call: PendingCall) -> None:
-        """Add a call, canceling an earlier one with its id, since an id gets at most one answer."""
+        """Add a call, and cancel an earlier call with its id: each id gets at most one answer."""
         self.finish(request_id, is_sent=False)
         self._calls[request_id] = call
 

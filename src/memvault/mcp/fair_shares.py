@@ -15,23 +15,23 @@ from memvault.tools.core import registry
 _ALONE_AFTER = 60.0
 """Seconds for which a key counts as active after its last request."""
 _HEAVY_WEIGHT = 2.0
-"""The factor applied to the seconds of a heavy call."""
+"""The factor applied to the CPU time that is charged for a heavy call."""
 _MIN_HEAVY, _MUCH_MORE, _ALWAYS_HEAVY = 0.15, 3.0, 2.0
-"""A call is heavy if it takes at least ``_MIN_HEAVY`` seconds and ``_MUCH_MORE`` times as long as
-other calls, or at least ``_ALWAYS_HEAVY`` seconds.
+"""A call is heavy if it uses at least ``_MIN_HEAVY`` seconds of CPU time and ``_MUCH_MORE`` times
+as much as other calls, or at least ``_ALWAYS_HEAVY`` seconds.
 """
 _SMOOTHING = 0.2
 """The weight of the newest call in the mean cost of a key's calls."""
 _FORGOTTEN = 1.05
 """The factor by which a tool's recorded minimum cost grows with each call, so that it adapts."""
 _CALLS = 2
-"""Number of consecutive heavy calls required, since a single one may have had to index first."""
+"""Number of consecutive heavy calls required, since a single call may have had to index first."""
 _MAX_KNOWN = 10_000
 """Maximum number of pairs of a key and a tool whose costs are stored."""
 
 
 class FairShares:
-    """The processor seconds that each key has used.
+    """The CPU time that each key has used, in seconds.
 
     It may be used only in the event loop's thread. A key that returns after a while starts at the
     lowest usage of the active keys, so unused shares do not accumulate.
@@ -66,13 +66,13 @@ class FairShares:
                 del self._used[other]
 
     def charge(self, key: Hashable, seconds: float) -> None:
-        """Charge a key for the seconds a request used, even if the key has left."""
+        """Charge a key for the CPU time of a request in seconds, even if the key has left."""
         self._used[key] = self._used.get(key, self._floor) + seconds
         if key not in self._active:
             self._left.setdefault(key, time.monotonic())
 
     def used(self, key: Hashable) -> float:
-        """Return the seconds that a key has used."""
+        """Return the CPU time that a key has used, in seconds."""
         return self._used.get(key, self._floor)
 
     def is_alone(self, key: Hashable) -> bool:
@@ -84,13 +84,13 @@ class FairShares:
 
 
 class CallCosts:
-    """The cost of the last calls of each key and tool, in processor seconds."""
+    """The costs of the last calls of each key and tool, in seconds of CPU time."""
 
     def __init__(self) -> None:
         self._recent: OrderedDict[tuple[Hashable, str], deque[float]] = OrderedDict()
         self._cheapest: dict[str, float] = {}
         self._means: dict[Hashable, tuple[float, float]] = {}
-        """The mean seconds of each key's calls, and the time of the last one."""
+        """The mean CPU time of each key's calls in seconds, and the time of the last call."""
 
     def note(self, key: Hashable, tool: str, seconds: float) -> None:
         """Record what a call has cost."""
@@ -128,5 +128,5 @@ class CallCosts:
         return (key, tool) in self._recent and not self.is_heavy(key, tool)
 
     def weighted(self, key: Hashable, tool: str, seconds: float) -> float:
-        """Return the weighted seconds of a call."""
+        """Return the weighted CPU time of a call in seconds."""
         return seconds * (_HEAVY_WEIGHT if self.is_heavy(key, tool) else 1.0)

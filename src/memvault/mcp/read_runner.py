@@ -114,7 +114,10 @@ class Lane(NamedTuple):
         return slots
 
     def charge(self, read: Read, key: Hashable, seconds: float, is_first: bool) -> None:
-        """Charge a call's processor seconds; the first call in a workspace also opens the vault."""
+        """Charge a call's CPU time in seconds.
+
+        The costs of the first call in a workspace are not noted, since it also opens the vault.
+        """
         self.queue.charge(key, self.costs.weighted(key, read.tool, seconds))
         if not is_first:
             self.costs.note(key, read.tool, seconds)

@@ -111,7 +111,7 @@ class RequestQueue:
             raise
 
     def charge(self, key: Hashable, seconds: float) -> None:
-        """Charge processor seconds to a key."""
+        """Charge CPU time in seconds to a key."""
         self._shares.charge(key, seconds)
 
     def _remove_waiting(self, key: Hashable, turn: _Turn) -> None:
@@ -180,10 +180,10 @@ async def run_with_slots(
 ) -> Answer:
     """Run work in an executor, and release its slots when it finishes.
 
-    Before that, ``charge`` is called on the event loop with the processor seconds used. With
-    ``on_wait``, work that begins to wait calls it in its thread, and frees the last slot. If the
-    task is canceled, it does not wait for the thread, but the slots stay taken until the work
-    finishes. Work that has not started when the task is canceled never runs.
+    Before that, ``charge`` is called on the event loop with the CPU time used, in seconds. When the
+    work begins to wait, it calls ``on_wait`` in its thread, if set, and frees the last slot. A
+    canceled task does not wait for the thread, but the slots stay taken until the work finishes.
+    Work that has not started when the task is canceled never runs.
     """
     loop, context = asyncio.get_running_loop(), copy_context()
 

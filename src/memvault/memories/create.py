@@ -68,7 +68,7 @@ def clean_title(title: str) -> str:
 
 
 def clean_tags(tags: list[str]) -> list[str]:
-    """Return tags without leading hash signs and duplicates; blanks become hyphens.
+    """Return tags without leading hash signs and duplicates; white space becomes hyphens.
 
     An entry with several tags is split.
 

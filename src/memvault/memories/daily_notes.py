@@ -37,8 +37,8 @@ _BARE_TASK = lazy_pattern(r"\A([ \t]*+)(\[[^\]\r\n]\][ \t]++\S)")
 class DailyPlace(NamedTuple):
     """The configuration of a vault's daily notes.
 
-    ``path`` has date placeholders like templates; ``template`` is a template's name or path;
-    entries are added below ``heading``, or at the end if it is empty.
+    ``path`` contains date placeholders, as templates do. ``template`` is a template's name or path.
+    Entries are added below ``heading``, or at the end of the note if ``heading`` is empty.
     """
 
     path: str

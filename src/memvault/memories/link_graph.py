@@ -142,7 +142,7 @@ class LinkGraph:
         return next((entry for entry in matches if entry.path in (target, f"{target}.md")), None)
 
     def by_name(self, target: str, source: str) -> MemoryRecord | None:
-        """Return where a link target or header value in the file ``source`` leads, or None."""
+        """Return the memory that a link target or header value in ``source`` refers to, or None."""
         key = self._resolve(target, "", source)
         return None if key is None else self.record(key)
 
@@ -151,7 +151,7 @@ class LinkGraph:
         return len(self._matches(target)[0]) > 1
 
     def _matches(self, target: str) -> tuple[list[str], dict[str, MemoryRecord]]:
-        """Return the sorted paths of the memories that a target matches equally well, and these."""
+        """Return the paths of a target's equally good matches, sorted, and the records by path."""
         if target not in self._matches_by_target:
             name = _bare(target)
             matches = self.named(name)

@@ -65,7 +65,7 @@ class Task(NamedTuple):
 
 
 def tasks_of(memory: Memory) -> Iterator[Task]:
-    """Yield the tasks of a memory in the order of its text; code is left out."""
+    """Yield a memory's tasks in the order of its text, ignoring tasks in code."""
     body, line, position = memory.body, memory.body_line, 0
     for box_position in tasks(body):
         line += body.count(memory.newline[-1:], position, box_position)

@@ -84,11 +84,11 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
                 publisher.take_over()
             publication = publisher.push()
     except EngineRefused:
-        if is_new:  # otherwise every search would be refused too
+        if is_new:  # so that later searches are not refused too
             access.revoke(workspace.root, shared)
         raise
     except EngineUnavailable:
-        if is_new:  # otherwise every command would wait for it
+        if is_new:  # so that later commands do not wait for the engine
             access.grant(workspace.root, shared, publisher_id, pending=True)
         raise
     return {**_describe(shared), **(publication.about() if publication else {})}
@@ -125,7 +125,7 @@ def status(workspace: Workspace) -> dict[str, Any]:
 def difference(workspace: Workspace) -> str:
     """Return how the engine's rows differ from this machine's uploads; empty if they match.
 
-    Also empty if this machine has uploaded nothing, or the engine cannot be reached.
+    The result is also empty if this machine has uploaded nothing, or the engine is unreachable.
     """
     shared = workspace.settings.index
     if shared.engine == "local" or shared.sent or access.why_unavailable(workspace.root, shared):

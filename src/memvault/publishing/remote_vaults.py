@@ -1,7 +1,7 @@
 """Registration of vaults that other machines have published to an engine.
 
-Each has a name and a folder in the user's state folder with only settings: the engine's address and
-the vault's id. Otherwise it works like any other vault.
+A remote vault has a name, and a folder in the user's state folder that contains only settings: the
+engine's address and the vault's id. In all other respects it works like any vault.
 """
 
 from __future__ import annotations

@@ -27,13 +27,13 @@ class RecallRequest(NamedTuple):
 
     With ``rerank`` a cross-encoder reorders the best results. Without ``diverse``, memories that
     repeat a better result or were superseded keep their score and rank. ``threshold`` is the
-    minimum match probability; ``strict`` omits irrelevant results, and ``specific`` also those of a
-    query that would fit any vault, such as "run the tests again". ``only_current`` omits memories
-    that are superseded, expired or not yet valid. ``as_of`` searches the vault as it was at that
-    time. ``lines`` adds a one-line excerpt to each result, starting at its most relevant sentence.
-    Quoted phrases that no memory contains are searched as plain words, unless ``exact`` is set.
-    ``unmerged`` also searches memories that only other git worktrees have. ``patience`` overrides
-    how long to wait for another process that is indexing.
+    minimum match probability; ``strict`` omits irrelevant results. ``specific`` also omits the
+    results of a query that would fit any vault, such as "run the tests again". ``only_current``
+    omits memories that are superseded, expired or not yet valid. ``as_of`` searches the vault as it
+    was at that time. ``lines`` adds a one-line excerpt to each result, starting at its most
+    relevant sentence. Quoted phrases that no memory contains are searched as plain words, unless
+    ``exact`` is set. ``unmerged`` also searches memories that only other git worktrees have.
+    ``patience`` overrides how long to wait for another process that is indexing.
     """
 
     query: str

@@ -214,8 +214,8 @@ _RELATIVE = (
     rf"|(?:last|past|previous)\s+(?P<weekday>{'|'.join(_DAYS)}))"
 )
 _HINT = lazy_pattern("|".join(["[0-9]|day|week|month|year", *_MONTHS_SHORT]), re.IGNORECASE)
-"""A cheap pattern that matches every string with a date, since compiling the full patterns takes
-milliseconds.
+"""A cheap pattern that matches every string with a date. Other strings need not be matched against
+the full patterns, which take milliseconds to compile.
 """
 _VERBS = ("may", "march")
 _MONTH_PREPOSITION = lazy_pattern(

@@ -19,7 +19,7 @@ from memvault.recall.weights import constants
 _MAX_TERM_GAIN = 2.2
 """The maximum contribution of a term to a BM25F score, divided by its rarity: k1 + 1."""
 _FULL_SCALE = 8.0
-"""The number of standard deviations scaled to 1; candidates never differ by more."""
+"""The difference in standard deviations that is scaled to 1."""
 _MIN_COSINE_DEVIATION = 0.05
 """The minimum standard deviation of cosines, since small differences mean little in a small vault.
 """
@@ -27,21 +27,22 @@ _MIN_TOKEN_DEVIATION = 0.02
 _MIN_VARIANCE = 1e-9
 _ENGLISH = "english"
 _TOKEN_SLOPE, _TOKEN_OFFSET = 2.96, -2.02
-"""Lines that map the token matches of the English and the multilingual model to one scale. For
-everyday-home, -ops, -research and -languages, ``fit_ranking.py`` prints that token matches are
-0.086 + 0.396 times the calibrated cosine with the English model, and 0.713 + 0.134 times with the
-multilingual one. Both are mapped to the former.
+"""The line that maps token matches of the multilingual model to the scale of the English model.
+``fit_ranking.py`` prints how token matches depend on the calibrated cosine. For everyday-home,
+-ops, -research and -languages, they are 0.086 + 0.396 * cosine with the English model, and 0.713 +
+0.134 * cosine with the multilingual model.
 """
 
 
 class FeatureRow(NamedTuple):
     """The ranking features of a memory.
 
-    ``keyword`` is its share of the best keyword score, ``bm25`` its share of the maximum possible
-    score for the query. The cosines are None without such vectors; ``static_z`` and
-    ``transformer_z`` are the cosines in standard deviations above the mean of all memories.
-    ``tokens`` is None if token vectors are not stored. ``is_english`` is whether the English
-    models, which compute static cosines and soft matches, apply to memory and query.
+    ``keyword`` is its keyword score relative to the best one, and ``bm25`` is its keyword score
+    relative to the maximum possible for the query. Each cosine is None if there are no vectors of
+    that kind; ``static_z`` and ``transformer_z`` are the cosines in standard deviations above the
+    mean of all memories. ``tokens`` is None if token vectors are not stored. ``is_english`` is
+    whether the English models, which compute static cosines and soft matches, apply to memory and
+    query.
     """
 
     uid: int
@@ -205,7 +206,7 @@ def _scaled_title(values: Sequence[float | None]) -> list[float]:
 
 
 class _ScorePart(NamedTuple):
-    """How a part of a score is computed: a value per row, missing values, and the scale to 0..1."""
+    """How to compute a part of a score: each row's value, the scaling, and missing values."""
 
     value: Callable[[FeatureRow], float | None]
     scale: Callable[[Sequence[float | None]], Sequence[float | None]] | None = None
@@ -228,8 +229,8 @@ _SCORE_PARTS = {
     "transformer": _ScorePart(lambda row: row.transformer_z, _behind_best),
     "tokens": _ScorePart(lambda row: row.tokens, _standardized, _estimated),
 }
-"""The parts of a score. Cosines are compared in standard deviations over all memories, token
-matches over the rows.
+"""The parts of a score. The unit of cosines is their standard deviation over all memories; the unit
+of token matches is their standard deviation over the rows.
 """
 
 

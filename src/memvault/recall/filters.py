@@ -277,8 +277,8 @@ def _word_finder(view: View, limit: int = sys.maxsize) -> Callable[[str], Set[in
 def _uids_with(view: View, query: Query, limit: int) -> Set[int] | None:
     """Return the uids of the memories that contain all words in a query, in any form.
 
-    Quoted text must occur literally. None if the query has no words. Of a query without quoted text
-    at most ``limit`` memories are returned.
+    Quoted text must occur literally. The result is None if the query has no words. For a query
+    without quoted text, it contains at most ``limit`` memories.
     """
     asked = [KeywordQuery([group]) for group in query.search_groups]
     asked = asked or [KeywordQuery((), [whole]) for whole in query.wholes]
@@ -301,8 +301,8 @@ def _uids_with(view: View, query: Query, limit: int) -> Set[int] | None:
 def absent_words(view: View, text: str) -> list[str]:
     """Return the names and numbers in a query that no memory contains.
 
-    If there are none, its other words that no memory contains are returned, without stop words and
-    short words. Nothing is returned while memories are missing from the view.
+    If every name and number occurs in some memory, return the query's other absent words instead,
+    without stop words and short words. The list is empty while memories are missing from the view.
     """
     if view.missing or view.notes:
         return []

@@ -19,7 +19,7 @@ _CHARACTERS_PER_TOKEN = 3.5
 tokens than the tokenizers of language models do.
 """
 _MAX_TITLE_TOKENS, _MIN_TEXT_TOKENS = 10, 4
-"""The maximum number of tokens of a title, and the minimum for the text after it, if both are long.
+"""The maximum number of tokens of a title, and the minimum number of tokens reserved for the text.
 """
 
 
@@ -68,8 +68,8 @@ def one_line(
 def split_budget(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tuple[int, int]:
     """Split a token budget among results, given the cost of each in full and as one line.
 
-    Returns how many of the first results to show in full, and how many to show in total: as many as
-    fit as lines, but at least one.
+    Returns how many results to show in full, starting with the first, and how many to show in
+    total. The total is the number of results that fit as lines, but at least one.
     """
     shown_count, used = 0, 0
     for cost in brief:

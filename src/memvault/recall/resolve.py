@@ -161,9 +161,9 @@ def is_file_name(name: str) -> bool:
 def is_path(name: str, entries: Iterable[Nameable]) -> bool:
     """Return whether a string is meant as a memory's path rather than as a query.
 
-    A path is a single word or ends in ``.md``. A single word that ends in ``.md`` always is one;
-    others, such as "CI/CD", only if they begin with a folder in the vault or are similar to the
-    path of an entry.
+    A single word that ends in ``.md`` always counts as a path. A single word with a slash, such as
+    "CI/CD", and several words that end in ``.md`` count as a path only if they begin with a folder
+    in the vault or are similar to the path of an entry.
     """
     path = normalize(name)
     is_word = len(path.split()) == 1

@@ -66,8 +66,8 @@ each signal.
 _COMPETITORS = 20
 """The number of top hits per signal to check for transformer vectors before using them."""
 _MAX_ESTIMATED = 0.1
-"""The maximum share of these hits that may lack transformer vectors. With a lower share, a few new
-memories would turn the transformer vectors off and change the top results.
+"""The maximum share of these hits that may lack transformer vectors. With a lower maximum, a few
+new memories would turn the transformer vectors off and change the top results.
 """
 _MAX_DATED = 20
 """The maximum number of candidates from the requested days."""
@@ -77,12 +77,12 @@ class CandidateSet(NamedTuple):
     """Search hits for each requested signal, keyed by uid, best first.
 
     ``fused`` has keyword and vector hits with a combined score in 0..1. ``order`` is the ranking in
-    modes that use a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the
-    weight of the transformer vectors, and ``is_multilingual`` whether they come from the bundled
-    multilingual model. ``static_cosines`` and ``transformer_cosines`` are the mean and standard
-    deviation over all memories. ``dated`` contains memories from the requested days. ``dissimilar``
-    has memories found only by vectors with a low similarity to the query: they are results only if
-    they rank among the first or are likely to answer it.
+    modes that use a single signal. ``idf`` is the rarity of each term. ``transformer_weight`` is
+    the weight of the transformer vectors, and ``is_multilingual`` is whether they come from the
+    bundled multilingual model. ``static_cosines`` and ``transformer_cosines`` are the mean and
+    standard deviation over all memories. ``dated`` contains memories from the requested days.
+    ``dissimilar`` has memories found only by vectors with a low similarity to the query: they are
+    results only if they rank among the first or are likely to answer it.
     """
 
     keyword: Mapping[int, KeywordHit] = {}

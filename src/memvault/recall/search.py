@@ -31,7 +31,8 @@ from memvault.settings.vault_settings import RankingSettings
 _CHECKED_FOR_NEWER = 10
 """The number of best results checked for a newer memory about the same subject."""
 _CERTAIN = 0.995
-"""Calibrated probabilities from this value on become 1, so a threshold of 1 can match results."""
+"""The minimum probability that is reported as 1, so that results can reach a threshold of 1.
+"""
 _ALWAYS_SHOWN = 5
 """The number of best results shown even if they are dissimilar and unlikely to answer the query."""
 _MIN_REPEATED = 80

@@ -126,8 +126,8 @@ _MAX_PLACES = 400
 class Snippet(NamedTuple):
     """A passage, or a one-line snippet of one, and the headings above it.
 
-    ``is_cut`` is whether a passage begins within a sentence, and ``place`` its start position in
-    the body.
+    ``is_cut`` is whether the passage begins within a sentence, and ``place`` is its start position
+    in the body.
     """
 
     text: str

@@ -1,7 +1,8 @@
-"""Decide whether a memory stands out for a query, which might fit any vault.
+"""Decide whether a memory stands out for a query that might fit any vault.
 
-"Run the tests again" matches some memory of every project about tests. A memory stands out only if
-it is more similar to the query than generic prompts are, by a margin measured for each embedder.
+"Run the tests again" matches some memory in every vault with notes about tests. A memory stands out
+only if it is more similar to the query than generic prompts are, by a margin measured for each
+embedder.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ little. See "Prompts" in docs/development/quality.md for the measured shares. Th
 model's queries are closer to each other than to any passage.
 """
 _MIN_WORDS, _MIN_COVERAGE = 4, 0.9
-"""The minimum number of query words, and of the share of them that a memory must contain."""
+"""The minimum number of query words, and the minimum share of them that a memory must contain."""
 
 
 def stands_out(row: FeatureRow, query: Query, is_multilingual: bool, probability: float) -> bool:

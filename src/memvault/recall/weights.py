@@ -32,7 +32,7 @@ class RankingConstants(NamedTuple):
     Scores:
 
     - ``half_life_days``: days after which the recency of a memory is halved.
-    - ``missing_number_loss``: share of its score that a memory loses if it lacks a number of the
+    - ``missing_number_loss``: share of its score that a memory loses if it lacks a number in the
       query that another memory contains. Vectors confuse "kiwi88" with "kiwi8".
     - ``length_weight``: score that a memory loses for each factor of e by which its file is larger
       than ``short_size``, up to ``long_size``, both in bytes.
@@ -41,30 +41,31 @@ class RankingConstants(NamedTuple):
 
     Duplicates:
 
-    - ``duplicate_overlap``: minimum share of common terms of duplicates.
+    - ``duplicate_overlap``: minimum share of their terms that duplicates have in common.
     - ``duplicate_factor``: factor applied to the score of a memory that repeats a better one.
     - ``equal_score``: minimum share of the best score for the newest duplicate to represent all of
       them.
 
     Newer memories about the same subject:
 
-    - ``newer_similarity``: minimum similarity. With a lower value, newer memories moved up even if
-      the two had only one field in common.
-    - ``shared_words``: minimum share of the shorter one's words that the other one also has.
-    - ``newer_score``: minimum score of the newer one, as a share of the older one's.
+    - ``newer_similarity``: minimum similarity of the two memories. With a lower value, newer
+      memories moved up that had only one field in common with the older ones.
+    - ``shared_words``: minimum share of the shorter memory's words that the other memory also
+      contains.
+    - ``newer_score``: minimum score of the newer memory, as a share of the older memory's score.
     - ``newer_size``: maximum size of each file, in bytes. Longer memories, such as sessions and
       dialogues, share a subject without replacing each other.
     - ``equal_similarity``: minimum share of the highest similarity that counts as equal to it, so
       several versions of a value are recognized.
-    - ``identifying_coverage``: coverage at which the query's words identify a memory.
-      ``newer_coverage`` is the share of it that a newer memory must reach to replace it: the budget
-      for 2026 does not answer "the budget for 2025".
+    - ``identifying_coverage``: minimum coverage at which the query's words identify the older
+      memory. The newer memory then replaces it only if its coverage is at least ``newer_coverage``
+      times as high: the budget for 2026 does not answer "the budget for 2025".
 
     Probabilities:
 
     - ``deficit_weight``: how much a score of 0 subtracts from the logit if the best score is 1.
-    - ``min_on_date``: minimum for a memory from exactly the requested days.
-    - ``max_other_number``: maximum for a memory that lacks a number of the query.
+    - ``min_on_date``: minimum probability of a memory from exactly the requested days.
+    - ``max_other_number``: maximum probability of a memory that lacks a number in the query.
     """
 
     keyword_weight: float

@@ -28,11 +28,11 @@ _PATIENCE = 10.0
 class CacheState(NamedTuple):
     """The repository state that a cache was read from.
 
-    ``folder`` is the repository's folder, ``prefix`` the vault's path in it, ``shallow`` the
-    commits whose parents a shallow clone lacks. ``stamp`` is the state of the files that change
-    when HEAD moves. After an error, git is not run again until ``retry``, in seconds since 1970, or
-    until ``grant`` changes; ``pause`` was the last delay in seconds. If git was stopped after
-    ``limit`` seconds, it may be run earlier with a longer time limit.
+    ``folder`` is the repository's folder, and ``prefix`` is the vault's path in the repository.
+    ``shallow`` lists the commits whose parents a shallow clone lacks. ``stamp`` is the state of the
+    files that change when HEAD moves. After an error, git is not run again until ``retry``, in
+    seconds since 1970, or until ``grant`` changes; ``pause`` is the last delay in seconds. If git
+    was stopped after ``limit`` seconds, it may be run earlier with a longer time limit.
     """
 
     folder: str = ""

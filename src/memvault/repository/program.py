@@ -222,7 +222,7 @@ def open_repository(root: Path, location: RepositoryLocation) -> Repository:
     root = Path(os.path.realpath(root))
     check_plain(location)
     if not all(is_owned(path.lstat()) for path in (location.top, location.folder)):
-        # Git checks ownership only if it searches for the repository itself.
+        # Git checks the owner only when it looks for the repository, not when GIT_DIR is set.
         Git(location.top, {}).run("rev-parse", "--git-dir")
     env = {"GIT_DIR": str(location.folder), "GIT_WORK_TREE": str(location.top)}
     return Repository(

@@ -281,8 +281,9 @@ class CountedMemory(MemoryReference):
 class VaultStatistics(ToolResult):
     """The result of ``vault_stats``.
 
-    ``months`` has the number of memories at the end of each month, ``days`` the changes by tools;
-    ``oldest`` are the stale memories whose last change is longest ago.
+    ``months`` contains the number of memories at the end of each month. ``days`` contains the
+    number of changes that tools made on each day. ``oldest`` lists the stale memories, least
+    recently changed first.
     """
 
     memories: int

@@ -2,11 +2,11 @@
 
 Excluded are files that match the setting ``ignore`` or a line of a ``.gitignore`` or ``.ignore`` in
 the vault; Obsidian's excluded files, template folders and attachment folder; and folders that tools
-fill, such as ``node_modules``. A folder with a ``memvault.toml`` is a vault of its own: its
-memories are also in the outer vault, but not its templates and state, and not what its setting
-``ignore`` excludes. As in ripgrep, ``.ignore`` has precedence over ``.gitignore``, so a
-line ``!drafts/`` in it includes a folder that git ignores. Ignore files above the vault are not
-read, since the vault itself may be an ignored folder.
+fill, such as ``node_modules``. A folder with a ``memvault.toml`` is a nested vault: its memories
+are also in the outer vault, except those that match its own setting ``ignore``; its templates and
+state are not. As in ripgrep, ``.ignore`` has precedence over ``.gitignore``, so a line ``!drafts/``
+in it includes a folder that git ignores. Ignore files above the vault are not read, since the vault
+itself may be an ignored folder.
 
 Patterns are untrusted, so their expressions never run more than one unbounded loop at a time.
 """
@@ -116,7 +116,7 @@ def _combined(rules: Iterable[_Rule]) -> list[tuple[re.Pattern[str], bool]]:
 def _parse(line: str) -> _Rule | None:
     """Parse a line in git's syntax; return None for comments and patterns for hidden files."""
     text = line.rstrip(" \t")
-    if (len(text) - len(text.rstrip("\\"))) % 2:  # The first trailing blank is escaped.
+    if (len(text) - len(text.rstrip("\\"))) % 2:  # The first trailing space is escaped.
         text = line[: len(text) + 1]
     if not text or text.startswith("#"):
         return None
@@ -231,7 +231,7 @@ class NestedVault:
 
 
 class _Level(NamedTuple):
-    """What excludes entries below a folder: a nested vault, and ignore files in order."""
+    """The exclusion rules for a folder: those of a nested vault, and ignore files in order."""
 
     folder: str
     vault: NestedVault | None

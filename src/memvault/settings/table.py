@@ -153,7 +153,8 @@ def load(
     the names of unknown ones.
 
     Raises:
-        MemvaultError: the file cannot be read, or a setting is invalid; of the class ``failure``.
+        MemvaultError: the file cannot be read, or a setting is invalid. The error is an instance of
+            ``failure``.
     """
     explicit: set[str] = set()
     unknown: list[str] = []

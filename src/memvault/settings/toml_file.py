@@ -21,8 +21,8 @@ def read_table(path: Path, failure: type[MemvaultError]) -> dict[str, Any]:
     """Return the content of a TOML file.
 
     Raises:
-        MemvaultError: the file is a link, not a regular file, too large, or not valid TOML; of the
-            class ``failure``.
+        MemvaultError: the file is a link, not a regular file, too large, or not valid TOML. The
+            error is an instance of ``failure``.
     """
     import tomllib
 
@@ -70,7 +70,7 @@ def read_bytes(path: Path, failure: type[MemvaultError]) -> bytes | None:
     """Return a settings file's bytes, or None if it is missing.
 
     Raises:
-        MemvaultError: the file exists but cannot be read; of the class ``failure``.
+        MemvaultError: the file exists but cannot be read. The error is an instance of ``failure``.
     """
     return _read_file(path, failure) if path.exists() else None
 
@@ -87,7 +87,7 @@ def write_values(
     A new file is readable and writable only for its user.
 
     Raises:
-        MemvaultError: the file is not valid TOML; of the class ``failure``.
+        MemvaultError: the file is not valid TOML. The error is an instance of ``failure``.
         Conflict: an editor has just saved the file.
         StorageError: the file cannot be written.
     """

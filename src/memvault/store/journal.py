@@ -89,9 +89,10 @@ class Journal:
                 yield segment.name, broken
 
     def prune(self, days: int, most: int) -> None:
-        """Delete segments last written over ``days`` ago, and the oldest beyond ``most`` bytes.
+        """Delete the segments that exceed the limits, except the newest one.
 
-        The newest segment is always kept.
+        These are segments last written over ``days`` days ago, and the oldest segments beyond
+        ``most`` bytes.
         """
         oldest = clock.now() - timedelta(days=days)
         total_bytes = 0
@@ -180,8 +181,8 @@ class FileChange(NamedTuple):
 class JournalEntry(NamedTuple):
     """The changes of one call, as recorded in the journal.
 
-    ``reverts`` is the id of the change that this one undid, ``reverted_by`` the id of the change
-    that undid this one; both are empty if there is none.
+    ``reverts`` is the id of the change that this one undid, and ``reverted_by`` is the id of the
+    change that undid this one; each is empty if there is no such change.
     """
 
     change_id: str

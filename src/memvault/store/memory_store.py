@@ -163,7 +163,7 @@ class MemoryStore:
         return frozenset(self.scan().files)
 
     def read_bytes(self, path: str) -> tuple[bytes, FileState]:
-        """Return a file's bytes, and its state from before they were read.
+        """Return a file's bytes and its state; the state is read before the bytes.
 
         Raises:
             NotFound: there is no regular file at that path.

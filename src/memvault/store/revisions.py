@@ -50,8 +50,9 @@ class Revisions:
         Yields the revision's name. If the change fails and the file still exists, the revision is
         deleted; otherwise the oldest revisions over the limit are deleted.
 
-        With ``file``, the revision is a hard link to the file, or else a copy with its attributes;
-        otherwise it is written from ``data`` with the attributes ``like``.
+        With ``file``, the revision is a hard link to the file, or a copy with its attributes if
+        links are not possible. Without ``file``, it is written from ``data`` with the attributes
+        ``like``.
 
         Raises:
             StorageError: the revision cannot be written.
@@ -91,7 +92,7 @@ class Revisions:
         return None if attributes is None else attributes.times
 
     def _separate(self, folder: Path, revisions: Iterable[str], file: Path) -> None:
-        """Break a hard link between a file and a revision, left behind by a killed change."""
+        """Break a hard link between a file and a revision that a killed change left behind."""
         with atomic.best_effort():
             status = file.lstat()
             if status.st_nlink > 1:

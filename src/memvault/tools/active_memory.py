@@ -195,8 +195,8 @@ def memory_load(
     least recently used other memories are evicted. A part has at most 20,000 characters and never
     exceeds the budget; the result says where it was cut, and offset loads the rest. By query:
     returns full content, the most probable first. similarity is the probability that the memory
-    answers the query; threshold applies to it. strength is the same as a word. Both are comparable
-    across vaults.
+    answers the query; threshold applies to it. strength expresses the same probability as a word.
+    Both are comparable across vaults.
     """
     if query is not None:
         _refuse_mix("--query", {"MEMORY": mem_id, "--length": length})
@@ -493,7 +493,7 @@ def memory_active(
     """List active memory, last used first, with sizes in tokens and the remaining budget.
 
     Sizes refer to the current files. A memory whose file is missing is removed from the set, with a
-    warning; if one has grown past the budget, others are evicted.
+    warning; if a file has grown past the budget, other memories are evicted.
     """
     active = _active_memory(call)
     active_set = active.refresh()

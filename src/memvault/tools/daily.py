@@ -135,9 +135,9 @@ def list_tasks(
 ) -> NoteTasks:
     """List the tasks in notes: items such as - [ ] Call Ann, those with a due date first.
 
-    A task marked [-] is canceled. The due date follows 📅 or due: in its text. Tasks without a due
-    date are sorted by their note's last change. Tasks in code are ignored. The filters apply to the
-    notes.
+    A task marked [-] is canceled. The due date follows 📅 or due: in the task's text. Tasks without
+    a due date are sorted by their note's last change. Tasks in code are ignored. The filters apply
+    to the notes.
     """
     from memvault import clock
     from memvault.memories import tasks

@@ -64,8 +64,8 @@ def vault_doctor(
     """Check the vault for broken, duplicate, lost or left-over files, links and vectors.
 
     Each finding has a code, a severity, a file, and what `--fix` would do. All fixes to memories
-    are one change that `memvault undo` reverts. Files are only deleted permanently if `--only`
-    lists the code. In a shell the exit code is 1 if an error remains.
+    are one change that `memvault undo` reverts. Files are deleted permanently only if `--only`
+    lists the finding's code. In a shell the exit code is 1 if an error remains.
     """
     from memvault.doctor import doctor
 

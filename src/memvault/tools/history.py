@@ -77,7 +77,7 @@ def memory_log(
 
     A revision is the file as it was before that change; `memvault diff` compares it and
     `memvault restore` restores it. Edits in programs other than `memvault edit` are not listed;
-    edited is true if there was one since the last change listed.
+    edited is true if there has been such an edit since the newest listed change.
     """
     from memvault.history import log
 

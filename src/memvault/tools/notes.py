@@ -1,4 +1,4 @@
-"""Tools for links between memories, names and tags."""
+"""Tools that rename and tag memories, and list their links and tags."""
 
 from __future__ import annotations
 
@@ -83,8 +83,9 @@ def memory_rename(
     """Rename or move a memory, and rewrite the links to it.
 
     Its memory id does not change, and its former title stays in its aliases. Links in bodies and
-    headers keep their form, alias and heading; links in code are not rewritten. If other memories
-    change, a preview lists them until confirmed. One undo reverts it all.
+    headers keep their form, alias and heading; links in code are not rewritten. If links in other
+    memories would change, the call only lists these memories until you confirm it. One undo reverts
+    all changes.
     """
     from memvault.memories import rename
     from memvault.recall.answer import memory_reference
@@ -147,7 +148,7 @@ def memory_links(
 ) -> MemoryLinks:
     """List a memory's links: wikilinks, embeds, markdown links, and links in its header.
 
-    A link without a memory id has no existing target.
+    A link without a memory id is broken: its target does not exist.
     """
     memory = call.resolve(name)
     outgoing = call.engine.on_view(lambda view: call.link_graph(view).outgoing(memory))
@@ -271,7 +272,7 @@ def tag_list(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> TagListing:
-    """List the tags in headers and bodies, with the number of memories that have each.
+    """List the tags in headers and bodies, with the number of memories for each tag.
 
     count includes nested tags; own does not.
     """
@@ -334,7 +335,8 @@ def tag_remove(
 ) -> TaggedMemory:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word.
 
-    Tags that it does not have are listed under missing; if it has none of them, the call fails.
+    Tags that the memory does not have are listed under missing; if it has none of the tags, the
+    call fails.
     """
     from memvault.memories import tagging
     from memvault.vault import names
@@ -374,7 +376,8 @@ def tag_rename(
 ) -> RenamedTag:
     """Rename a tag and the tags nested in it, in the headers and bodies of all memories.
 
-    A preview lists the memories until confirmed. One undo reverts it all.
+    The call only lists the memories that would change until you confirm it. One undo reverts all
+    changes.
     """
     from memvault.memories import tagging
     from memvault.recall.answer import memory_reference

@@ -64,8 +64,8 @@ def memory_save(
 ) -> SavedText:
     """Save text as a new memory, exactly as it is.
 
-    Metadata becomes front matter, so that `memvault load --query` and `memvault recall` can
-    filter by it. Keys that memvault sets itself, such as created, are rejected.
+    Metadata is stored as front matter, by which `memvault load --query` and `memvault recall` can
+    filter. Keys that only memvault may set, such as created, are rejected.
     """
     from memvault.memories import create
 

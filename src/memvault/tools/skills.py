@@ -1,4 +1,4 @@
-"""Tools that list procedures by their dotted skill ids, and use one."""
+"""Tools for skills: procedures with dotted skill ids, which can be listed and used."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def list_skills(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> SkillListing:
-    """List the skills of a subcategory, in the order of their ids."""
+    """List the skills in a subcategory, sorted by id."""
     from memvault.experience import skill_tree
 
     procedures_with_skill = _skilled_procedures(call)
@@ -167,9 +167,9 @@ def use_skill(
 ) -> UsedSkill:
     """Use a skill: get the procedure to follow, and how likely it is to succeed.
 
-    `memvault procedure outcome` records success or failure. If no procedure has the skill id,
-    the call fails and writes a request for it to one of the agent's files, one per skill and
-    action. Storing a procedure with that skill id fulfills the request.
+    `memvault procedure outcome` records success or failure. If no procedure has the skill id, the
+    call fails and saves a request for the skill in one of the agent's files, one request per skill
+    and action. Storing a procedure with that skill id fulfills the request.
     """
     from memvault.experience import skill_tree
 

@@ -225,7 +225,7 @@ def delete_memories(
 ) -> DeletedEntries:
     """Delete values by their keys; they stay in the history.
 
-    Unknown ones are noted; if none exists, the call fails.
+    A warning lists unknown keys. If none of the keys exists, the call fails.
     """
     from memvault.agents import values
 
@@ -278,7 +278,7 @@ def get_goals(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> StoredGoals:
-    """Get the goals, in the order of their ids."""
+    """Get the goals, sorted by id."""
     from memvault.agents.goals import all_goals, status_word
 
     wanted_status = status_word(status) if status else ""
@@ -306,7 +306,7 @@ def delete_goals(
 ) -> DeletedEntries:
     """Delete goals by their ids; they stay in the history.
 
-    Unknown ones are noted; if none exists, the call fails.
+    A warning lists unknown ids. If none of the goals exists, the call fails.
     """
     from memvault.agents import goals
 
@@ -444,7 +444,7 @@ def delete_plans(
 ) -> DeletedEntries:
     """Delete plans by their ids; they stay in the history.
 
-    Unknown ones are noted; if none exists, the call fails.
+    A warning lists unknown ids. If none of the plans exists, the call fails.
     """
 
     def existing() -> dict[str, str]:

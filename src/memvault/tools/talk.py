@@ -139,7 +139,7 @@ def talk_user(
 ) -> SentTalk:
     """Send a message to the user, without waiting for an answer.
 
-    It goes to the inbox of the agent user; `memvault inbox peek` shows it there.
+    The message goes to the inbox of the agent named user, where `memvault inbox peek` shows it.
     """
     if user.strip():
         raise UsageError(f"There is one user, not {user!r}", "omit `--user`")

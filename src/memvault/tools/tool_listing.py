@@ -58,9 +58,9 @@ def get_available_tools(
 ) -> ToolListing:
     """List the tools in this vault: the built-in ones, and those registered in it.
 
-    trusted is true if a registered tool may run on this machine. If the call has a token budget,
-    and neither names nor `--schema`, the list has names only; the schemas of the named tools are
-    included.
+    trusted is true if a registered tool may run on this machine. If the call has a token budget but
+    neither names nor `--schema`, the list contains only names. If names are given, the schemas of
+    these tools are included.
     """
     from memvault.tools.core import available, vault_tools
     from memvault.vault_tools import tool_files, trust
@@ -128,8 +128,8 @@ def register_tool(
     """Register a tool in the vault: a program, defined in tools/NAME.md.
 
     It replaces a registered tool with the same name, whose file is saved as a revision. The program
-    reads its arguments from standard input as one JSON object and prints its result as another. It
-    only runs after a person on this machine has run `memvault tools trust NAME`.
+    reads its arguments from standard input as one JSON object and prints its result as a JSON
+    object. It only runs after a person on this machine has run `memvault tools trust NAME`.
     """
     from memvault.vault_tools import tool_files, trust
 

@@ -516,7 +516,7 @@ def model_use(
 
     auto removes the setting: builtin or multilingual is then selected by the vault's languages.
 
-    It is used in addition to the built-in static embeddings, which are used alone until the
+    The model is used in addition to the built-in static embeddings, which are used alone until the
     candidate memories are embedded. With `--for rerank` the model becomes the cross-encoder of
     `memvault recall --rerank`, and nothing is embedded. The network is only used to download a
     model that is not on this machine.

@@ -99,7 +99,7 @@ def gather_resource(
 ) -> GatheredResource:
     """Gather a resource at the agent's position into its inventory.
 
-    If two agents gather the last one, only one of them gets it.
+    If two agents try to gather the last unit, only one of them gets it.
     """
     gathered = _world(call).gather(resource, amount)
     return {

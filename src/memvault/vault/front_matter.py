@@ -63,7 +63,8 @@ _UNCLOSED_LINES = lazy_pattern(
 class FrontMatter(NamedTuple):
     """A file's text, split so that ``before + header + after + body`` is the whole text.
 
-    ``before`` is the opening line, ``after`` the closing one; without a header all three are empty.
+    ``before`` is the opening line, and ``after`` is the closing line. In a text without a header,
+    ``before``, ``header`` and ``after`` are empty.
     """
 
     before: str

@@ -1,4 +1,4 @@
-"""Read a header's links to other memories, and other memories' names in it."""
+"""Read the links and names in a header that refer to other memories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_NAMES = 100
 
 
 def referenced_names(metadata: Mapping[str, Any], key: str) -> list[str]:
-    """Return the names at a header key, links without their brackets."""
+    """Return the names at a header key; wikilinks are returned without brackets."""
     value = metadata.get(key)
     names = (link_target(entry) for entry in _strings_in(value))
     return list(dict.fromkeys(name for name in names if name))

@@ -281,7 +281,7 @@ _KEY_LINE = lazy_pattern(
 
 
 def match_key(text: str, position: int = 0) -> re.Match[str] | None:
-    """Match a key (group 1) in a header at a position, with its colon and the blanks after it."""
+    """Match a key (group 1) in a header at a position, with its colon and the spaces after it."""
     return _KEY_LINE.match(text, position)
 
 

@@ -25,9 +25,10 @@ version = 1
 
 
 def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
-    """Create a vault: the whole template in an empty folder, only a settings file otherwise.
+    """Create a vault: copy the template to an empty folder, or only add a settings file.
 
-    The template's example memories are added only if ``examples`` is true.
+    Only a settings file is added if ``bare`` is true or the folder contains files. The template's
+    example memories are copied only if ``examples`` is true.
 
     Raises:
         Conflict: the folder is already a vault.

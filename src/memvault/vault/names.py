@@ -49,8 +49,8 @@ def folded(path: str) -> str:
 def names_folded(path: str) -> list[str]:
     """Return the parts of a path as any of Linux, macOS and Windows may interpret them.
 
-    They are folded, without the parts that Windows ignores: trailing dots and blanks, and a stream
-    after a colon.
+    They are folded, without the parts that Windows ignores: trailing dots and spaces, and a stream
+    name after a colon.
     """
     return [name.partition(":")[0].rstrip(" .") for name in folded(path).split("/")]
 

@@ -18,7 +18,7 @@ from typing import Literal
 from memvault.vault.names import names_folded
 
 Reader = Literal["", "instructions", "settings"]
-"""How programs use a file; empty if none reads it automatically."""
+"""How programs use a file; empty if no program reads it automatically."""
 
 _INSTRUCTIONS = frozenset(
     (

@@ -1,4 +1,4 @@
-"""Control access to the pages with random secrets each time the server starts.
+"""Control access to the pages with secrets that are random on each start of the server.
 
 Browsers share a host's cookies among all of its ports, and other users may listen on those. So the
 cookie is limited to a random path prefix, and a request needs both the prefix and the cookie.
@@ -45,9 +45,10 @@ class Access(NamedTuple):
         return _same(candidate, self.token)
 
     def is_in(self, cookies: list[str]) -> bool:
-        """Return whether a ``Cookie`` header contains the session.
+        """Return whether a ``Cookie`` header contains this session's cookie.
 
-        A server on another port can add cookies of the same name.
+        The header may contain several cookies with its name, since servers on other ports can set
+        them.
         """
         expected = f"{COOKIE}={self.session}"
         pairs = (pair.strip() for header in cookies for pair in header.split(";"))

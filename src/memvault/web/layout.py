@@ -1,8 +1,8 @@
 """Position the nodes of a map by links or by meaning.
 
 Both use the same force layout: nodes attract their neighbors and repel a random sample of the
-others, as in LargeVis and UMAP (Tang et al. 2016, McInnes et al. 2018), so a round takes time
-linear in the nodes and edges. The same input gives the same positions.
+others, as in LargeVis and UMAP (Tang et al. 2016, McInnes et al. 2018), so the time of a round is
+linear in the number of nodes and edges. The same input gives the same positions.
 """
 
 from __future__ import annotations

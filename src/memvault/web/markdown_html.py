@@ -1,4 +1,4 @@
-"""Render a vault's markdown as HTML that runs and loads nothing.
+"""Render a vault's markdown as HTML without scripts or resources from other sites.
 
 HTML in a memory is shown, not interpreted. Only links to pages in the vault, to the web and to mail
 URLs remain links; images in the vault are shown, others become links. Links to pages are

@@ -116,8 +116,8 @@ def fit_logistic(values: Numbers, targets: Numbers, weights: Numbers | None = No
     """Fit the logistic map from cosines to target probabilities by Newton steps.
 
     The slope stays positive and finite. A model that cannot separate the pairs gets the minimum
-    slope, so few cosines reach a similarity of 0.6: forgetting nothing is better than forgetting
-    arbitrary memories.
+    slope, so that few of its cosines reach a similarity of 0.6: forgetting nothing is better than
+    forgetting arbitrary memories.
     """
     values = np.nan_to_num(values)
     shares = np.ones_like(values) if weights is None else weights

@@ -50,8 +50,8 @@ class ModelCard(NamedTuple):
     """Properties of a built-in model that are available without loading it.
 
     ``name`` is displayed. ``version`` changes whenever a text's vector would change. ``languages``
-    lists the supported languages; ``tokens`` is the maximum text length, if limited. The prefixes
-    are prepended to queries and passages.
+    lists the supported languages; ``tokens`` is the maximum length of a text in tokens, or 0 if
+    unlimited. The prefixes are prepended to queries and passages.
     """
 
     name: str

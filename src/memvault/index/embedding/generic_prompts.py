@@ -1,8 +1,8 @@
 """Compare prompts with generic ones, which only steer current work: "run the tests again".
 
-A memory stands out for a prompt if it is more similar to the prompt than generic prompts are, which
-no memory answers. ``training/embed_generic_prompts.py`` writes their vectors for each built-in
-embedder.
+No memory answers a generic prompt, so a memory stands out only if it is more similar to the current
+prompt than the generic prompts are. ``training/embed_generic_prompts.py`` writes the vectors of the
+generic prompts for each built-in embedder.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from memvault.index.embedding.transformer import FOLDERS, load_embedder
 from memvault.index.embedding.wordpiece import DATA as STATIC_FOLDER
 
 STATIC = "static"
-"""The name of the static embedder here, which has none in settings."""
+"""The name of the static embedder in this module; in settings it has no name."""
 FILES = {
     name: folder / "generic_prompts.npy"
     for name, folder in ({STATIC: STATIC_FOLDER} | FOLDERS).items()
 }
-"""The files of the vectors, 16-bit floats of shape (prompts, dimension), by embedder."""
+"""The vector file of each embedder; it contains 16-bit floats of shape (prompts, dimension)."""
 _NEAREST = 3
 
 

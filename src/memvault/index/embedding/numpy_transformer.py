@@ -8,7 +8,7 @@ Matrix products match ONNX's ``DynamicQuantizeLinear`` and ``MatMulInteger``: th
 quantized to 256 steps between its minimum and maximum. Numpy has no fast integer product, so BLAS
 multiplies the integers as float32, which is exact because no sum exceeds 2**24. Products are
 divided until BLAS runs each in one thread: for a query, several threads are no faster, and on a
-busy machine they use up to twenty times the CPU.
+busy machine they use up to twenty times as much CPU time.
 
 The norms, the softmax and the activation differ from ONNX Runtime's in the last bit, just as ONNX
 Runtime's own results differ between processors. If such a bit changes a quantization step, the
@@ -34,7 +34,7 @@ EXACT = 2**24
 _MAX_ALONE = 2**18
 """The number of multiplications up to which OpenBLAS computes a product in one thread."""
 _MAX_ROWS, _MAX_DEPTH = 16, 128
-"""The largest part of a product's left side that is multiplied in one step."""
+"""The maximum numbers of rows and columns of the left matrix that are multiplied in one step."""
 _EXACT_DEPTH = 512
 """The depth up to which no sum of a product exceeds ``EXACT``: 512 * 255 * 128 < 2**24."""
 _STEPS = np.float32(255.0)
@@ -188,7 +188,7 @@ def _norm_of(tensors: Mapping[str, Any], name: str) -> Norm:
 
 
 def _product_of(tensors: Mapping[str, Any], *names: str) -> Product:
-    """Return one product with the columns of several, side by side."""
+    """Return one product that combines the columns of several products, side by side."""
     parts, scales, biases = (
         [tensors[f"{name}.{kind}"] for name in names] for kind in ("weights", "scales", "bias")
     )

@@ -173,9 +173,11 @@ def grouped(
 
 
 def similar_counts(groups: Sequence[Matrix], limit: float) -> list[tuple[int, int, int]]:
-    """Count the texts of one group that are similar to a text of another: (count, group, group).
+    """Count the similar texts in each pair of groups: (count, group, group).
 
-    ``limit`` is the minimum cosine. Sorted by count, highest first; pairs without any are omitted.
+    A text counts if its cosine to some text of the other group is at least ``limit``; of the counts
+    for the two groups, the lower one is returned. The result is sorted by count, highest first, and
+    omits pairs of groups without similar texts.
     """
     starts = np.cumsum([0, *map(len, groups[:-1])])
     everything = np.concatenate(list(groups))

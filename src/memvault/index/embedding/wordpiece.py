@@ -93,7 +93,7 @@ class WordPiece:
                 yield from self._pieces(word)
 
     def _pieces(self, word: str) -> list[int]:
-        """Return the ids of a word's pieces, or the unknown token's id if any part has none."""
+        """Return the ids of a word's pieces, or the unknown token's id if a part is unknown."""
         if len(word) > _MAX_WORD:
             return [self.unknown]
         rest, lead, ids = word.encode("utf-8", "surrogatepass"), b"", []

@@ -45,7 +45,7 @@ def field_lengths(documents: Iterable[KeywordDocument]) -> dict[str, int]:
 
 
 class PostingList(NamedTuple):
-    """The numbers of the documents whose field contains a term, and its frequency in each."""
+    """The numbers of the documents that contain a term in a field, and the term frequencies."""
 
     numbers: Sequence[int]
     counts: Sequence[int]
@@ -56,9 +56,9 @@ class Segment(NamedTuple):
 
     ``find`` returns a term's postings by field. ``lengths`` has each document's number of terms by
     field. ``owner`` maps a document number to the uid of its memory and the number of its block.
-    ``documents`` counts documents without ``deleted`` ones, whose postings are ignored. ``holding``
-    has the number of documents that contain each search term, by position, if ``find`` returns only
-    some of them.
+    ``documents`` counts documents without ``deleted`` ones, whose postings are ignored. If ``find``
+    returns only some of the postings, ``holding`` contains, for each search term in order, the
+    number of documents that contain it.
     """
 
     find: Callable[[str], Mapping[str, PostingList]]

@@ -121,8 +121,8 @@ def scored(
 def _weights(documents: _Documents, term: FoundTerm) -> tuple[Floats, Any]:
     """Return the weighted frequency of a search term in each document, 0.0 if absent.
 
-    The second array has, for each document that contains it, the number of its first posting list,
-    counted by field and stem.
+    For each document that contains the term, the second array has the number of the first posting
+    list that lists the document. Posting lists are numbered by field, then by stem.
     """
     weights = np.zeros(documents.size)
     first = np.zeros(documents.size, np.int64)

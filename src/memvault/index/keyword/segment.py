@@ -1,10 +1,11 @@
 """The files of the keyword index: a table per commit, and segments of packed postings.
 
 The files are read with the standard library, without pickle. A segment is a sequence of blocks,
-each with the postings of adjacent terms and a checksum, followed by a tail with each document's
-memory and field lengths and each block's first key. Looking up a term takes one search in memory
-and one read. The table lists a commit's segments, with the checksum of each tail and the documents
-deleted since. Damage is therefore detected before any data is used, and raises ``IndexCorrupted``.
+each with the postings of adjacent terms and a checksum, followed by a tail that lists each
+document's memory and field lengths, and each block's first key. Looking up a term takes one search
+in memory and one read. The table lists a commit's segments, with the checksum of each tail and the
+documents deleted since. Damage is therefore detected before any data is used, and raises
+``IndexCorrupted``.
 
 Arrays have native byte order; a machine with the other byte order rebuilds its index.
 """

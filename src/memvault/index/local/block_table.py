@@ -101,7 +101,7 @@ class BlockTable:
         return counts
 
     def store_subwords(self, tokens: Mapping[tuple[int, int], tuple[bytes, bytes]]) -> None:
-        """Store the subwords of blocks, by uid and number: counts by segment, and ids."""
+        """Store the subword counts and ids of blocks, keyed by memory uid and block number."""
         with self._db.transaction():
             self._db.execute_each(
                 "UPDATE blocks SET token_counts = ?, tokens = ? WHERE place = ?",

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 _MANY_FILES = 3_000
 _MANY_BYTES = 12_000_000
-"""Numbers of files and bytes above which several processes are faster; each takes 0.3 s of CPU to
-start.
+"""Numbers of files and bytes above which several processes are faster; a process needs 0.3 s of CPU
+time to start.
 """
 _GIT_SECONDS = 60.0
 _EARLY_FILES = 200
@@ -83,10 +83,10 @@ class IndexWriter(NamedTuple):
         """Update the index from the folder; a corrupted index is rebuilt.
 
         A scan passed as ``pending``, taken before the lock was acquired, is used if no other
-        process has committed since. Missing ``static`` vectors are computed, too, if passed. With
-        ``seconds``, the most recently changed files are indexed first, and no batch starts after
-        that time. ``git_seconds`` limits how long git may take to read new commits. Returns the
-        changes that are not indexed yet.
+        process has committed since. If ``static`` is passed, missing static vectors are computed,
+        too. With ``seconds``, the most recently changed files are indexed first, and no batch
+        starts after that time. ``git_seconds`` limits how long git may take to read new commits.
+        Returns the changes that are not indexed yet.
         """
         until = None if seconds is None else time.monotonic() + seconds
         for attempt in range(3):
@@ -184,7 +184,7 @@ class IndexWriter(NamedTuple):
         if source != before:
             undated = opened.manifest.undated_paths()
             paths |= undated
-            if not undated:  # later records come from this source
+            if not undated:  # no indexed times to update, so record the source now
                 opened.manifest.set_date_source(source)
         return source, paths
 
@@ -280,7 +280,7 @@ class IndexWriter(NamedTuple):
             self.backend.delete_vectors(opened.manifest.identity(), removed)
         keyword = opened.keyword.apply(
             removed, analysis.documents
-        )  # from here on, only a disk error can fail
+        )  # from here on, only a disk error can occur
         with opened.manifest.transaction():  # so that a commit's terms and rows stay consistent
             opened.manifest.apply(
                 removed, analysis.rows, analysis.blocks, analysis.links, analysis.hashes

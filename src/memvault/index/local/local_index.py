@@ -86,8 +86,8 @@ class LocalIndex:
         folder.
         """
         self._watched_index = 0
-        """The identity of the index that matches the watched folder except for reported changes, or
-        0.
+        """The identity of the index that matches the watched folder, apart from reported changes; 0
+        if there is no such index.
         """
         self._changed: frozenset[str] = frozenset()
         """The watched changes that the last comparison used."""

@@ -337,9 +337,10 @@ class Manifest:
         links: Mapping[int, LinkEntry] = MappingProxyType({}),
         passages: Mapping[int, array[int]] = MappingProxyType({}),
     ) -> None:
-        """Remove and add rows, with the data of some memories, in one transaction.
+        """Remove and add rows in one transaction, together with other data of their memories.
 
-        ``passages`` has the hashes of their passages' texts.
+        ``blocks``, ``links`` and ``passages`` contain this data by uid; ``passages`` contains the
+        hashes of passage texts.
         """
         removed_uids = list(removed)
         added_rows = list(added)

@@ -137,10 +137,11 @@ def soft_matches(
 ) -> list[SoftMatch]:
     """Return each memory's soft match of the best stretch and of the head, in 0..1.
 
-    A soft match is the mean, over the query's subwords, of the cosine to the nearest subword of a
-    stretch, weighted by the length of its row in the embedding table and by its rarity among the
-    manifest's memories: late interaction (Khattab and Zaharia 2020) with static vectors.
-    Memories without stored subwords get None.
+    A soft match is the weighted mean, over the query's subwords, of the cosine to the nearest
+    subword in the stretch or in the head. The weight of a query subword is the length of its row in
+    the embedding table, times its rarity among the manifest's memories. This is late interaction
+    (Khattab and Zaharia 2020) with static vectors. For memories without stored subwords, both
+    values are None.
     """
     sizes: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]
     tokens: list[npt.NDArray[Any]] = [np.zeros(0, np.uint16)]
@@ -184,10 +185,10 @@ def soft_matches(
 
 
 def _rarity_of(ids: Integers, frequency: tuple[bytes, int] | None) -> Numbers:
-    """Return the rarity of subwords: ln(1 + (N - n + .5) / (n + .5)), or 1 if unknown.
+    """Return the rarity of each subword: ln(1 + (N - n + .5) / (n + .5)), or 1 if unknown.
 
-    ``frequency`` contains the number n of memories with each subword, and the number N of all
-    memories.
+    n is the number of memories that contain the subword, and N is the total number of memories.
+    ``frequency`` contains both: n for each subword id as encoded bytes, then N.
     """
     if frequency is None or ids.max(initial=0) * 4 >= len(frequency[0]):
         return np.ones(len(ids))

@@ -94,7 +94,7 @@ class StaticVectors:
         """Open the vectors; None if there are none for this version of the table."""
         store = open_store(self._folder)
         if store is None or self._store is None or self._store.card != store.card:
-            self._store = store  # otherwise the cached row numbers stay valid
+            self._store = store  # an unchanged store keeps its cached row numbers
         return self._store
 
     def stored(self, manifest: Manifest) -> StoredPassages | None:

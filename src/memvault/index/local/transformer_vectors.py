@@ -32,9 +32,10 @@ class TransformerScores(NamedTuple):
 
     ``cosines`` are on the scale of the built-in model, nan for passages without a vector; None if
     the transformer vectors are not used. ``waiting`` is the number of memories without vectors.
-    ``share`` is how well the model separates related texts; 1 is the built-in model.
-    ``is_multilingual`` is whether the model is the bundled multilingual one. ``note`` tells the
-    user why vectors are missing.
+    ``share`` rates how well the model separates related texts from other texts, from 0 (no better
+    than static vectors) to 1 (at least as well as the built-in model). ``is_multilingual`` is
+    whether the model is the bundled multilingual one. ``note`` tells the user why vectors are
+    missing.
     """
 
     waiting: int = 0

@@ -162,7 +162,7 @@ class TransformerWriter(NamedTuple):
 def _lacking_texts(
     memories: Iterable[list[str]], vectors: VectorStore
 ) -> Iterator[tuple[int, str]]:
-    """Yield each text without a vector once, with the number of memories before its memory."""
+    """Yield each text without a vector once, with the number of preceding memories."""
     yielded: set[int] = set()
     for number, texts in enumerate(memories):
         hashes = hashes_of(texts)

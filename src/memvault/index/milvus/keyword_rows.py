@@ -113,7 +113,7 @@ class _Candidates(NamedTuple):
     is_all: bool
 
     def count_containing(self, tokens: Sequence[str]) -> int:
-        """Return how many of the documents contain one of the tokens."""
+        """Return how many of the documents contain at least one of the tokens."""
         return sum(
             any(map(document_tokens.__contains__, tokens))
             for document_tokens in self.counted.values()

@@ -17,11 +17,11 @@ class Publication(NamedTuple):
     """The machine that publishes a vault, and the state of the vault's rows in the engine.
 
     ``publisher`` is an id, and ``host`` the machine's name. ``words`` and ``passages`` are the
-    current generations of rows; ``passages`` is empty if there are no vectors. ``documents`` counts
-    the documents of the keyword index, and ``memories`` the files. ``removed`` counts all memories
-    ever removed, and ``recently_removed`` has the uids of the most recent ones. ``state`` changes
-    with every change of the index, ``version`` is the program version that computed the rows, and
-    ``published_at`` the time of the upload.
+    current generations of rows; ``passages`` is empty if there are no vectors. ``documents`` is the
+    number of documents in the keyword index, and ``memories`` is the number of files. ``removed``
+    counts all memories ever removed, and ``recently_removed`` has the uids of the most recent ones.
+    ``state`` changes with every change of the index, ``version`` is the program version that
+    computed the rows, and ``published_at`` is the time of the upload.
     """
 
     publisher: str

@@ -131,7 +131,7 @@ def fold(text: str) -> str:
 
 
 def tokenize(text: str) -> list[str]:
-    """Split a text into chunks after composing accents, so that both encodings are equal."""
+    """Split a text into chunks after composing accents, so that "é" is the same in NFC and NFD."""
     return _CHUNK.findall(normalize("NFC", text))
 
 
@@ -324,7 +324,7 @@ class QueryAnalyzer:
         """Return the analyzer for a query's language.
 
         Among English and the memories' languages, it is the one with the most stop words and
-        elisions in the query; ties go to the language of most memories.
+        elisions in the query. A tie goes to the language that is more frequent among the memories.
         """
         chunks = tokenize(text) if len(self._possible) > 1 else []
         return max(

@@ -1,9 +1,9 @@
 """Detect the language of a memory by its stop words and by its letters.
 
-Whoosh includes Snowball's stop-word lists for fourteen languages. A passage in one of these
-languages contains several of its stop words within two sentences, and few of any other language's.
-Code and names contain none, so no language is guessed for them. Languages without a stemmer, such
-as Chinese or Polish, are detected by their letters and count as ``none``.
+Whoosh includes Snowball's stop-word lists for fourteen languages. Two sentences in one of these
+languages contain several of its stop words, and few of another language's. Code and names contain
+almost no stop words, so no language is detected for them. Languages without a stemmer, such as
+Chinese or Polish, are detected by their letters and count as ``none``.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ _NOT_STEMMED = lazy_pattern(
 )
 """Letters of scripts without stemmers, such as Chinese, Korean and Hindi."""
 _MIN_NOT_STEMMED = 0.3
-"""The minimum share of these letters in a text; its other words are mostly names."""
+"""The minimum share of these letters among a text's letters; the other letters are mostly in
+names.
+"""
 _WORD = lazy_pattern(r"[\u0b80-\u0bff]+|[^\W\d_]+")
 _SPACES = {number: " " for number in range(128) if not chr(number).isalpha()}
 """A table that replaces non-letters with spaces; for ASCII text it is five times as fast as a
@@ -90,7 +92,9 @@ _SAMPLE_LENGTH = 2_000
 """The number of characters of a memory that are examined."""
 _MIN_VOTES = 2
 _MIN_SHARE = 0.1
-"""The minimum share of distinct words typical of a language; code contains a few by chance."""
+"""The minimum share of a text's distinct words that must indicate the language; code contains a few
+such words by chance.
+"""
 
 
 @cache

@@ -36,8 +36,9 @@ _MAX_BLOCK = 6_000
 _MERGE_AFTER = 1_000
 """The number of passages of a body above which short ones are merged even across headings."""
 _TOKEN = lazy_pattern(r"[A-Za-z][a-z]{0,6}|[0-9]{1,2}|[\u00aa-\u1fff]{1,4}|\S")
-"""A piece of text of about one token. WordPiece splits long words, and names in camel case and long
-numbers more often; a punctuation mark, or a character of a script without spaces, is one token.
+"""A piece of text of about one token. WordPiece splits long words, and splits camel-case names and
+long numbers into even shorter pieces. A punctuation mark, or a character of a script without
+spaces, is one token.
 """
 _ITEM = lazy_pattern(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 

@@ -42,7 +42,7 @@ TERM_ID_MASK = 0xFFFFFFFC
 _STRETCH_LENGTH = 150
 _MAX_PIECE = 400
 _MIN_LINKS = 2
-"""Minimum number of links of a link list; the text of a single link may be the memory's subject."""
+"""Minimum number of links in a link list; the text of a single link may be the memory's subject."""
 _MIN_LINK_LINES, _MIN_LINK_SHARE = 5, 0.8
 """Minimum number of links, and minimum share of the text, in a link list with other text."""
 _SPEAKER = lazy_pattern(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
@@ -53,9 +53,11 @@ _NEGATIONS = frozenset(
 
 
 class TextBlock(NamedTuple):
-    """A block of a body: the number of its first passage, its passages, head and stretches.
+    """A block of a body: adjacent passages, and their text split into stretches.
 
-    ``links`` are the stretches of a link list, which are not compared with a query.
+    ``first`` is the number of the block's first passage in the body. ``texts`` has the head first,
+    then the stretches. ``links`` has the stretches of link lists, which are not compared with a
+    query.
     """
 
     first: int
@@ -233,10 +235,10 @@ _MAX_CONTEXT = 60
 
 
 def keyword_documents(uid: int, memory: Memory, analyzer: Analyzer) -> list[KeywordDocument]:
-    """Count a memory's terms, in one document per block; each document includes title and tags.
+    """Return the term counts of a memory: one document per block, each with the title and tags.
 
     The memory type and the date in a daily note's name are not counted. The first document includes
-    all header values, the others a limited part of them.
+    all header values; the other documents include only a limited part of each.
     """
     marks = [(position, text[:LONGEST_TITLE]) for position, _, _, text in headings(memory.body)]
     heading_starts = [position for position, _ in marks]
@@ -348,7 +350,7 @@ def passage_texts(memory: Memory) -> list[str]:
         text = memory.body[start:end]
         above = (title, aliases, "" if heading == title else heading, tags)
         size = estimate_tokens("\n".join(above))
-        if size > MAX_EMBEDDED_TOKENS - MAX_TOKENS:  # otherwise they fit above any passage
+        if size > MAX_EMBEDDED_TOKENS - MAX_TOKENS:  # shorter lines fit above any passage
             available = min(_MAX_CONTEXT, MAX_EMBEDDED_TOKENS - estimate_tokens(text))
             above = _shortened(above, available) if size > available else above
         context = "\n".join(line for line in above if line)

@@ -20,8 +20,8 @@ SoftMatch = tuple[float | None, float | None]
 class _Terms(NamedTuple):
     """The query's words, keyed by their possible term ids in memories, and their rarities.
 
-    ``pairs`` has the summed weights of each two adjacent words, and ``numbers`` the words with a
-    digit that are not part of an identifier.
+    ``pairs`` contains the sum of the weights of each pair of adjacent words. ``numbers`` contains
+    the positions of words with a digit that are not part of an identifier.
     """
 
     words: Mapping[int, int]
@@ -38,7 +38,7 @@ def compute(
 ) -> list[SentenceFeatures]:
     """Compute the features of memories, each represented by some of its blocks, in the same order.
 
-    ``soft_matches`` come from ``local.soft_match``; None if unknown.
+    ``soft_matches`` are the results of ``local.soft_match``, or None if they are unknown.
     """
     word_numbers: dict[int, int] = {}
     for number, stems in enumerate(asked.words):

@@ -67,9 +67,10 @@ class NearestMemory(NamedTuple):
 
 
 class NearestMemories(NamedTuple):
-    """The nearest memories, nearest first, and the number and distribution of all cosines.
+    """The nearest memories, nearest first, and statistics over all memories with vectors.
 
-    ``static`` and ``deep`` are the mean and the standard deviation of each memory's best cosine.
+    ``memories`` is the number of these memories. ``static`` and ``deep`` are the mean and the
+    standard deviation of their best cosines.
     """
 
     hits: list[NearestMemory]
@@ -79,7 +80,7 @@ class NearestMemories(NamedTuple):
 
 
 def is_in(uids: Integers, members: Set[int]) -> Flags:
-    """Return for each uid whether it is in a set."""
+    """Return, for each uid, whether ``members`` contains it."""
     return np.isin(uids, np.fromiter(members, np.int64, len(members)))
 
 

@@ -14,7 +14,7 @@ from memvault import sanitize
 from memvault.errors import MemvaultError
 
 MAX_CHARACTERS = 12
-"""Maximum number of characters per token of the budget, since the tokenizer ignores blanks."""
+"""Maximum number of characters per token of the budget, since the tokenizer ignores spaces."""
 _LONGEST, _SHORTEST = 8_000, 8
 """Maximum and minimum length of a shortened string."""
 _ENTRY_LENGTH = 25

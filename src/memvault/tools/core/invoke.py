@@ -180,7 +180,7 @@ class _CallOptions(NamedTuple):
 
     @property
     def is_nested(self) -> bool:
-        """Whether another tool calls it, which has set the budget."""
+        """Whether another tool makes this call; that tool has set the budget."""
         return self.budget is not None
 
 

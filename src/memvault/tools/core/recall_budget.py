@@ -79,7 +79,7 @@ class ResultBudget(NamedTuple):
     ) -> RecalledMemories:
         """Build a result from ``about`` and the found memories, which are ordered best first.
 
-        ``others``, if requested, count toward the budget, and are shortened to half of it.
+        ``others``, if requested, count toward the budget, and are shortened to half of the budget.
         """
         extra: dict[str, Any] = {} if others is None else {"others": others}
         if others and self.budget:

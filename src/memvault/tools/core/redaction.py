@@ -44,8 +44,8 @@ class KnownSecrets(NamedTuple):
 class _Lookups(NamedTuple):
     """The lookups for one result, cached because its strings may mention a memory many times.
 
-    ``in_vault`` returns a call for a named vault, ``known`` the secrets of a memory by its path or
-    memId.
+    ``in_vault`` returns a call for a named vault; ``known`` returns the secrets of a memory by its
+    path or memId.
     """
 
     in_vault: Callable[[str], Call]

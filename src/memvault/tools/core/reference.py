@@ -131,7 +131,7 @@ def markdown(find_command: Callable[[str], ShellForm | None] = registry.lookup) 
 
 
 def _coercions() -> list[str]:
-    """Return the section on lenient argument parsing, from the table that the parser uses."""
+    """Return the section about lenient argument parsing, generated from the parser's table."""
     rows = [f"| {entry.accepts} | {entry.becomes} |" for entry in COERCIONS]
     return [
         "## Accepted beyond the schemas",

@@ -70,31 +70,39 @@ YES = Parameter(
 class Tool(NamedTuple):
     """A tool: its exact name, its command, and the function that implements it.
 
-    Attributes: command_line_form: Converts the command's parameters to the tool's arguments, if
-    they are entirely different. read_only: Whether it changes nothing. destructive: Whether it may
-    replace or remove something, not only add. open_world: Whether it may reach beyond the vault:
-    the network, or other programs. idempotent: Whether a second call with the same arguments
-    changes nothing more. own_scope: The minimum scope of a caller, if it does not follow from
-    ``read_only``. works_without_files: Whether it also works on a vault that another machine
-    published, whose files are not on this machine. core_args: Keys of the arguments in its short
-    definition, each with a short description, or an empty string if the key is sufficient. MCP
-    clients are offered the short definitions by default; the other arguments are accepted too. None
-    if it is not offered by default. examples: Command lines that the help and the reference show.
-    view: How its result is printed for people. takes_long: Whether it waits, checks or rebuilds
-    everything, or runs or looks up programs. The resident process does not run such a tool.
-    paged_keys: Keys of the lists, or of the text, that may make its result long. The tool gets the
-    arguments ``budget`` and, unless the function already has it, ``offset``, and for text
-    ``length``. None if the result is always short. newest_last: Whether these lists are cut at
-    their beginning. continuation_hint: How to read the part of its result omitted by a budget.
-    fails_if: The command exits with 1 if this key of the result is true. flat_failures: Whether its
-    failed results have the form of ``MemvaultError.is_flat``. reveals: Whether it returns text that
-    the caller requested. In the shell and in Python, secrets in it are shown; in all other results,
-    secrets are masked. openable_list: The list in its result whose entries can be opened with
-    ``--open``. messages: Paths of keys to memvault's own messages below the first level of its
-    result, such as ``findings.message``; ``messages.render`` renders them. writes_if: The name of
-    the argument without which a call changes nothing. own_parameters: The parameters of a tool
-    created at run time, in place of the function's signature. description: The description of such
-    a tool, in place of the docstring.
+    Attributes:
+        command_line_form: Converts the command's parameters to the tool's arguments, if they are
+            entirely different.
+        read_only: Whether it changes nothing.
+        destructive: Whether it may replace or remove something, not only add.
+        open_world: Whether it may reach beyond the vault: the network, or other programs.
+        idempotent: Whether a second call with the same arguments changes nothing more.
+        own_scope: The minimum scope of a caller, if it does not follow from ``read_only``.
+        works_without_files: Whether it also works on a vault that another machine published, whose
+            files are not on this machine.
+        core_args: Keys of the arguments in its short definition, each with a short description, or
+            an empty string if the key is sufficient. MCP clients are offered the short definitions
+            by default; the other arguments are accepted too. None if it is not offered by default.
+        examples: Command lines that the help and the reference show.
+        view: How its result is printed for people.
+        takes_long: Whether it waits, checks or rebuilds everything, or runs or looks up programs.
+            The resident process does not run such a tool.
+        paged_keys: Keys of the lists, or of the text, that may make its result long. The tool gets
+            the arguments ``budget`` and, unless the function already has it, ``offset``, and for
+            text ``length``. None if the result is always short.
+        newest_last: Whether these lists are cut at their beginning.
+        continuation_hint: How to read the part of its result omitted by a budget.
+        fails_if: The command exits with 1 if this key of the result is true.
+        flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
+        reveals: Whether it returns text that the caller requested. In the shell and in Python,
+            secrets in it are shown; in all other results, secrets are masked.
+        openable_list: The list in its result whose entries can be opened with ``--open``.
+        messages: Paths of keys to memvault's own messages below the first level of its result, such
+            as ``findings.message``; ``messages.render`` renders them.
+        writes_if: The name of the argument without which a call changes nothing.
+        own_parameters: The parameters of a tool created at run time, in place of the function's
+            signature.
+        description: The description of such a tool, in place of the docstring.
     """
 
     name: str
