@@ -25,7 +25,7 @@ contain.
 
 
 def write(vault: Path, episodes: int, words: int) -> None:
-    """Write episodes in the tool's format, but faster."""
+    """Write episodes in the tool's format, but faster than the tool."""
     chance = random.Random(episodes)
     common = chance.sample(_WORDS, words // 3)
     folder = vault / "episode"

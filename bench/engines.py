@@ -4,12 +4,12 @@
     python bench/engines.py [--sizes 1000,10000] [--engines local] [--runs 7] [--patience 60] [--uri
         URI]
 
-The memories are from ``corpus.py``. Each engine gets the same vault. As in ``speed.py``, every
-number is one whole process: the first index or push; a recall; an edit and the recall that finds
-it. Then the vault is used as if on another machine, which fetches the uploaded data and recalls
-from it. Milvus is a milvus-lite file, then a milvus-lite server that has its file open; ``--uri``
-uses another server instead. ``--patience`` is the timeout of an engine in seconds: milvus-lite
-needs more than the default, and more than a minute at 100,000.
+The memories are from ``corpus.py``. Each engine gets the same vault. As in ``speed.py``, whole
+processes are measured: the first index or push; a recall; an edit and the recall that finds it.
+Then the vault is used as if on another machine, which fetches the uploaded data and recalls from
+it. Milvus is measured twice, as a milvus-lite file and as a milvus-lite server;
+``--uri`` uses another server instead. ``--patience`` is the timeout of an engine in seconds:
+milvus-lite needs more than the default, and more than a minute at 100,000.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ _EXPONENTIAL = {1: 1, 2: 3}
 def values(judged: JudgedSet, answers: Answers) -> Values:
     """Compute all measures for each answer.
 
-    In addition to the usual measures, for which only documents with the set's highest grade are
-    relevant (nDCG weighs all grades): ``empty``, whether nothing was found; ``update``, whether the
-    newer memory ranks above the older one; ``none``, whether any result is strong although nothing
-    answers the query; ``right``, whether a correct result is strong or fair.
+    For the usual measures, only documents with the set's highest grade are relevant; nDCG weighs
+    all grades. There are four more measures: ``empty`` is whether nothing was found, ``update`` is
+    whether the newer memory ranks above the older one, ``none`` is whether any result is strong
+    although nothing answers the query, and ``right`` is whether a correct result is strong or fair.
     """
     least = judged.answering
     usual = {

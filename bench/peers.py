@@ -1,8 +1,9 @@
 """Measure other programs that search a folder of markdown, in the same run as memvault.
 
-Each is looked up as ``NAME/bin/NAME`` of a virtual environment in the folder ``--peers`` of
-performance.py, and on the path; missing programs are omitted. No embedding model is downloaded:
-peers that have keyword search are measured with it, and only the start is measured for the others.
+Each program is looked up as ``NAME/bin/NAME`` in the folder of virtual environments that
+performance.py gets as ``--peers``, and in PATH; missing programs are omitted. No embedding model is
+downloaded: peers with keyword search are measured with it, and for the others only the start is
+measured.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _ROUNDS = 7
 class Peer(NamedTuple):
     """A program and its command lines.
 
-    They have the placeholders ``{vault}`` and ``{index}`` for folders, ``{query}`` for a question,
-    ``{any}`` for its words joined by OR, and ``{word}`` for its longest word.
+    The command lines have the placeholders ``{vault}`` and ``{index}`` for folders, ``{query}`` for
+    a question, ``{any}`` for its words joined by OR, and ``{word}`` for its longest word.
     """
 
     name: str

@@ -7,8 +7,8 @@
 For each size it creates a vault with ``corpus.py`` and its first index. Then it runs the commands
 in turn within one loop, together with ``python -c pass``: each as a separate process, through the
 resident process, and under a timer that attributes time to parts (``sampled.py``). "Deep" has all
-transformer vectors, "quick" has none. Figures of other sizes in the file are kept. ``--keep``
-reuses vaults and deep vectors of an earlier run.
+transformer vectors, "quick" has none. Figures of other sizes stay in the file. ``--keep`` reuses
+vaults and deep vectors of an earlier run.
 """
 
 from __future__ import annotations

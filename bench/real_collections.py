@@ -34,8 +34,8 @@ class Source(NamedTuple):
 
     ``include`` and ``exclude`` are globs over the repository's paths: ``*`` matches within a
     folder, ``**/`` matches any number of folders. ``held_out`` marks a set that must not be used
-    for fitting, ``folders`` one whose notes keep their folders, and ``language`` is the notes'
-    language.
+    for fitting, ``folders`` marks a set whose notes keep their folders, and ``language`` is the
+    notes' language.
     """
 
     repository: str
@@ -139,11 +139,11 @@ def read_judgements(folder: Path) -> dict[str, dict[str, int]]:
 
 
 def check(folder: Path, judged: Mapping[str, Mapping[str, int]]) -> tuple[int, int]:
-    """Check questions against judgements; return how many there are, and how many unanswerable.
+    """Check questions against judgments; return the numbers of questions and of unanswerable ones.
 
     Raises:
-        ValueError: if an id is used twice or not found, a question of the category ``none`` has a
-            judgement, or another question has no answer.
+        ValueError: if an id is used twice or not found, a question in the category ``none`` has a
+            judgment, or another question has no answer.
     """
     lines = (folder / "queries.jsonl").read_text("utf-8").splitlines()
     questions = [json.loads(line) for line in lines]
@@ -158,7 +158,7 @@ def check(folder: Path, judged: Mapping[str, Mapping[str, int]]) -> tuple[int, i
 
 
 def build(folder: Path, output: Path, git_dir: Path | None = None) -> Counts:
-    """Write a collection's corpus, questions and judgements into a folder of its name.
+    """Write a collection's corpus, questions and judgments into a folder with its name.
 
     Raises:
         ValueError: as ``check``, and if a judged note is not found.

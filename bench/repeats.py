@@ -9,11 +9,12 @@ describe the same steps (``procedures``), contradict earlier ones (``contradicti
 appear to (``decoys``). Without a FOLDER the sets next to this file are measured. The episodes
 become a vault, and ``memvault consolidate`` runs on it once.
 
-A fact counts if its text is one of the expected sentences and at least three of their episodes, and
-no others, are its sources; a procedure if three quarters of the expected steps are in its prompt in
-words of the episodes, and at least three of their episodes, and no others, are its sources; a
-contradiction if it quotes an earlier and a later sentence, and no others. ``decoys`` counts the
-decoys with a quoted sentence, ``other`` the remaining proposals.
+A proposed fact or procedure counts as found only if its sources are at least three of the expected
+episodes and no others. In addition, a fact's text must be one of the expected sentences, and a
+procedure's prompt must contain three quarters of the expected steps in the words of the episodes. A
+contradiction counts if it quotes an earlier and a later expected sentence, and no others.
+``decoys`` is the number of decoys with a quoted sentence, and ``other`` is the number of remaining
+proposals.
 """
 
 from __future__ import annotations

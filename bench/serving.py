@@ -10,8 +10,9 @@ the answer. For comparison, one ``memvault recall`` runs as a whole process. Eac
 with ``--beside`` the program of another checkout, gets the same requests in turn. With
 ``MEMVAULT_DEEP=auto`` all deep vectors are computed first.
 
-With ``--heavy`` one token recalls, first alone and then while another has that many concurrent
-heavy reads: ``vault_review``, ``vault_stats``, long lists and recalls of a thousand, consolidation.
+With ``--heavy``, one token recalls, first alone and then while another token runs that many
+concurrent heavy reads: ``vault_review``, ``vault_stats``, consolidation, and lists and recalls of a
+thousand memories.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ Each FOLDER is a judged set, as for ``quality.py``; without one, everyday-ops. I
 in the order of the background process. At each stage, given as the percentage of the memories that
 have all of their vectors, every question is asked. The output is:
 
-- ``differ``: questions whose first answers at the first and the last stage differ. Only these
-  should change, and once.
+- ``differ``: questions whose first answers at the first and the last stage differ. Only the first
+  answers to these questions should change, and only once.
 - ``stray``: questions with a first answer at an intermediate stage that is neither of the two.
 - ``back``: questions whose first answer returns to an earlier one.
 - ``changes``: all changes of first answers from stage to stage; at best as many as ``differ``.

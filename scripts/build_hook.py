@@ -1,7 +1,6 @@
 """Build hook of the wheel: generates manual pages and completion scripts from the program.
 
-hatchling runs it without other packages installed; the declarations of the commands do not need
-any.
+hatchling runs it without other packages installed; declaring the commands requires none.
 """
 
 from __future__ import annotations

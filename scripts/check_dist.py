@@ -1,8 +1,8 @@
 """Build the distributions, check their contents, and test the wheel in fresh environments.
 
 ``make dist`` runs it. The wheel is installed with pip for each Python from 3.11 to 3.14 on this
-machine, and with pipx and uv for the current one. Skipped tests are listed; only a failure makes
-the exit code 1.
+machine, and with pipx and uv for the current one. Skipped tests are listed; the exit code is 1 only
+if a check fails.
 """
 
 from __future__ import annotations

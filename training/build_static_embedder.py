@@ -2,17 +2,17 @@
 """Create the simplest table for the built-in embedder, without training text.
 
 Each token of the teacher's vocabulary is passed through the teacher on its own; the mean-pooled
-outputs are centred, projected by PCA to 256 dimensions, weighted by how rare the token is, and kept
-as 8-bit integers with one scale per row. A text's embedding is then the normalized sum of its
-tokens' rows (the method of Model2Vec, Minish Lab 2024, reimplemented).
+outputs are centered, projected by PCA to 256 dimensions, weighted by how rare the token is, and
+stored as 8-bit integers with one scale per row. A text's embedding is then the normalized sum of
+its tokens' rows (the method of Model2Vec, Minish Lab 2024, reimplemented).
 
     python training/build_static_embedder.py TEACHER_FOLDER [--pairs PAIRS_FOLDER]
 
-The shipped table starts like this and is then fitted by ``train_static_embedder.py``.
+The shipped table begins as such a table and is then fitted by ``train_static_embedder.py``.
 TEACHER_FOLDER contains ``model.onnx`` and ``tokenizer.json`` (for the shipped table:
 sentence-transformers/all-MiniLM-L6-v2, Apache-2.0). PAIRS_FOLDER, if given, contains ``*.jsonl``
-files of ``{"a", "b", "label"}``; they set the two constants that turn a cosine into a similarity,
-never the table.
+files of ``{"a", "b", "label"}``; they determine only the two constants that convert a cosine to a
+similarity, not the table.
 """
 
 from __future__ import annotations

@@ -1,28 +1,29 @@
 #!/usr/bin/env python3
-"""Measure what an embedder's cosines mean, and how near the anchors come to it.
+"""Evaluate the calibrations of embedders on labeled pairs, and compute the anchor targets.
 
     python training/calibrate.py PAIRS [--model NAME_OR_FOLDER ...]
     python training/calibrate.py --targets
 
-PAIRS holds ``*.jsonl`` files of ``{"a", "b", "label"}``; label 1: about the same
-thing. Every file weighs the same. For the built-in embedder and each model it
-prints the area under the curve (AUC) of each file, and then what calibrations make
-of the pairs: the fit to their labels (*pairs*), what the program finds by
-itself (*anchors*), and what was tried instead of that:
+PAIRS is a folder of ``*.jsonl`` files with lines ``{"a", "b", "label"}``, where label 1 means that
+both texts are about the same thing. All files have the same weight. For the built-in embedder and
+each model, the script prints the area under the curve (AUC) of each file, and then a table with a
+row for each calibration. *pairs* is fitted to the labels of the pairs, and *anchors* is the
+calibration that the program computes. The others are alternatives that were tried:
 
-- *labels*: the fit to the anchors with targets 1 and 0.
-- *class means*: the mean logits of the anchors that are about the same thing,
-  and of the others, become those that the built-in embedder gives them.
-- *spread*: likewise mean and standard deviation of the logits of all anchors.
+- *labels*: fitted to the anchors with targets 1 and 0.
+- *class means*: the mean logits of the anchors about the same thing, and of the other anchors, are
+  made equal to those of the built-in embedder.
+- *spread*: the mean and the standard deviation of the logits of all anchors are made equal to those
+  of the built-in embedder.
 - *fixed*: slope 10, midpoint 0.5.
 
-ECE is the expected calibration error over ten bins; P and R are precision and
-recall where a similarity counts from the threshold on; *as pairs* is the share
-of pairs on the same side of it as with the fit to the labels.
+ECE is the expected calibration error over ten bins. P and R are precision and recall if pairs with
+at least the given similarity are classified as being about the same thing. *as pairs* is the share
+of pairs that are classified as by the calibration *pairs*.
 
-``--targets`` writes ``data/anchor_targets.json``, which must be done after a change of
-an anchor or of the built-in embedder: the targets with which the fit to the anchors is,
-for the built-in embedder, what its card says.
+``--targets`` writes ``data/anchor_targets.json``: the targets for which fitting to the anchors
+reproduces the calibration in the built-in embedder's card. Run it after changing an anchor or the
+built-in embedder.
 """
 
 from __future__ import annotations
@@ -91,8 +92,8 @@ def write_card(
 ) -> None:
     """Write a model's card, with its calibration.
 
-    With ``pairs``, the calibration is fitted to them, and its separation is that of the anchors.
-    For this the model is loaded with a card that has the given ``calibration``.
+    With ``pairs``, the calibration is fitted to the pairs, and its separation is computed from the
+    anchors. To embed them, the model is loaded with a card that has the given ``calibration``.
     """
     file.write_text(json.dumps({**about, **calibration._asdict()}, indent=2) + "\n", "utf-8")
     if pairs is None:
@@ -114,8 +115,8 @@ def similarities(calibration: Calibration, values: Numbers) -> Numbers:
 def targets(builtin: Embedder) -> AnchorTargets:
     """Return the targets that reproduce the built-in embedder's calibration from the anchors.
 
-    A logistic fit preserves the sum of its targets, and that of targets times cosines: two
-    equations with two unknowns. Targets that differ from the current ones get the next version.
+    A logistic fit preserves the sum of the targets, and the sum of targets times cosines; these are
+    two equations with two unknowns. Targets that differ from the current ones get the next version.
     """
     assert builtin.calibration is not None
     pairs = anchors()

@@ -3,9 +3,9 @@
 
     python training/embed_generic_prompts.py
 
-Only the part ``fit`` of bench/prompts/generic.jsonl is embedded: in English for the English
-embedders, in all languages for the multilingual one. Run it after changing an embedder or the
-prompts.
+Only the part ``fit`` of bench/prompts/generic.jsonl is embedded: the English prompts with the
+English embedders, and the prompts in all languages with the multilingual one. Run it after changing
+an embedder or the prompts.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 
 Writes unit vectors as float16, one row per text, shape (texts, width). Works in chunks and
 continues after an interruption; missing rows are zero, so the fit can begin with the existing ones.
-``--int8`` rounds the teacher's weights to 8 bits first, which is faster on a processor and changes
-its vectors little; ``--cuda`` needs onnxruntime-gpu.
+``--int8`` rounds the teacher's weights to 8 bits first, which is faster on a CPU and changes the
+vectors only slightly; ``--cuda`` needs onnxruntime-gpu.
 """
 
 from __future__ import annotations

@@ -67,9 +67,11 @@ EVIDENCE = (
     "brevity brief_coverage"
 ).split()
 SIGNS = np.array([-1 if name == "brevity" else 1 for name in EVIDENCE])
-"""Few words are evidence against an answer; all else is evidence for it."""
+"""The sign of each weight: a short memory counts against an answer, everything else counts for
+it.
+"""
 _DEEP = "keyword adjacency soft_match title_soft_match transformer tokens".split()
-"""The parts of a score where transformer vectors are used."""
+"""The parts of a score in fits with transformer vectors."""
 WITHOUT = {
     "tokens": frozenset(PARTS).difference(_DEEP) | {"brevity", "brief_coverage"},
     "transformer": frozenset(PARTS).difference(_DEEP)
@@ -89,30 +91,33 @@ WITHOUT = {
         part for part in EVIDENCE if "tokens" in part or part.startswith("static") or "soft" in part
     ),
 }
-"""The parts that a fit does without; coverage and the like stay evidence of a chance."""
+"""The parts of a score and the probability features that each fit omits."""
 RAISED = {"tokens": 2.0, "multilingual": 2.0}
-"""Factors on the parts of a fit that single words do not decide.
+"""Factors by which each fit's weights for ``RAISED_PARTS`` are multiplied.
 
-The listwise loss gives them too little weight for a right first answer
-(docs/development/quality.md). The other fits gain nothing.
+These parts do not depend on single words. The listwise loss gives them too little weight for a
+right first answer (docs/development/quality.md). The other fits gain nothing from a factor.
 """
 RAISED_PARTS = ("adjacency", "transformer", "tokens")
 FITS = {BUILTIN: ("tokens", "transformer", "static", "none"), MULTILINGUAL: ("multilingual",)}
 """The fits that are made from the vectors of each model."""
 STEPS, RATE, LAST_RATE, SHRINKAGE = 300, 0.1, 0.01, 0.1
 STRONG_ERRORS, RELEVANT_ERRORS = 0.0075, 0.015
-"""The share of unanswered queries with a strong candidate, and of others without a relevant one."""
+"""The accepted share of unanswerable queries with a strong candidate, and the accepted share of
+other queries without a relevant candidate.
+"""
 DEPTH, LEADING = 10, 3
-"""How many of the first candidates are measured, and the likeliest of how many a chance is fitted
-to."""
+"""The number of first candidates whose probability is computed, and the number of first candidates
+from which the most likely one is chosen for the fit.
+"""
 
 
 class Asked(NamedTuple):
-    """One query's candidates: parts, evidence, grades, and what each loses for its length.
+    """One query's candidates: parts, evidence, grades, and score losses for length.
 
-    ``parts`` has shape (candidates, PARTS), ``evidence`` (candidates, EVIDENCE); a part that no
-    candidate has is 0. ``judged`` are the grades of all judged documents, best first. The losses do
-    not affect the fit of the weights.
+    ``parts`` has the shape (candidates, PARTS), and ``evidence`` has the shape (candidates,
+    EVIDENCE). A part is 0 if no candidate has it. ``judged`` are the grades of all judged
+    documents, best first. The losses do not affect the fit of the weights.
     """
 
     parts: Numbers
@@ -125,7 +130,7 @@ class Asked(NamedTuple):
 def gather(judged: JudgedSet, others: Sequence[str], work: Path, model: str) -> list[Asked]:
     """Return the candidates of a set's queries, and of ``others`` that its vaults do not answer.
 
-    Queries about days are omitted: dates answer them, and they have no fitted weight.
+    Queries about days are omitted, because they are answered by dates, whose weight is not fitted.
     """
     found: list[Asked] = []
     for group, documents in by_group(judged).items():
@@ -237,7 +242,10 @@ def ordered(asked: Asked, weights: Numbers) -> npt.NDArray[np.int64]:
 
 
 def figures(sets: Sequence[Asked], weights: Numbers) -> Numbers:
-    """Return the means of hit@1, R@5, R@10 and nDCG@10; of unequal grades only the best count."""
+    """Return the means of hit@1, R@5, R@10 and nDCG@10.
+
+    For all but nDCG, only documents with the highest grade are relevant.
+    """
     rows = []
     for own in sets:
         if not own.judged:
@@ -360,8 +368,8 @@ def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers
 class Strengths(NamedTuple):
     """Shares of queries with a candidate that is strong or relevant.
 
-    ``nothing_`` is for unanswerable queries, ``answered_`` for any candidate of the others,
-    ``right_`` for a correct one.
+    ``nothing_`` fields are for unanswerable queries. For the other queries, ``answered_`` fields
+    count any candidate, and ``right_`` fields count only correct ones.
     """
 
     nothing_strong: float

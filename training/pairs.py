@@ -1,36 +1,33 @@
 #!/usr/bin/env python3
-"""Gather pairs of a query and a passage that answers it, from what packages carry.
+"""Gather pairs of a query and a passage that answers it from installed packages.
 
     python training/pairs.py OUTPUT.jsonl [--seed 1]
 
-A heading and the text below it, a sentence and the paragraph it was taken from,
-a word and its definition, a documentation comment and the code that it is
-about, a question and the conversation that its template was filled with.
-``train_static_embedder.py --questions`` learns from them which texts belong
-together. Nothing of an evaluation set is read.
+A pair is a heading and the text below it, a sentence and the paragraph that contains it, a word and
+its definition, a documentation comment and the code below it, or a question and a conversation
+created from a template. ``train_static_embedder.py --questions`` learns from the pairs which texts
+belong together. No evaluation set is read.
 
-What is not installed is left out, and said to be. The pairs of the shipped
-table were made on Debian 12 from:
+Sources that are not installed are reported and skipped. The pairs for the shipped table were
+gathered on Debian 12 from:
 
-- the Debian packages named in ``texts.py``, and the HTML and manual
-  pages that other installed packages brought along (valgrind, nodejs,
-  libxslt1-dev and small ones);
-- Rust 1.95.0 of rustup with its component rust-docs, which holds the books and,
-  as pages, the sources of the library. Of several toolchains one is read, a
-  stable one first; ``RUSTUP_HOME`` is heeded, and so is Debian's rust-doc;
-- the headers (``*.h``) below /usr/include, most of them of nodejs, llvm-14-dev,
-  linux-libc-dev, libc6-dev, libstdc++-12-dev, libx11-dev, libicu-dev,
-  libpython3.11-dev, libssl-dev and valgrind;
-- the scripts below /usr/lib/node_modules, npm's and corepack's (nodejs);
-- Python 3.11.7's standard library, and the packages beside the running Python:
-  memvault's own dependencies, tests and linters, and PyTorch with its own.
+- the Debian packages listed in ``texts.py``, and the HTML and manual pages of other installed
+  packages (valgrind, nodejs, libxslt1-dev and small ones);
+- Rust 1.95.0, installed with rustup and its component rust-docs, which contains the books and, as
+  HTML pages, the source code of the standard library. If several toolchains are installed, only one
+  is read, preferably a stable one. Toolchains are searched for in ``RUSTUP_HOME``, then in Debian's
+  package rust-doc;
+- the headers (``*.h``) below /usr/include, mainly from nodejs, llvm-14-dev, linux-libc-dev,
+  libc6-dev, libstdc++-12-dev, libx11-dev, libicu-dev, libpython3.11-dev, libssl-dev and valgrind;
+- the scripts of npm and corepack below /usr/lib/node_modules (nodejs);
+- Python 3.11.7's standard library, and the packages installed for the running Python: memvault's
+  dependencies, test tools and linters, and PyTorch with its dependencies.
 
-Another machine gives another set of pairs, and so another table: other versions
-and other packages are enough. Only the same files with the same seed give the
-same pairs.
+Only the same files and the same seed give the same pairs. A machine with other packages, or other
+versions of them, gives different pairs and therefore a different table.
 
-One JSON array of two strings a line. Pairs of one file stand together, so that
-a batch of neighbours holds passages that are hard to tell apart.
+The output has one JSON array of two strings per line. Pairs from one file are adjacent, so that a
+batch contains similar passages, which are hard to tell apart.
 """
 
 from __future__ import annotations

@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
-"""Make the built-in deep embedder: a transformer rounded to 8-bit integers.
+"""Create the built-in transformer by rounding a model's weights to 8-bit integers.
 
     python training/quantize_deep_embedder.py MODEL_FOLDER [PAIRS]
 
-MODEL_FOLDER holds all-MiniLM-L6-v2 as ``model.onnx`` and ``tokenizer.json``. Writes
-``model.onnx``, ``weights.json`` and ``card.json`` to ``src/memvault/data/deep``. The
-tokenizer is the static table's, byte for byte, and not written again.
+MODEL_FOLDER contains all-MiniLM-L6-v2 as ``model.onnx`` and ``tokenizer.json``. Writes
+``model.onnx``, ``weights.json`` and ``card.json`` to ``src/memvault/data/deep``. The tokenizer is
+not written, since it is identical to the static table's.
 
-- Weights become integers with one scale a channel; of their eight bits seven are
-  used, because processors without VNNI saturate when they add products of eight.
-- The graph is optimized here, once. ONNX Runtime then changes nothing more at
-  whatever level it loads it, so that every door gives the same vectors, and
-  loading takes a third of the time.
-- What its cosines mean is fitted to labeled pairs, as for the static table
-  (``calibrate.py`` beside this file describes PAIRS); without them the card keeps
-  what it says.
+- Weights become integers with one scale per channel. Only seven of the eight bits are used, because
+  processors without VNNI saturate when they add products of 8-bit integers.
+- The graph is optimized once, by this script. ONNX Runtime then changes nothing more at any
+  optimization level, so the vectors are always the same, and loading takes a third of the time.
+- The calibration of its cosines is fitted to labeled pairs, as for the static table
+  (``calibrate.py`` describes PAIRS). Without PAIRS, the card keeps its calibration.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ TOKENS = 256
 
 def quantize(source: Path, target: Path) -> None:
     """Round a model's weights and optimize its graph."""
-    logging.getLogger().setLevel(logging.ERROR)  # it requests a preparation that changes nothing
+    logging.getLogger().setLevel(logging.ERROR)  # it suggests useless preprocessing
     with tempfile.TemporaryDirectory() as scratch:
         rounded = Path(scratch, "rounded.onnx")
         quantize_dynamic(

@@ -1,7 +1,7 @@
-"""Conversation and questions from templates, which dictionaries and manuals lack.
+"""Generate conversations and questions from templates, since dictionaries and manuals have none.
 
 Memories of agents are full of small talk about days, people and things, and of questions about
-them. The words that fill the templates are listed here or are WordNet's lemmas.
+them. The templates are filled with words listed in this module, or with lemmas from WordNet.
 """
 
 from __future__ import annotations

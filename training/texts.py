@@ -8,9 +8,10 @@ packages: wordnet-base, dict-gcide, dict-foldoc, dict-jargon, fortunes, manpages
 pages of the base system, python3-doc, git-doc, postgresql-doc-15, sqlite3-doc, linux-doc,
 debian-policy, debian-reference-en, developers-reference, r-doc-html, maxima-doc and gnuplot-doc;
 with the docstrings and code of Python's standard library and of the installed packages; and with
-conversation and questions made from templates here. Nothing of an evaluation set is read.
+conversations and questions generated from templates (``templates.py``). No evaluation set is read.
 
-Writes one JSON string per line; shuffled, without repeats, the same for the same packages and seed.
+Writes one JSON string per line, shuffled and without repeats. The same packages and the same seed
+give the same output.
 """
 
 from __future__ import annotations

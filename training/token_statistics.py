@@ -3,9 +3,10 @@
 
     PYTHONPATH=bench python training/token_statistics.py [--model NAME] [FOLDER ...]
 
-Writes to the model's folder in ``src/memvault/data``: the mean of the token vectors of all passages
-of judged sets, by default the everyday ones in its languages, the mean absolute difference to it,
-and the ids of the tokens that are not stored. The judgements are not read.
+Writes three statistics to the model's folder in ``src/memvault/data``: the mean token vector, the
+mean absolute difference from it, and the ids of the tokens that are not stored. The token vectors
+are those of all passages of judged sets, by default the everyday sets in the model's languages.
+Judgments are not read.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ _SETS = {BUILTIN: _ENGLISH, MULTILINGUAL: [*_ENGLISH, _EVERYDAY / "everyday-lang
 
 
 def ignored_tokens(model: str) -> list[int]:
-    """Return the ids of the end mark, of bare punctuation and of English stop words.
+    """Return the ids of the end token, of punctuation tokens and of English stop words.
 
-    A model of several languages keeps all words: one language's stop word is another's noun.
+    The multilingual model keeps all words, since a stop word of one language may be a noun in
+    another.
     """
     tokenizer, _ = open_tokenizer(SHARED if model == BUILTIN else FOLDERS[model])
     stops = stop_words("english") if model == BUILTIN else frozenset[str]()

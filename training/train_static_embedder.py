@@ -1,33 +1,30 @@
 #!/usr/bin/env python3
-"""Fit the built-in embedder's table to a teacher's sentence vectors.
+r"""Fit the built-in embedder's table to a teacher's sentence vectors.
 
     python training/train_static_embedder.py TEACHER_FOLDER TEXTS.jsonl VECTORS.npy OUTPUT \
         [--questions QUESTIONS.jsonl] [--pairs PAIRS_FOLDER]
         [--epochs 8] [--dimension 256] [--seed 1]
 
-TEXTS and VECTORS come from ``texts.py`` and ``embed_teacher.py``. A
-text's vector is the normalized sum of its tokens' rows. The rows begin as the
-teacher's vectors of single tokens (``build_static_embedder.py``) in the first
-principal components of the teacher's sentence vectors, and are fitted with Adam
-so that sums point where the teacher points: the loss is 1 - cosine plus 20
-times the squared difference of the similarities within a batch.
+TEXTS and VECTORS come from ``texts.py`` and ``embed_teacher.py``. A text's vector is the normalized
+sum of its tokens' rows. Initially, a row is the teacher's vector of the single token
+(``build_static_embedder.py``), projected on the first principal components of the teacher's
+sentence vectors. The rows are then fitted with Adam, so that texts get vectors similar to the
+teacher's: the loss is 1 - cosine, plus 20 times the squared difference of the similarities within a
+batch.
 
-With QUESTIONS (``pairs.py``) the rows are then tuned for retrieval, one
-pass over the pairs: a query should be nearest to its own passage among a
-batch's, and a passage to its own query (cross-entropy of cosines over 0.05), and
-the loss above goes on beside it so that vectors stay near the teacher's. It
-needs at least one batch of pairs, 1,024.
+With QUESTIONS (``pairs.py``), the rows are then tuned for retrieval in one pass over the pairs.
+Within a batch, a query should be nearest to its own passage, and a passage to its own query
+(cross-entropy of cosines divided by 0.05). The first loss is added, so that vectors stay close to
+the teacher's. This requires at least one batch of 1,024 pairs.
 
-All of it is one run, as for the shipped table: a written table cannot be tuned
-further, as its directions are shortened already.
+Fitting and tuning must be one run, since the last step changes the table so that it cannot be tuned
+further. This step shortens the directions along which texts differ most, each by its length to the
+power of 0.2, which gives the other directions more influence. Rows are stored as 8-bit integers
+with one scale per row.
 
-At the end the directions along which texts differ most are shortened a little
-(each by its length to the power of 0.2), which lets the others say more. Rows
-are kept as 8-bit integers with a scale each.
-
-Needs PyTorch, on the processor: about a second for a thousand texts and an
-epoch on two cores. Prints the loss and, on texts left out, the mean cosine to
-the teacher and the correlation of similarities.
+Requires PyTorch and runs on the CPU: on two cores, an epoch takes about one second per thousand
+texts. Prints the loss and, for held-out texts, the mean cosine to the teacher's vectors and the
+correlation of similarities.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ MAX_TOKENS = 256
 QUESTION_BATCH = 1_024
 QUESTION_RATE = 1e-3
 QUESTION_WEIGHT = 0.3
-QUESTION_RUN = 8  # neighbors in the file that stay neighbors in a batch
+QUESTION_RUN = 8  # number of adjacent pairs that stay together in a batch
 TEMPERATURE = 0.05
 FLATTEN = 0.2
 FLATTEN_SAMPLE = 20_000
@@ -165,11 +162,11 @@ class Fit:
         print(f"questions: loss {mean:.4f}; held out: {self.report(held)}", flush=True)
 
     def matching(self, questions: Questions, batch: npt.NDArray[np.int64]) -> Any:
-        """Return the cross-entropy of finding passages by queries and queries by passages."""
+        """Return the cross-entropy of retrieving passages by queries, and queries by passages."""
         asked = self.embed([questions.queries[place] for place in batch])
         told = self.embed([questions.passages[place] for place in batch])
         same = torch.from_numpy(questions.kinds[batch][:, None] == questions.kinds[batch][None])
-        same.fill_diagonal_(False)  # the same query twice: neither passage is wrong
+        same.fill_diagonal_(False)  # equal queries: neither passage is wrong
         scores = (asked @ told.T / TEMPERATURE).masked_fill(same, -1e4)
         right = torch.arange(len(batch))
         entropy = torch.nn.functional.cross_entropy

@@ -6,8 +6,8 @@
 FOLDER contains ``tokenizer.json``, by default the static table's. Writes next to it:
 
 - ``vocabulary.tsv``: the number of tokens, and each token with its id, sorted by bytes.
-- ``characters.tsv``: the ranges of characters beyond ASCII that the library removes, or replaces by
-  a space, and those that it makes words of their own.
+- ``characters.tsv``: the ranges of non-ASCII characters that the library removes, replaces with a
+  space, or treats as separate words.
 """
 
 from __future__ import annotations

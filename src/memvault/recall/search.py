@@ -31,8 +31,7 @@ from memvault.settings.vault_settings import RankingSettings
 _CHECKED_FOR_NEWER = 10
 """The number of best results checked for a newer memory about the same subject."""
 _CERTAIN = 0.995
-"""The minimum probability that is reported as 1, so that results can reach a threshold of 1.
-"""
+"""The minimum probability that is reported as 1, so that results can reach a threshold of 1."""
 _ALWAYS_SHOWN = 5
 """The number of best results shown even if they are dissimilar and unlikely to answer the query."""
 _MIN_REPEATED = 80

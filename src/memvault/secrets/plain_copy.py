@@ -55,8 +55,7 @@ _TOKEN = lazy_pattern(
 )
 _TARGETS = ("](", "][", "[[", "[^")
 _BESIDE = r"*`~^$<>[]()&\;%"
-"""Markup characters next to which a marker such as ``_`` may be emphasis even within a word.
-"""
+"""Markup characters next to which a marker such as ``_`` may be emphasis even within a word."""
 _MAX_RUN = 6
 _NEAR = 1_000
 """Maximum distance in characters between two markers that form a pair, such as ``==``."""
