@@ -205,7 +205,7 @@ def rows(vault: Vault, runs: int, index_runs: int) -> Iterator[Row]:
     yield row(KEYWORD)
     yield row(UNCHANGED)
     yield row(EDITED)
-    yield Row("  what the edit cost", [a.seconds - b.seconds for a, b in pairs], target=Target(0.3))
+    yield Row("  cost of the edit", [a.seconds - b.seconds for a, b in pairs], target=Target(0.3))
     yield row(REMEMBER, Target(0.6))
     yield Row("size of the index", [derived], "MB")
     yield Row("size of the markdown", [markdown], "MB")

@@ -69,7 +69,7 @@ def index(figures: page.Figures) -> Figure:
     records = [figures.record(size, page.QUICK) for size in sizes]
     seconds = {
         label: [record["index"][what] / 1e3 for record in records]
-        for what, label in (("wall", "on the clock"), ("cpu", "CPU"))
+        for what, label in (("wall", "wall time"), ("cpu", "CPU time"))
     }
     peaks = {
         "first index, largest process": [record["index"]["peak"] for record in records],

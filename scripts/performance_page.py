@@ -86,17 +86,17 @@ def readme_lines(figures: Figures) -> str:
     record, index = figures.record(size), figures.record(size, QUICK)["index"]
     cold, warm = record["cold"][RECALL], record["resident"][RECALL]
     most = figures.record(largest, QUICK)
-    first = f"{_seconds(index['cpu'])} of CPU and {index['peak']:.0f} MB in its largest process"
+    used = f"{_seconds(index['cpu'])} of CPU time and {index['peak']:.0f} MB"
     big, kept = most["cold"][RECALL], most["resident"][RECALL]
     return f"""\
 - A recall in {size:,} memories takes {cold["cpu"]:.0f} ms, {multiple(record, cold):.0f} times \
 `python -c pass`. Through the resident process,
   which the second recall starts, it takes {warm["cpu"]:.0f} ms, \
 {multiple(record, warm):.1f} times `python -c pass`.
-- In {largest:,} memories, without the transformer's vectors, it takes {big["cpu"]:.0f} ms \
-and {big["peak"]:.0f} MB; through
-  that process {kept["cpu"]:.0f} ms.
-- A first index of {size:,} memories takes {first}."""
+- In {largest:,} memories, without transformer vectors, it takes {big["cpu"]:.0f} ms \
+and {big["peak"]:.0f} MB, or {kept["cpu"]:.0f} ms
+  through that process.
+- A first index of {size:,} memories takes {used} in its largest process."""
 
 
 def _machine(figures: Figures) -> str:
@@ -106,7 +106,7 @@ def _machine(figures: Figures) -> str:
             record = figures.record(size, vectors)
             base = record["cold"][PASS]
             waited = base["wall"] / base["cpu"]
-            busy = f", on a busy machine ({waited:.1f} times its CPU)" if waited > _BUSY else ""
+            busy = f", on a busy machine ({waited:.1f} × CPU time)" if waited > _BUSY else ""
             lines.append(
                 f"- {size:,} with {vectors} vectors: {record['date']}, {record['rounds']} rounds, "
                 f"`python -c pass` {base['wall']:.1f} ms{busy}."
@@ -124,10 +124,8 @@ def _growth(figures: Figures) -> str:
         rows += [
             [f"first index{what}", *_cells(figures, vectors, shown)]
             for what, shown in {
-                f", {vectors} vectors, on the clock": lambda record: _seconds(
-                    record["index"]["wall"]
-                ),
-                ", its CPU": lambda record: _seconds(record["index"]["cpu"]),
+                f", {vectors} vectors, wall time": lambda record: _seconds(record["index"]["wall"]),
+                ", CPU time": lambda record: _seconds(record["index"]["cpu"]),
                 ", its largest process": lambda record: f"{record['index']['peak']:.0f} MB",
             }.items()
         ]
@@ -160,7 +158,7 @@ def _budget(figures: Figures) -> str:
     names = (RECALL, KEYWORD, REMEMBER)
     rows = [[part, *[f"{parts[name][part]:.0f}" for name in names]] for part in parts[RECALL]]
     rows.append(["**sum**", *[f"**{sum(parts[name].values()):.0f}**" for name in names]])
-    return _table([f"ms of CPU at {size:,}", *[f"`{name}`" for name in names]], rows)
+    return _table([f"ms of CPU time at {size:,}", *[f"`{name}`" for name in names]], rows)
 
 
 def _resident(figures: Figures) -> str:
@@ -192,8 +190,8 @@ def _limits(figures: Figures) -> str:
         rows.append(
             [f"`{name}`", *cells, _growing_parts(first["parts"][name], last["parts"][name])]
         )
-    heads = ["quick vectors", "cold, each 1,000", "1 s at", "resident, each 1,000", "1 s at"]
-    return _table([*heads, "what grows, cold"], rows)
+    heads = ["quick vectors", "cold, per 1,000", "1 s at", "resident, per 1,000", "1 s at"]
+    return _table([*heads, "growing parts, cold"], rows)
 
 
 def _growing_parts(least: dict[str, float], most: dict[str, float]) -> str:

@@ -57,7 +57,7 @@ _NAMED_FOLDERS = ValueKind(
 
 
 class VaultLists(Section):
-    """Vaults that you trust or named, by real path."""
+    """Vaults that you trust or have named, by real path."""
 
     trusted: Setting[tuple[str, ...]] = Setting(
         (), _FOLDERS, "see `memvault vaults trust`", ["/srv/notes"]
