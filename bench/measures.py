@@ -86,7 +86,7 @@ def newer_first(grades: Mapping[str, int], hits: Sequence[Hit]) -> bool:
 
 
 def mean(entries: Mapping[str, float], among: frozenset[str] | None = None) -> float | None:
-    """Return the mean over all queries, or those in ``among``; None if there are none."""
+    """Return the mean over all queries or those in ``among``, or None if there are no values."""
     chosen = [value for query, value in entries.items() if among is None or query in among]
     return sum(chosen) / len(chosen) if chosen else None
 

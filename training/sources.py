@@ -74,7 +74,7 @@ def entries(path: Path) -> list[str]:
 
 
 def read_text(path: Path, longest: int) -> str:
-    """Return the beginning of a file's text; empty if it cannot be read."""
+    """Return the beginning of a file's text, or an empty string if it cannot be read."""
     try:
         return path.read_text("utf-8", "replace")[:longest]
     except OSError:

@@ -2,7 +2,7 @@
 
 ``open_vault`` opens the library: the same tools as the command line, with the same arguments and
 results, in a process that keeps its caches. ``AsyncVault`` is the same for asyncio.
-``memvault.results`` has the types of the results, ``memvault.errors`` the exceptions.
+``memvault.results`` contains the types of the results, and ``memvault.errors`` the exceptions.
 """
 
 from __future__ import annotations

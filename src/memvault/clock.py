@@ -99,7 +99,7 @@ def parse(text: str, zone: tzinfo | None = UTC) -> datetime | None:
 
 
 def parse_age(text: str) -> datetime | None:
-    """Parse a date, a time, or an age such as ``7d``, ``12h`` or ``2w``; None if it is invalid.
+    """Parse a date, a time, or an age such as ``7d``, ``12h`` or ``2w``; return None if invalid.
 
     A time without an offset is in the user's time zone.
     """

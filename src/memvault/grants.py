@@ -21,7 +21,7 @@ from memvault.files.user_folders import enclosing_vault, only_user_can_write, us
 
 
 def get(root: Path, kind: str, name: str) -> dict[str, Any]:
-    """Return the data stored with a grant; empty if there is none.
+    """Return the data stored with a grant, or an empty dict if there is none.
 
     Raises:
         Refused: the state folder is inside a vault.

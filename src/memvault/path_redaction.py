@@ -58,7 +58,7 @@ def _folders(
 ) -> Iterator[tuple[str, str]]:
     """Yield each folder on this machine that a string may contain, and its replacement.
 
-    The vault's folder has none: files in it are shown by their relative path.
+    The vault's folder has no replacement: files in it are shown by their relative path.
     """
     yield str(root), ""
     models = []

@@ -40,8 +40,8 @@ _GRACE_SECONDS = 1.0
 class ProcessResult(NamedTuple):
     """A program's result.
 
-    ``stdout`` is its standard output, ``stderr`` the end of its standard error. ``timed_out`` and
-    ``truncated`` mean that it was killed: it ran too long, or wrote too much.
+    ``stdout`` is its standard output, and ``stderr`` is the end of its standard error.
+    ``timed_out`` and ``truncated`` mean that it was killed: it ran too long, or wrote too much.
     """
 
     code: int

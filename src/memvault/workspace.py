@@ -58,7 +58,7 @@ class Workspace:
 
     ``progress`` is called during slow work, in the working thread. ``condition`` is the lock as a
     condition: waiting on it lets other calls run. ``executor`` runs calls in order; any thread that
-    holds the lock can also run one. A ``long_lived`` workspace watches the folder, so only its
+    holds the lock can also run a call. A ``long_lived`` workspace watches the folder, so only its
     first call scans it. ``release`` does not close a workspace that ``is_cached``.
     """
 
@@ -117,7 +117,7 @@ class Workspace:
         return MemoryStore(self.root, self.settings, open_dates=self._open_dates)
 
     def _open_dates(self) -> CommitDates | None:
-        """Return the commit dates of the vault's files; None if it is not in a repository."""
+        """Return the commit dates of the vault's files, or None outside of a repository."""
         return self._dates if any(map(os.path.lexists, self._git_paths)) else None
 
     @property
@@ -194,7 +194,10 @@ class Workspace:
             index.refresh(True, FINISHING)
 
     def open_other(self, root: Path) -> Workspace:
-        """Return the vault in a folder, open as long as this one; this one for its own folder."""
+        """Return the vault in a folder, which stays open as long as this one.
+
+        For this vault's own folder, this workspace is returned.
+        """
         if root == self.root:
             return self
         if root not in self._other_vaults:

@@ -74,7 +74,7 @@ def parse_character(name: str, header: Mapping[str, Any]) -> Character:
 
 
 def parse_place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace | None:
-    """Parse a place from a header; None if it has no x and y."""
+    """Parse a place from a header, or return None if it has no x and y."""
     x, y = (_number(header.get(key), None) for key in ("x", "y"))
     if x is None or y is None:
         return None

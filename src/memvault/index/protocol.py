@@ -50,11 +50,11 @@ class WaitPolicy(NamedTuple):
     """How long to wait while another process writes the index; whether to accept a partial view.
 
     ``indexing`` is the number of seconds to wait while the other process has many files to index,
-    ``unreadable`` the number of seconds to wait while no readable commit exists, which happens
-    briefly during each commit. ``allow_partial`` is whether a partial view is acceptable after that
-    time. ``index_seconds`` is the number of seconds after which this process stops indexing and
-    returns a partial view, or None to index everything first. ``git_seconds`` limits how long git
-    may take to read new commits, whose times are otherwise indexed later.
+    and ``unreadable`` is the number of seconds to wait while no readable commit exists, which
+    happens briefly during each commit. ``allow_partial`` is whether a partial view is acceptable
+    after that time. ``index_seconds`` is the number of seconds after which this process stops
+    indexing and returns a partial view, or None to index everything first. ``git_seconds`` limits
+    how long git may take to read new commits, whose times are otherwise indexed later.
     """
 
     indexing: float
@@ -372,7 +372,7 @@ class View(Protocol):
 
         A match is the mean, over the query's tokens, of the highest cosine to any token of the
         passage: late interaction (Khattab and Zaharia 2020). Memories without stored token vectors
-        are omitted; if the embedder computes none, all memories are.
+        are omitted; if the embedder computes no token vectors, the result is empty.
         """
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
@@ -386,7 +386,7 @@ class View(Protocol):
         """Return the numbered passages around a memory's best locations."""
 
     def record(self, uid: int) -> MemoryRecord | None:
-        """Return the record of a memory; None if there is no such memory."""
+        """Return the record of a memory, or None if there is no such memory."""
 
     def records_of(self, uids: Collection[int]) -> Mapping[int, MemoryRecord]:
         """Return the records of memories, by uid; missing ones are omitted."""
@@ -407,7 +407,7 @@ class View(Protocol):
         """
 
     def superseding(self, names: Sequence[str] | None, vault: str = "") -> list[MemoryRecord]:
-        """Return the memories whose headers supersede one of the names, or any name if None.
+        """Return the memories whose headers supersede one of ``names``; None stands for any name.
 
         Names have the form of ``vault.names.name_keys``. If several vaults are searched, ``vault``
         limits the answer to one of them.
@@ -509,7 +509,7 @@ class Index(SearchIndex[Any], Protocol):
 
     @property
     def folder(self) -> Path | None:
-        """Return the folder of the index; None if it is in memory."""
+        """Return the folder of the index, or None if it is in memory."""
 
     def with_memories(self, view: Any, memories: Iterable[tuple[Memory, str]]) -> Any:
         """Return a view with additional memories for one call, each given with its git branch.

@@ -93,7 +93,7 @@ class CallCosts:
         """The mean CPU time of each key's calls in seconds, and the time of the last call."""
 
     def note(self, key: Hashable, tool: str, seconds: float) -> None:
-        """Record what a call has cost."""
+        """Record the cost of a call."""
         recent = self._recent.pop((key, tool), None) or deque[float](maxlen=_CALLS)
         recent.append(seconds)
         self._recent[key, tool] = recent

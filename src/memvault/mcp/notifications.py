@@ -87,7 +87,7 @@ class ChangeDetector:
         return self._tools is not None or self._memories is not None
 
     def known(self, call: Call) -> list[ServerEvent]:
-        """Reread everything that was read before; return what has changed since."""
+        """Reread everything that was read before, and return the changes."""
         out = [] if self._tools is None else self.tools(call)
         return out if self._memories is None else [*out, *self.memories(call)]
 

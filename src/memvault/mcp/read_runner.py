@@ -1,7 +1,7 @@
 """Run read-only tool calls in parallel with each other and with calls that write.
 
-Each runs in its own workspace, which sees only complete states of the vault, like another process.
-The results of such calls need no acknowledgment.
+Each call runs in its own workspace, which sees only complete states of the vault, like another
+process. The results of such calls need no acknowledgment.
 """
 
 from __future__ import annotations

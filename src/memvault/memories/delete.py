@@ -110,7 +110,9 @@ def _topic(query: str) -> tuple[str, bool]:
 def _named_by_query(
     engine: RecallEngine, query: str, passes: Callable[[MemoryRecord], bool] | None
 ) -> list[Memory]:
-    """Return the memories that a query lists by name or path; none if any part is neither.
+    """Return the memories that a query lists by name or path.
+
+    The list is empty if any part of the query is neither.
 
     Raises:
         Ambiguous: every part is a name, and one that is not a title matches several memories.

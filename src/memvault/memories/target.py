@@ -23,7 +23,7 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
 
     Raises:
         Ambiguous: no result is clearly best; ``candidates`` are in the details of the error.
-        NotFound: no memory matches, or none has this path.
+        NotFound: no memory matches, or no memory has this path.
         UsageError: the query is empty.
     """
     exact = engine.try_resolve(query)

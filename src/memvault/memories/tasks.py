@@ -28,7 +28,7 @@ _SIGN = lazy_pattern(r"\[[^\]\r\n]\][ \t]")
 
 
 class Task(NamedTuple):
-    """A task in a memory: ``line`` is its line in the file, ``due`` an ISO date or empty.
+    """A task in a memory: ``line`` is its line in the file, ``due`` is an ISO date or empty.
 
     ``mark_at`` is the position of its mark in the body.
     """

@@ -74,7 +74,7 @@ def rerank(
     """Reorder the memories that a cross-encoder scored; the others follow in their previous order.
 
     ``rerank_scores`` maps uids to the relevance to the query, in 0..1. The scores of other memories
-    are capped at the lowest of these.
+    are capped at the lowest score of a reranked memory.
     """
     weight = constants().rerank_weight
     best = [

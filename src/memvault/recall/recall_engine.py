@@ -211,8 +211,8 @@ class RecallEngine:
         """Return the memory whose path ends with a string, or None if the string is not a path.
 
         Raises:
-            NotFound: if the text is meant as a path, and no memory has exactly this path or end of
-            one; the error's details list the closest ones as ``candidates``.
+            NotFound: if the text is meant as a path, and no memory's path is or ends with it; the
+                error's details list the closest memories as ``candidates``.
             Ambiguous: if several memories have it, as for ``resolve``.
         """
         if not resolve.may_be_path(text):
@@ -230,13 +230,14 @@ class RecallEngine:
         return self.resolve(files[0].path)
 
     def named(self, name: str, passes: Callable[[MemoryRecord], bool]) -> list[Memory]:
-        """Return the memories with a given name: one, several that share it as a title, or none.
+        """Return the memories with a given name: none, one, or several that share it as a title.
 
-        If several memories have the name, only the ones that pass are returned, if any.
+        If several memories have the name, those for which ``passes`` is true are returned, or all
+        of them if it is true for none.
 
         Raises:
-            Ambiguous: if several pass and the name is not the title of every one, for example if it
-            is only part of a memId.
+            Ambiguous: if several of them remain, and the name is not the title of each, for example
+                if it is only part of a memId.
         """
         try:
             memory = self.try_resolve(name)

@@ -266,7 +266,7 @@ def _hybrid_candidates(
 def _nearest(
     view: View, query: Query, allowed: Set[int] | None, limit: int, keyword: Sequence[int]
 ) -> VectorAnswer:
-    """Return the nearest vectors; only static ones if too many candidates lack transformer ones."""
+    """Return the nearest vectors, only static ones if too many candidates lack the others."""
     vector_query = VectorQuery(query.text, query.language, allowed, limit, frozenset(keyword))
     answer = view.nearest(vector_query)
     if _lacks_competitors(answer.hits, keyword):

@@ -157,7 +157,7 @@ class Search:
     def _page(
         self, scored: Sequence[ScoredMemory], count: int, newer: Mapping[int, int]
     ) -> list[RecallResult]:
-        """Return the results among the first ``count`` hits and those already compared."""
+        """Return the results among the first ``count`` hits and the hits already compared."""
         request = self._request
         self._add_rows(entry.uid for entry in scored[:count])
         self._check_validity()
@@ -287,7 +287,7 @@ class Search:
         return islice(((uid, memory) for uid, memory in read if memory is not None), count)
 
     def _read(self, uid: int) -> Memory | None:
-        """Return a memory; None if it cannot be read or lacks a quoted phrase of the query."""
+        """Return a memory, or None if it cannot be read or lacks a quoted phrase of the query."""
         if uid not in self._files:
             memory = None
             try:

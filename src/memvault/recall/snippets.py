@@ -124,7 +124,7 @@ _MAX_PLACES = 400
 
 
 class Snippet(NamedTuple):
-    """A passage, or a one-line snippet of one, and the headings above it.
+    """A passage or a one-line snippet, with the headings above it.
 
     ``is_cut`` is whether the passage begins within a sentence, and ``place`` is its start position
     in the body.
@@ -165,8 +165,8 @@ def best_passage(
 ) -> Snippet:
     """Return the whole text of the passage that matches a query best.
 
-    It is the passage among ``passages`` with the most query terms. If none has any, it is the
-    passage ``near``, which is the nearest by vector, or else the first.
+    It is the passage among ``passages`` with the most query terms. If no passage contains a query
+    term, it is the passage ``near``, which is the nearest by vector, or else the first passage.
     """
     candidates = [passage for _, passage in passages] or split_passages(body)[:1]
     nearest = next((passage for number, passage in passages if number == near), None)
@@ -264,7 +264,7 @@ def _best_units(units: Sequence[TextUnit], query_terms: frozenset[str], analyzer
 
 
 def _first_sentence(units: Sequence[TextUnit]) -> int:
-    """Return the number of the first unit that is a sentence of a paragraph; 0 if none is."""
+    """Return the number of the first unit that is a sentence of a paragraph, or 0."""
     is_sentence = (
         not unit.is_alone and not _LINKS.fullmatch(unit.text) and len(unit.text) >= _MIN_SENTENCE
         for unit in units

@@ -154,7 +154,7 @@ class _Replacements:
 def _referenced(name: str, named: Iterable[MemoryRecord], source: str) -> list[MemoryRecord]:
     """Return the other memories that a name in the header of the file ``source`` refers to.
 
-    If several have the name, these are the ones in the closest folder, as for links.
+    If several memories have the name, those in the closest folder are returned, as for links.
     """
     matches = match_link(name, [record for record in named if record.path != source])
     return closest_to(source, matches)

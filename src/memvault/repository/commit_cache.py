@@ -78,7 +78,7 @@ class CommitCache:
         return int(identity)
 
     def file(self, path: str) -> FileCommits | None:
-        """Return the times of one file; None if it was never committed."""
+        """Return the times of one file, or None if it was never committed."""
         query = "SELECT created, modified, blob FROM files WHERE path = ?"
         with _os_errors():
             row = self._db.execute(query, (_encoded(path),)).fetchone()

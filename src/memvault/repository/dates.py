@@ -74,7 +74,7 @@ class CommitDates:
         return CommitTimes(commits.created, modified)
 
     def source(self) -> int:
-        """Return the id of the cache that supplies the times; 0 if no times come from git."""
+        """Return the id of the cache that supplies the times, or 0 if no times come from git."""
         with self._reading() as cache:
             if cache is not None:
                 return self._source_of(cache)
@@ -83,7 +83,7 @@ class CommitDates:
     def is_current(self, source: int, seconds: float) -> bool:
         """Return whether an index with times from a cache is up to date.
 
-        ``source`` is the cache's id, ``seconds`` the time limit for git.
+        ``source`` is the cache's id, and ``seconds`` is the time limit for git.
         """
         self._file = None
         dates_state = self._look()

@@ -163,7 +163,7 @@ class Git:
         return output.decode("utf-8", "surrogateescape").rstrip("\n")
 
     def config(self, name: str) -> str:
-        """Return the value of a git setting; empty if it is not set."""
+        """Return the value of a git setting, or an empty string if it is not set."""
         return self.line("config", "--get", name, ok_codes=(0, 1))
 
     def commit_id(self, name: str, seconds: float = 0) -> str:

@@ -1,6 +1,6 @@
 """Define result types that several tools share or that library users import.
 
-A tool's return annotation is the name of one of these ``TypedDict``, or of one in the tool's own
+A tool's return annotation is one of these ``TypedDict`` classes, or one defined in the tool's own
 module. The tools import this package for type checkers only, because defining the types takes a few
 milliseconds. The schemas, the reference and the library are generated from them.
 """

@@ -243,8 +243,8 @@ ReviewKind = Literal[
 class ReviewEntry(TypedDict):
     """An item to review; ``other`` is the other memory of a conflict or duplicate.
 
-    A proposal of consolidation has a ``proposalId``, and no file unless it changes one. ``code``
-    and ``fix`` are the code of a doctor's finding and the effect of its fix.
+    A consolidation proposal has a ``proposalId``, and has a file only if it would change one.
+    ``code`` and ``fix`` are the code of a doctor's finding and the effect of its fix.
     """
 
     kind: ReviewKind
@@ -578,7 +578,7 @@ class SeverityCounts(TypedDict):
 
 
 class DoctorReport(TypedDict):
-    """The findings of one page, and the fixed ones."""
+    """The findings of one page, and the fixed findings."""
 
     memories: int
     only: NotRequired[list[str]]

@@ -186,8 +186,8 @@ class SecretDetector:
     def masked_part(self, part: str, secrets: Mapping[str, str], fine: Iterable[str] = ()) -> str:
         """Return a part of text in which all pieces of the whole text's secrets are masked.
 
-        ``secrets`` are those of the whole text, from ``values``. Fewer than eight characters of a
-        secret may remain at the edges of the part.
+        ``secrets`` contains the secrets of the whole text, as returned by ``values``. Fewer than
+        eight characters of a secret may remain at the edges of the part.
         """
         part = self.masked(part, fine)
         if not secrets:

@@ -242,7 +242,7 @@ class _Level(NamedTuple):
         return self.vault is not None and self.vault.excludes(self._below(path), is_folder)
 
     def decision(self, path: str, is_folder: bool) -> bool | None:
-        """Return whether a path in the vault is ignored; None if no pattern matches."""
+        """Return whether a path in the vault is ignored, or None if no pattern matches."""
         below = self._below(path)
         decisions = (file.decision(below, is_folder) for file in self.files)
         return next((decision for decision in decisions if decision is not None), None)
@@ -278,10 +278,10 @@ class Exclusions:
         return self._level("", FOLDER_MARKERS)
 
     def levels(self, folder: str, names: Iterable[str], above: Levels) -> Levels | None:
-        """Return the ignore files that apply in a folder; None if the folder is excluded.
+        """Return the ignore files that apply in a folder, or None if the folder is excluded.
 
-        ``names`` are the ``FOLDER_MARKERS`` in the folder, and ``above`` the ignore files of its
-        parent.
+        ``names`` are the ``FOLDER_MARKERS`` in the folder, and ``above`` are the ignore files of
+        its parent.
         """
         if not folder:
             return self._top

@@ -49,7 +49,7 @@ def find_vault(vault: str | None, on_default: Callable[[str, Path], object] | No
 
 
 def _default_vault() -> tuple[str, Path] | None:
-    """Return the name and root of the user's first default vault; None if there is none.
+    """Return the name and root of the user's first default vault, or None if there is none.
 
     Raises:
         VaultNotFound: the vault no longer exists.
@@ -129,9 +129,9 @@ def select_vaults(
 ) -> dict[str, Path]:
     """Return the folders of the vaults with the given names, without checking that they exist.
 
-    ``all`` means every named vault, ``this`` the vault at ``here``. Without names, the vault at
-    ``here`` and the user's default vaults are selected; none if no defaults are set. Vaults outside
-    a caller's ``reach`` are reported as missing.
+    ``all`` means every named vault, and ``this`` means the vault at ``here``. Without names, the
+    vault at ``here`` and the user's default vaults are selected, or no vaults if no defaults are
+    set. Vaults outside a caller's ``reach`` are reported as missing.
 
     Raises:
         VaultNotFound: the caller cannot access a vault with one of the names.

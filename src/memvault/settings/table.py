@@ -149,8 +149,8 @@ def load(
 ) -> tuple[S, frozenset[str], list[str]]:
     """Return settings with the values of a TOML file in place of the defaults.
 
-    Also returns the names of the settings in the file (an empty string stands for the default) and
-    the names of unknown ones.
+    Also returns the names of the settings that the file sets, and the names of unknown settings. A
+    setting with an empty string keeps its default and does not count as set.
 
     Raises:
         MemvaultError: the file cannot be read, or a setting is invalid. The error is an instance of

@@ -65,7 +65,7 @@ class MemoryReader(Protocol):
         """Read one memory; raises the same errors as ``read_bytes``."""
 
     def read_listed(self, path: str) -> Memory | None:
-        """Return the memory with this path; None if it is missing or only in an index."""
+        """Return the memory with this path, or None if it is missing or only in an index."""
 
 
 class MemoryStore:
@@ -360,7 +360,7 @@ class MemoryStore:
         return self.rewrite(memory, data, times)
 
     def times_of(self, path: str) -> tuple[int, int] | None:
-        """Return a file's times in the format of ``atomic.replace``; None if it is missing."""
+        """Return a file's times in the format of ``atomic.replace``, or None if it is missing."""
         with contextlib.suppress(OSError):
             status = (self.root / path).lstat()
             return status.st_atime_ns, status.st_mtime_ns

@@ -77,13 +77,13 @@ class Revisions:
                 (folder / f"{name}.md").unlink()
 
     def attributes(self, mem_id: str, revision: str) -> Attributes | None:
-        """Return the attributes of the file at the time of a revision; None if unknown."""
+        """Return the attributes of the file at the time of a revision, or None if unknown."""
         with contextlib.suppress(OSError):
             return Attributes.of(self._path(mem_id, revision))
         return None
 
     def times(self, mem_id: str, revision: str) -> tuple[int, int] | None:
-        """Return the times of the file at the time of a revision; None if unknown.
+        """Return the times of the file at the time of a revision, or None if unknown.
 
         A prefix of the revision's name is enough.
         """
@@ -262,7 +262,7 @@ def _folder_name(mem_id: str) -> str:
 
 
 def _find_problem(path: Path) -> str:
-    """Return the problem with a revision's file; empty if there is none."""
+    """Return the problem with a revision's file, or an empty string if there is none."""
     match = _REVISION_NAME.fullmatch(path.name)
     if match is None:
         return "has a name that is not a revision's"

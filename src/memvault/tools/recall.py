@@ -74,7 +74,7 @@ _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
 
 
 def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result whose memories have a ``place``, ``PATH:LINE`` in editors' syntax."""
+    """Return a result whose memories have a ``place``: ``PATH:LINE``, as editors accept it."""
     memories = [
         {**entry, "place": f"{entry['filePath']}:{entry['line']}"} if "line" in entry else entry
         for entry in result["memories"]

@@ -111,7 +111,7 @@ def note_days(path: str) -> DateRange | None:
 
 
 def parse_date_range(text: str) -> DateRange | None:
-    """Parse a day, week or month such as 2026-11-05, 2026-W45 or 2026-11; None if invalid.
+    """Parse a day, week or month such as 2026-11-05, 2026-W45 or 2026-11, or return None.
 
     A day can also be written as 2026-W45-4.
     """
@@ -129,7 +129,7 @@ def parse_date_range(text: str) -> DateRange | None:
 
 
 def parse_period(text: str) -> DateRange | None:
-    """Parse a day, week, month or year such as 2026; None if invalid."""
+    """Parse a day, week, month or year such as 2026, or return None if it is invalid."""
     if _YEAR.fullmatch(text):
         year = int(text)
         return DateRange(date(year, 1, 1), date(year, 12, 31)) if year else None

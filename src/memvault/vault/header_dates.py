@@ -44,7 +44,7 @@ class HeaderTime(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _rank(key: str) -> tuple[Role, int] | None:
-    """Return a key's role and its rank among the keys of that role; None if not a time key."""
+    """Return a key's role and its rank among the keys of that role, or None if not a time key."""
     plain = _SEPARATORS.sub("", key.casefold())
     for role, names in _KEYS.items():
         if plain in names:
@@ -176,7 +176,7 @@ _ZONE_NAME = lazy_pattern(r"\[[\w/+-]{2,50}\]\Z", re.ASCII)
 
 
 def parse(value: Any) -> datetime | None:
-    """Return the time in a header value; None if it is not a time or is ambiguous."""
+    """Return the time in a header value, or None if it is not a time or is ambiguous."""
     # YAML parses [[2022-01-03]] as nested lists.
     while isinstance(value, list) and len(value) == 1:
         value = value[0]

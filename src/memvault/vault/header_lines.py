@@ -32,7 +32,7 @@ _MAX_REPAIRED = 64 * 1024
 
 
 def read_by_entry(header: str) -> ReadHeader | None:
-    """Parse each entry of an invalid header separately; None if it does not look like a header."""
+    """Parse each entry of an invalid header separately; return None for text that is no header."""
     if len(header) > _MAX_REPAIRED:
         return None
     starts = sorted({0, *(match.start() for match in _ENTRY.finditer(header))})
@@ -75,7 +75,7 @@ def _without_comments(entry: str) -> str:
 
 
 def _unread_part(header: str, start: int, end: int, reason: str) -> UnreadLines:
-    """Return an entry's lines that are not YAML: one if the rest is valid, otherwise all."""
+    """Return an entry's lines that are not YAML: one line if the rest is valid, else all lines."""
     entry = header[start:end]
     number = header.count("\n", 0, start) + 2
     match = match_key(entry)

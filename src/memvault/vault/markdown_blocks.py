@@ -40,7 +40,7 @@ class Blocks:
     ``definitions`` maps labels to definitions, and ``tasks`` are the positions of task marks.
     ``line_starts`` are the starts of the lines, and ``code_lines`` has a 1 for each line in a code
     block. ``headings`` are the numbers of lines that are ``#`` headings outside of quotes and
-    lists. ``html`` are the HTML blocks with tags, ``comments`` the HTML comments.
+    lists. ``html`` are the HTML blocks with tags, and ``comments`` are the HTML comments.
     """
 
     def __init__(self, text: str, scanned: _Scanner) -> None:

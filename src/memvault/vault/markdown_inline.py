@@ -34,7 +34,7 @@ class Link(NamedTuple):
 
     ``target`` is the name it links to, as expected by ``recall.resolve.linked``; ``heading`` is the
     heading, or the block with its ``^``; ``shown`` is the label, if any. ``span`` is the position
-    of the whole link, and ``target_span`` the position of the target as written (markdown writes
+    of the whole link. ``target_span`` is the position of the target as written (markdown writes
     ``%20`` for a space), which may be in a definition that several links share.
     """
 

@@ -181,6 +181,6 @@ def tag_items(metadata: Mapping[str, Any]) -> list[Any]:
 
 
 def tag_of_item(item: Any) -> str:
-    """Return the tag in an item of a list of tags; empty if the item is not a tag."""
+    """Return the tag in an item of a list of tags, or an empty string if the item is not a tag."""
     is_tag = item is not None and not isinstance(item, dict | list)
     return normalize("NFC", str(item).strip().lstrip("#")) if is_tag else ""

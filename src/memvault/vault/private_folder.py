@@ -36,7 +36,7 @@ def private_folder(root: Path, name: str = "") -> Path:
 
 
 def existing_private(root: Path, name: str = "") -> Path | None:
-    """Return the path of a folder in ``.memvault`` for reading; None if a part of it is a link.
+    """Return the path of a folder in ``.memvault`` for reading, or None if a part of it is a link.
 
     Reading through a link would present someone else's files as the vault's own.
     """

@@ -77,8 +77,8 @@ def fingerprint_of(
 ) -> ToolFingerprint:
     """Return the fingerprint of a tool, with the program to run.
 
-    To check several tools, pass the same ``vault_files``, so that each file is read once; to run
-    one, omit it, so that the files are read again.
+    To check several tools, pass the same ``vault_files``, so that each file is read once; to run a
+    tool, omit ``vault_files``, so that the files are read again.
 
     Raises:
         Refused: its command goes through a link in the vault, ``tools/`` contains a link, or its
@@ -119,7 +119,7 @@ def fingerprint_of(
 
 
 def _resolve(base: str, path: str) -> str | None:
-    """Return a path relative to ``tools/`` with links resolved; None if it does not exist.
+    """Return a path relative to ``tools/`` with links resolved, or None if it does not exist.
 
     Raises:
         Refused: the path goes through a link inside the vault.
@@ -157,7 +157,7 @@ def _files_below(base: str, top: str) -> Iterator[str]:
     """Yield every file below a folder in the vault.
 
     Raises:
-        Refused: one is a link, whose target could change without notice.
+        Refused: a file is a link, whose target could change without notice.
         StorageError: a folder cannot be read.
     """
 
@@ -182,7 +182,7 @@ def _digests(vault_files: CoveredFiles, paths: Iterable[str]) -> Iterator[tuple[
 
     Raises:
         Refused: the files are too large.
-        StorageError: one cannot be read.
+        StorageError: a file cannot be read.
     """
     remaining, digests = _MAX_BYTES, vault_files.digests
     for path in paths:

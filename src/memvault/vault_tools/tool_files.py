@@ -32,8 +32,9 @@ class ToolFile(NamedTuple):
 class ToolFiles(NamedTuple):
     """A vault's tools by normalized name, and messages about broken files.
 
-    ``broken`` contains the messages. Its keys are the tool names in those files, a file's path if
-    another file has the same name, or an empty string if the folder cannot be read.
+    ``broken`` contains the messages. The keys are the tool names in the broken files. A key is a
+    file's path if another file has the same tool name, or an empty string if the folder cannot be
+    read.
     """
 
     tools: dict[str, ToolFile]

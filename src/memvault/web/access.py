@@ -1,7 +1,8 @@
 """Control access to the pages with secrets that are random on each start of the server.
 
-Browsers share a host's cookies among all of its ports, and other users may listen on those. So the
-cookie is limited to a random path prefix, and a request needs both the prefix and the cookie.
+Browsers share a host's cookies among all of its ports, and other users may listen on other ports.
+So the cookie is limited to a random path prefix, and a request needs both the prefix and the
+cookie.
 """
 
 from __future__ import annotations

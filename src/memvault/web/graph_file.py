@@ -1,4 +1,4 @@
-"""Write the map with all memories as one HTML file, which loads nothing and needs no server."""
+"""Write the map with all memories as one self-contained HTML file, which needs no server."""
 
 from __future__ import annotations
 

@@ -42,9 +42,9 @@ class TextVectors(NamedTuple):
 class TokenCodec(NamedTuple):
     """The codec that quantizes a model's token vectors.
 
-    ``mean`` is the mean token vector and ``deviation`` the mean absolute difference from it, both
-    of shape (dimension,). ``ignored`` has the sorted ids of tokens that are not stored: punctuation
-    and stop words.
+    ``mean`` is the mean token vector, and ``deviation`` is the mean absolute difference from it;
+    both have the shape (dimension,). ``ignored`` has the sorted ids of tokens that are not stored:
+    punctuation and stop words.
     """
 
     mean: Matrix
@@ -130,7 +130,7 @@ class TokenEmbedder(Embedder, Protocol):
 
     @property
     def codec(self) -> TokenCodec | None:
-        """Return the codec for the embedder's token vectors; None if it does not produce any."""
+        """Return the codec for the embedder's token vectors, or None if it does not produce any."""
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
         """Return the vector of each passage with its token vectors."""

@@ -63,7 +63,7 @@ def builtin_models() -> list[AvailableModel]:
 
 
 def card_of(name: str) -> ModelCard | None:
-    """Return a built-in embedder's card; None for other models, which must be loaded first."""
+    """Return a built-in embedder's card, or None for other models, which must be loaded first."""
     return read_card(FOLDERS[name]) if name in FOLDERS else None
 
 

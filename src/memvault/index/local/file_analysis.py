@@ -44,7 +44,7 @@ Read = tuple[Memory, FileState, int]
 
 
 def read_file(store: MemoryStore, state: FileState) -> Read | None:
-    """Read a file and return its memory; None if the file no longer exists.
+    """Read a file and return its memory, or None if the file no longer exists.
 
     For an unreadable file the memory contains only a name derived from its path, and a problem. If
     only the header cannot be indexed, it also contains the text.
@@ -67,7 +67,7 @@ def read_file(store: MemoryStore, state: FileState) -> Read | None:
 
 
 def header_problem(memory: Memory, state: FileState) -> str:
-    """Return why a memory's header cannot be indexed; empty if it can."""
+    """Return why a memory's header cannot be indexed, or an empty string if it can."""
     try:
         columns_of(ManifestRow(MemoryRecord.from_memory(0, state.size, memory, ""), state, 0, {}))
     except (ValueError, TypeError, RecursionError) as error:

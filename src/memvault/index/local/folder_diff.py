@@ -41,8 +41,8 @@ EMPTY_DIFF = FolderDiff((), (), (), ())
 class PendingChanges(NamedTuple):
     """The differences between the folder and a commit, split by whether they can be read quickly.
 
-    ``whole`` is the complete difference, ``small`` the part that can be read quickly, and ``large``
-    the rest. With ``is_partial``, ``known`` contains only files that may differ.
+    ``whole`` is the complete difference, ``small`` is the part that can be read quickly, and
+    ``large`` is the rest. With ``is_partial``, ``known`` contains only files that may differ.
     """
 
     commit: IndexCommit

@@ -39,8 +39,8 @@ _FORMAT = 15
 INDEX_VERSION = f"{_FORMAT}.{analyzer.VERSION}.{passages.VERSION}.{sentence_blocks.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = f"index-{INDEX_VERSION}"
-"""The folder of an index. Each program version has its own, so two versions do not keep rebuilding
-one index.
+"""The folder of an index. Each program version has a separate folder, so that two versions do not
+keep rebuilding one index.
 """
 _ANY_INDEX = lazy_pattern(r"index(-[\w.]+)?(\.new|\.old)?")
 _RETRY_PAUSE = 0.02
@@ -90,7 +90,7 @@ class IndexFiles:
         return f"{INDEX_VERSION} {language} {most} {types}{encoding}"
 
     def open(self, writing: bool = False) -> OpenIndex | None:
-        """Return the index, reopened if there is a newer commit; None if it is incomplete."""
+        """Return the index, reopened if there is a newer commit, or None if it is incomplete."""
         for attempt in range(4):
             commit = self._committed(writing)
             if commit is None or commit.fingerprint != self.fingerprint:
@@ -185,7 +185,7 @@ class IndexFiles:
         return f"check {error.filename or self._root}"
 
     def write_problem(self) -> str:
-        """Return why the index's folder is not writable; empty if it is.
+        """Return why the index's folder is not writable, or an empty string if it is.
 
         Nothing is tested while another process writes, or for an index in memory.
         """

@@ -421,7 +421,7 @@ class LocalIndex:
         return dates is not None and dates.is_delayed
 
     def _watched_changes(self, commit: IndexCommit) -> frozenset[str] | None:
-        """Return the files that may differ from the index; None if a scan is needed."""
+        """Return the files that may differ from the index, or None if a scan is needed."""
         changed = self.watch.changes() if self.watch is not None and self._watched_index else None
         if self._watched_index != commit.number[0]:
             changed = None

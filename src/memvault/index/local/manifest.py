@@ -154,7 +154,7 @@ class Manifest:
         return self._db.transaction()
 
     def committed(self) -> IndexCommit | None:
-        """Return the last commit; None if there is none."""
+        """Return the last commit, or None if there is none."""
         with self._db.transaction("BEGIN"):
             made_for = next(self._db.rows("SELECT fingerprint FROM made_for"), None)
             rows = list(self._db.rows("SELECT name, state FROM files"))
@@ -270,7 +270,7 @@ class Manifest:
         return list(self._select(where, (path, file, name, name + "\U0010ffff", title, title)))
 
     def superseding(self, names: Sequence[str] | None) -> Iterator[MemoryRecord]:
-        """Yield the memories whose headers supersede one of the names, or any name if None."""
+        """Yield the memories whose headers supersede one of ``names``; None stands for any name."""
         condition = "" if names is None else f" WHERE name IN ({','.join('?' * len(names))})"
         where = f"WHERE uid IN (SELECT uid FROM supersedes{condition})"
         return self._select(where, tuple(names or ()))
@@ -307,7 +307,7 @@ class Manifest:
         return {_decoded(path) for (path,) in self._db.rows(query)}
 
     def date_source(self) -> int:
-        """Return the source of git times (see ``CommitDates``); 0 if there is none."""
+        """Return the source of git times (see ``CommitDates``), or 0 if there is none."""
         query = "SELECT value FROM counters WHERE name = 'date_source'"
         return next((int(value) for (value,) in self._db.rows(query)), 0)
 

@@ -135,7 +135,7 @@ def soft_matches(
     table: StaticEmbedder,
     manifest: Manifest | None,
 ) -> list[SoftMatch]:
-    """Return each memory's soft match of the best stretch and of the head, in 0..1.
+    """Return the soft matches of each memory's best stretch and of its head, in 0..1.
 
     A soft match is the weighted mean, over the query's subwords, of the cosine to the nearest
     subword in the stretch or in the head. The weight of a query subword is the length of its row in

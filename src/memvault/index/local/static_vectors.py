@@ -70,7 +70,7 @@ class StoredPassages(NamedTuple):
 
 
 def open_store(folder: Path) -> VectorStore | None:
-    """Open the vectors in a folder; None if there are none for this version of the table."""
+    """Open the vectors in a folder, or return None if this version of the table has none."""
     store = VectorStore.open(folder)
     is_current = store is not None and store.card.version == read_card(DATA).version
     return store if is_current else None
@@ -91,14 +91,14 @@ class StaticVectors:
         return open_table()
 
     def opened(self) -> VectorStore | None:
-        """Open the vectors; None if there are none for this version of the table."""
+        """Open the vectors, or return None if this version of the table has none."""
         store = open_store(self._folder)
         if store is None or self._store is None or self._store.card != store.card:
             self._store = store  # an unchanged store keeps its cached row numbers
         return self._store
 
     def stored(self, manifest: Manifest) -> StoredPassages | None:
-        """Return the passages of all memories with their vectors; None without vectors."""
+        """Return the passages of all memories, or None if there are no vectors."""
         store = self.opened()
         return StoredPassages(manifest.passages.all(), store) if store is not None else None
 

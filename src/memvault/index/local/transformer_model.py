@@ -128,11 +128,11 @@ class TransformerModel:
 
     @property
     def card(self) -> ModelCard | None:
-        """Return the card of a built-in model; None for other models."""
+        """Return the card of a built-in model, or None for other models."""
         return card_of(self.choice.name)
 
     def opened(self) -> VectorStore | None:
-        """Open the vectors of the model's current version; None if there are none.
+        """Open the vectors of the model's current version, or return None if there are none.
 
         The version of a model that is not built in is known only once it is loaded.
         """

@@ -71,7 +71,7 @@ def engine_of(shared: EngineSettings, may_create: bool = True) -> EngineClient:
 
 
 def why_unavailable(root: Path, shared: EngineSettings) -> str:
-    """Return why the configured engine cannot be used; empty if it can."""
+    """Return why the configured engine cannot be used, or an empty string if it can."""
     if find_spec("pymilvus") is None:
         return f"memvault.toml uses Milvus, which needs the extra milvus: {INSTALL} '.[milvus]'"
     if not shared.uri or not shared.vault or not granted(root, shared):

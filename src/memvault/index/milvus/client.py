@@ -215,7 +215,7 @@ class EngineClient:
             self._remove(kind, f'vault == "{vault}"')
 
     def publication(self, vault: str) -> Publication | None:
-        """Return the publication of a vault; None if it was never published."""
+        """Return the publication of a vault, or None if it was never published."""
         where = f'id == "{vault}-card"'
         for row in self._query(self._collection("words"), where, ("lengths",), 1):
             return Publication.from_json(row["lengths"])
@@ -354,7 +354,7 @@ def _drop_collection(name: str, client: Any, timeout: float) -> None:
 
 
 def pushdown_keys(among: Set[int] | None) -> list[int] | None:
-    """Return the memories to pass to the engine as a filter; None for no filter."""
+    """Return the memories to pass to the engine as a filter, or None for no filter."""
     few = among is not None and len(among) <= _MAX_PUSHDOWN_KEYS
     return sorted(uid for uid in among if uid >= 0) if few and among is not None else None
 

@@ -92,8 +92,8 @@ _MIN_CANDIDATES = 400
 class GenerationState(NamedTuple):
     """The generation of rows of a commit, and its number of documents.
 
-    ``removed`` counts all memories ever removed, and ``recently_removed`` has the uids of the most
-    recent ones, so that another machine can update its copy without listing all memories.
+    ``removed`` is the number of memories ever removed, and ``recently_removed`` has the uids of the
+    most recent ones, so that another machine can update its copy without listing all memories.
     """
 
     generation: str

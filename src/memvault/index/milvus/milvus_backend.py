@@ -36,7 +36,7 @@ class MilvusBackend:
         self.engine.close()
 
     def keyword_store(self, files: IndexFiles) -> MilvusKeywordStore | None:
-        """Return the keyword index of the open commit; None if there is no usable index."""
+        """Return the keyword index of the open commit, or None if there is no usable index."""
         opened = files.opened
         if opened is None:
             return None

@@ -16,7 +16,7 @@ NOTHING = "0"
 class Publication(NamedTuple):
     """The machine that publishes a vault, and the state of the vault's rows in the engine.
 
-    ``publisher`` is an id, and ``host`` the machine's name. ``words`` and ``passages`` are the
+    ``publisher`` is the machine's id, and ``host`` is its name. ``words`` and ``passages`` are the
     current generations of rows; ``passages`` is empty if there are no vectors. ``documents`` is the
     number of documents in the keyword index, and ``memories`` is the number of files. ``removed``
     counts all memories ever removed, and ``recently_removed`` has the uids of the most recent ones.

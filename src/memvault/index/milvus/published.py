@@ -78,7 +78,7 @@ class PublishingBackend(MilvusBackend):
         return self.publisher_id, platform.node(), self._store.root.name
 
     def _checked(self, files: IndexFiles) -> Publication:
-        """Return the vault's publication; if the engine has none, everything is uploaded again.
+        """Return the vault's publication; without one in the engine, everything is uploaded again.
 
         The publication is stored before any upload, so that an interrupted upload can be resumed.
         """

@@ -254,7 +254,7 @@ class RemoteReader:
     def _removed_since(
         self, publication: Publication, own_state: GenerationState
     ) -> set[int] | None:
-        """Return the memories removed since this manifest was updated; None if unknown."""
+        """Return the memories removed since this manifest was updated, or None if unknown."""
         removed_count, listed = (
             publication.removed - own_state.removed,
             len(publication.recently_removed),

@@ -223,7 +223,7 @@ def _join(pieces: Sequence[Row], field: str) -> str:
 
 
 def parse_row(uid: int, text: str) -> ManifestRow | None:
-    """Parse a manifest row; None if a piece is missing or any value is invalid."""
+    """Parse a manifest row, or return None if a piece is missing or any value is invalid."""
     try:
         content: dict[str, Any] = json.loads(text)
         values: dict[str, Any] = content["record"]

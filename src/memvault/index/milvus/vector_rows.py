@@ -80,7 +80,7 @@ def has_pending(manifest: Manifest, folder: Path) -> bool:
 
 
 def uploaded_generation(manifest: Manifest, folder: Path) -> str:
-    """Return the generation of the uploaded vectors; empty if there are none."""
+    """Return the generation of the uploaded vectors, or an empty string if there are none."""
     uploaded = upload_state(manifest, folder)
     return uploaded.generation if uploaded.last else ""
 

@@ -337,7 +337,7 @@ class QueryAnalyzer:
 
 
 def _spellings(chunk: str, previous: str, following: str) -> Iterator[str]:
-    """Yield other spellings of the start of a chunk: ``16gb`` for 16 GB, ``v4`` for 4.1.
+    """Yield other spellings of the start of a chunk, such as ``16gb`` for 16 GB and ``v4`` for 4.1.
 
     ``previous`` and ``following`` are the chunks before and after it.
     """
@@ -437,6 +437,6 @@ def detect_each(setting: str, memories: Sequence[Memory]) -> list[str]:
 
 
 def main_language(setting: str, detected: Iterable[str], language_counts: Mapping[str, int]) -> str:
-    """Return the most frequent language of those detected and in ``language_counts``."""
+    """Return the most frequent language in ``detected`` and ``language_counts`` together."""
     votes = Counter(language for language in detected if language) + Counter(language_counts)
     return query_languages(setting, votes)[0]

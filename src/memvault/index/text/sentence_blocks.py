@@ -1,4 +1,4 @@
-"""Compute what an index stores about a memory: term counts, encoded blocks, texts to embed."""
+"""Compute the data that an index stores about a memory: term counts, blocks, texts to embed."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ def _shared_terms(
 
 
 def display_title(memory: Memory) -> str:
-    """Return a memory's title; empty if it is only the date of a periodic note."""
+    """Return a memory's title, or an empty string if it is only the date of a periodic note."""
     is_name = note_days(memory.path) and memory.title == PurePosixPath(memory.path).stem
     return "" if is_name else memory.title
 

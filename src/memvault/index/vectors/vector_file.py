@@ -1,12 +1,13 @@
 """Unit vectors in a flat file, the hashes of their texts, and a card with their number.
 
-``rows-N.i8`` contains the vectors (``UnitRows``), and ``hashes-N.u64`` the hash of each one's text.
-If the embedder returns token vectors, ``tokens-N.bin`` contains the codes of each text's tokens
-(``embedding.token_vectors``), and ``ends-N.u64`` the cumulative number of codes after each text.
-Files are append-only; bytes past the counts in ``card.json`` are ignored. ``replace`` writes files
-with the next ``N``, and then a card that refers to them. The card contains checksums of the counted
-bytes, so a process killed while appending loses only the new rows. It also contains the states of
-the files as written, so unchanged files need not be read again to verify them.
+``rows-N.i8`` contains the vectors (``UnitRows``), and ``hashes-N.u64`` contains the hashes of their
+texts. If the embedder returns token vectors, ``tokens-N.bin`` contains the codes of each text's
+tokens (``embedding.token_vectors``), and ``ends-N.u64`` contains the cumulative number of codes
+after each text. Files are append-only; bytes past the counts in ``card.json`` are ignored.
+``replace`` writes files with the next ``N``, and then a card that refers to them. The card contains
+checksums of the counted bytes, so a process killed while appending loses only the new rows. It also
+contains the states of the files as written, so unchanged files need not be read again to verify
+them.
 """
 
 from __future__ import annotations
@@ -106,8 +107,8 @@ Rows = tuple[UnitRows, Hashes, Hashes]
 class VectorCard(NamedTuple):
     """The embedder that computed the vectors, and their number.
 
-    ``token_width`` is the number of bytes of a token's code, 0 if there are none, and ``tokens``
-    the number of codes. Vectors of another ``format`` are not used.
+    ``token_width`` is the number of bytes of a token's code, or 0 if there are no codes, and
+    ``tokens`` is the number of codes. Vectors of another ``format`` are not used.
     """
 
     embedder: str
@@ -221,7 +222,7 @@ class VectorFile:
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
-        """Open the vectors in a folder; None if there are no usable vectors.
+        """Open the vectors in a folder, or return None if there are no usable vectors.
 
         Files whose states differ from the card are read completely and verified by their checksums.
         If another process has just replaced the files, the new ones are opened.
@@ -305,7 +306,7 @@ class VectorFile:
         self.card = self.card._replace(checksums=(0,) * len(self._files()))
 
     def _write(self, rows: UnitRows, hashes: Hashes, ends: Hashes, tokens: Codes | None) -> None:
-        """Write rows after the counted ones, without writing the card."""
+        """Write rows after those that the card counts, without writing the card."""
         sums = []
         codes = np.zeros((0, self.card.token_width), np.uint8) if tokens is None else tokens
         parts = [rows.stored.tobytes(), hashes.tobytes()]

@@ -42,7 +42,7 @@ class VectorStore:
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
-        """Open the vectors in a folder; None if there are no usable vectors."""
+        """Open the vectors in a folder, or return None if there are no usable vectors."""
         file = VectorFile.open(folder)
         return cls(file) if file is not None else None
 
@@ -210,7 +210,7 @@ class VectorStore:
 
 
 def are_missing(store: VectorStore | None, hashes: Hashes) -> Flags:
-    """Return whether each text has no vector in a store; None is an empty store."""
+    """Return, for each text, whether a store lacks its vector; None stands for an empty store."""
     return np.full(len(hashes), True) if store is None else store.row_numbers(hashes) < 0
 
 

@@ -432,7 +432,7 @@ def _worded(
 def _with_changes(
     error: BaseException, call_context: Call, tool: Tool, bound: Mapping[str, Any]
 ) -> MemvaultError | None:
-    """Return an error with the files that the call had changed; None for a bug without changes.
+    """Return an error with the files that the call had changed, or None for a bug without changes.
 
     After changes, a bug is reported as an error too, since the caller might otherwise repeat them.
     """
