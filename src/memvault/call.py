@@ -54,7 +54,7 @@ class Caller(NamedTuple):
     may_see_paths: bool = True
     # Whether the token budget in the settings applies if a call sets none.
     has_token_budget: bool = False
-    # The names of other vaults that it may access; None for all.
+    # The names of other vaults that it may access, or None for all.
     vaults: tuple[str, ...] | None = None
     # With any scope but "all", it cannot access other agents' files.
     scope: Scope = "all"

@@ -23,7 +23,8 @@ def path_hider(
 
     Paths in the vault at ``root`` are shown relative to it; other folders are replaced by their
     purpose. ``settings`` are the vault's, if they could be loaded; ``reach`` are the names of the
-    vaults that the caller may access, None for all. The user's settings are read only once, here.
+    vaults that the caller may access, or None for all vaults. The user's settings are read only
+    once, here.
     """
     names: dict[str, str] = {}
     for folder, name in _folders(root, settings, reach):

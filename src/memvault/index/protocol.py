@@ -171,8 +171,8 @@ class KeywordQuery(NamedTuple):
     """A keyword search: the words in a query, and how to limit the results.
 
     ``term_groups`` has one group of alternative stems per word; ``exact_terms`` are unstemmed
-    words. ``allowed_uids`` restricts the results, None for all; ``limit`` is the maximum number of
-    hits. With ``explain`` a hit includes the score of each term.
+    words. ``allowed_uids`` restricts the results unless it is None; ``limit`` is the maximum number
+    of hits. With ``explain`` a hit includes the score of each term.
     """
 
     term_groups: Sequence[tuple[str, ...]]
@@ -234,12 +234,13 @@ class SentenceFeatures(NamedTuple):
     ``coverage`` is the share of the query's words, weighted by rarity, that the memory contains.
     ``proximity`` is the largest such share within one stretch of one or two sentences.
     ``adjacency`` is the share of the query's adjacent word pairs that are adjacent in the memory,
-    None if the query has fewer than two words. ``title_coverage`` is the share that the title and
-    tags contain. ``soft_match`` is the similarity of the best stretch to the query's words, and
+    or None if the query has fewer than two words. ``title_coverage`` is the share that the title
+    and tags contain. ``soft_match`` is the similarity of the best stretch to the query's words, and
     ``title_soft_match`` is the similarity of the title and tags; both are None if they could not be
     computed. ``term_ids`` are the ids of all terms. ``number_coverage`` is the share of the query's
     numbers and identifiers that the memory contains, where an identifier requires all parts in
-    order; None if the query has none. ``codes`` are the term ids in text order.
+    order; it is None if the query has no numbers or identifiers. ``codes`` are the term ids in text
+    order.
     """
 
     coverage: float
@@ -258,8 +259,8 @@ class VectorQuery(NamedTuple):
 
     The answer contains the ``limit`` memories nearest by static vectors, the same number by
     transformer vectors if they are used, and the memories in ``include_uids`` at any distance.
-    ``allowed_uids`` restricts the results, None for all. With ``only_static``, transformer vectors
-    are not used.
+    ``allowed_uids`` restricts the results unless it is None. With ``only_static``, transformer
+    vectors are not used.
     """
 
     text: str
@@ -278,7 +279,7 @@ class VectorHit(NamedTuple):
     transformer vector has not been computed yet, and its cosine is estimated from
     ``static_cosine``. ``similarity`` is in 0..1 and comparable between embedders;
     ``static_similarity`` is its value without transformer vectors. ``next_passage`` is the number
-    of the second nearest passage, None if there is only one. ``is_multilingual`` is whether the
+    of the second nearest passage, or None if there is only one. ``is_multilingual`` is whether the
     cosine comes from the bundled multilingual model.
     """
 

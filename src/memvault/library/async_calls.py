@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class AsyncOpenVault:
     """An open vault whose tools run in threads of this process.
 
-    Cancelling a call ends a tool that waits, and puts back the events that it would have returned;
+    Canceling a call ends a tool that waits, and puts back the events that it would have returned;
     any other tool runs to its end. Closing the vault ends all waits with ``TimedOut``; later calls
     fail with ``UsageError``.
     """

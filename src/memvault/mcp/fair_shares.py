@@ -1,7 +1,7 @@
-"""Divide processor time fairly between the keys of request queues, such as a server's tokens.
+"""Divide CPU time fairly between the keys of request queues, such as a server's tokens.
 
-A free slot goes to the key that has used the least. Heavy calls are recognized by the cost of
-recent calls, so that they can run separately.
+A free slot goes to the key that has used the least CPU time. Heavy calls are recognized by the cost
+of recent calls, so that they can run separately.
 """
 
 from __future__ import annotations

@@ -420,7 +420,7 @@ def _edited(store: MemoryStore, plan: RenamePlan) -> list[tuple[Memory, bytes]]:
 
 
 def _retitle_heading(body: str, old: str, title: str) -> str | None:
-    """Return a body with the new title in its first heading; None if that is not the old title."""
+    """Return a body with its old title heading renamed, or None if there is no such heading."""
     first = next((entry for entry in headings(body) if entry[2] == 1), None)
     if first is None or " ".join(first[3].split()) != old:
         return None

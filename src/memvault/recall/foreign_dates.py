@@ -192,7 +192,7 @@ def _parse_date(phrase: str, languages: tuple[str, ...], today: date) -> DateRan
 
 
 def parse_full_date(text: str) -> datetime | None:
-    """Return the day or time in text, without a time zone; None if it is ambiguous or partial."""
+    """Return the day or time in text, with no time zone, or None if ambiguous or partial."""
     moments = set()
     for order in ("DMY", "MDY"):
         try:

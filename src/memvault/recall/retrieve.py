@@ -109,7 +109,7 @@ class CandidateSet(NamedTuple):
     def first(self, count: int, max_keyword: int | None) -> CandidateSet:
         """Return the hits that a search for the ``count`` nearest vectors would have found.
 
-        ``max_keyword`` is the number of keyword hits to keep, None for all.
+        ``max_keyword`` is the number of keyword hits to keep, or None for all.
         """
         keyword = dict(islice(self.keyword.items(), max_keyword))
         nearest = set(islice(self.vector, count))

@@ -83,7 +83,7 @@ class IgnoreFile:
         return bool(self._rules)
 
     def decision(self, path: str, is_folder: bool) -> bool | None:
-        """Return whether a path is ignored; False if it is included, None if no pattern matches."""
+        """Return whether a path is ignored, or None if no pattern matches."""
         for pattern, negated in self.folder_patterns if is_folder else self.file_patterns:
             if pattern.match(path):
                 return not negated

@@ -196,7 +196,7 @@ class RankingSettings(Section):
 
 
 class RerankSettings(Section):
-    """The cross-encoder of recall --rerank; set by ``memvault model use --rerank``."""
+    """The cross-encoder of recall --rerank; set by ``memvault model use --for rerank``."""
 
     model = Setting("Xenova/ms-marco-MiniLM-L-6-v2", MODEL, "a fastembed model or a folder")
 

@@ -89,7 +89,7 @@ class MemoryStore:
 
     @property
     def dates(self) -> CommitDates | None:
-        """The files' commit times in git; None if the vault is not in a repository."""
+        """The files' commit times in git, or None if the vault is not in a repository."""
         return self._open_dates()
 
     def _commit_times(self, path: str, data: bytes) -> CommitTimes:

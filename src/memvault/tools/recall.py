@@ -470,7 +470,7 @@ def memory_remember(
 
 
 def _plan_retyping(call: Call, memory: Memory, kind: str) -> Retyping | None:
-    """Plan changes to other memories if a new type moves a memory; None if it is not moved.
+    """Plan changes to other memories if a new type moves a memory; return None if it does not.
 
     Raises:
         Refused: the folder of the type is ignored or leads through a link, or a memory with a link

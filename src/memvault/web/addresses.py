@@ -49,7 +49,7 @@ def is_hidden(name: str) -> bool:
 
 
 class Addresses(Protocol):
-    """The URLs for a page's links; None for a memory or file without a page."""
+    """The URLs for a page's links; they are None for a memory or file without a page."""
 
     is_site: bool
     """Whether the pages are static files, so nothing is searched or rendered on demand."""

@@ -37,7 +37,7 @@ class _FileAddresses(ServedAddresses):
         self.pictures: list[str] = []
 
     def file(self, path: str) -> str | None:
-        """See ``Addresses.file``; None for a file that is too large or is not an image."""
+        """See ``Addresses.file``; returns None for a file that is too large or is not an image."""
         if path not in self._addresses:
             self._addresses[path] = self._added(path)
         return self._addresses[path]

@@ -34,7 +34,7 @@ _UNRELATED = "Bananas ripen faster in a paper bag"
 class CheckedModel(NamedTuple):
     """A model that works on this machine, and its scores of a related and an unrelated text.
 
-    ``dimension`` is the vector size of an embedder, None for a cross-encoder.
+    ``dimension`` is the vector size of an embedder, or None for a cross-encoder.
     """
 
     name: str

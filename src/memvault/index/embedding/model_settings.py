@@ -122,7 +122,7 @@ def choose_reranker(settings: Settings, root: Path) -> ModelChoice:
 
 
 def fingerprint(name: str, root: Path | None) -> ModelFingerprint | None:
-    """Return the fingerprint of a model folder, to allow it after a check; None for a model name.
+    """Return the fingerprint of a model folder, to allow it after a check, or None for a name.
 
     Raises:
         EmbedderError: if the folder cannot be read, or contains a symbolic link to a folder.

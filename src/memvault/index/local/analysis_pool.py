@@ -130,7 +130,7 @@ def _tasks(
 
 @contextmanager
 def open_pool(store: MemoryStore, static: StaticVectors | None) -> Iterator[AnalysisPool | None]:
-    """Yield a pool whose processes are killed at the end of the block; None if it is not faster.
+    """Yield a pool that is killed at the end of the block, or None if it would not be faster.
 
     The processes also embed the files if there are ``static`` vectors to extend.
     """

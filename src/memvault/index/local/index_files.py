@@ -103,7 +103,7 @@ class IndexFiles:
         return None
 
     def _committed(self, writing: bool = False) -> IndexCommit | None:
-        """Return the last commit, opening the manifest if necessary; None if there is no commit."""
+        """Open the manifest if necessary and return the last commit, or None if there is none."""
         try:
             if self._manifest is None or not self._manifest.exists:
                 self.close()

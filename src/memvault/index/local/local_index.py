@@ -82,7 +82,7 @@ class LocalIndex:
         self.files = IndexFiles(store.settings, index_folder, backend, name)
         self._counted: tuple[IndexCommit, Mapping[str, int]] | None = None
         self.watch: FolderWatch | None = None
-        """A watch on the folder in a long-running process; None if every comparison scans the
+        """A watch on the folder in a long-running process, or None if every comparison scans the
         folder.
         """
         self._watched_index = 0

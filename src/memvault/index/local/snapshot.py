@@ -205,7 +205,7 @@ class Snapshot(NamedTuple):
     def find_by_name(
         self,
         name: str,
-        vault: str = "",  # noqa: ARG002  # there is only one
+        vault: str = "",  # noqa: ARG002  # there is only one vault
     ) -> list[MemoryRecord]:
         """See ``View.find_by_name``."""
         records = list(self.overlay.records.values())
@@ -217,7 +217,7 @@ class Snapshot(NamedTuple):
     def superseding(
         self,
         names: Sequence[str] | None,
-        vault: str = "",  # noqa: ARG002  # there is only one
+        vault: str = "",  # noqa: ARG002  # there is only one vault
     ) -> list[MemoryRecord]:
         """See ``View.superseding``."""
         records = []

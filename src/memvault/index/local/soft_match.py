@@ -188,7 +188,7 @@ def _rarity_of(ids: Integers, frequency: tuple[bytes, int] | None) -> Numbers:
     """Return the rarity of each subword: ln(1 + (N - n + .5) / (n + .5)), or 1 if unknown.
 
     n is the number of memories that contain the subword, and N is the total number of memories.
-    ``frequency`` contains both: n for each subword id as encoded bytes, then N.
+    ``frequency`` contains n for each subword id, encoded as bytes, and N.
     """
     if frequency is None or ids.max(initial=0) * 4 >= len(frequency[0]):
         return np.ones(len(ids))

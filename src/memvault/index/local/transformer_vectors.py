@@ -30,11 +30,11 @@ used, because the estimated mean cosine of all memories is too uncertain.
 class TransformerScores(NamedTuple):
     """Scores of passages by the transformer model.
 
-    ``cosines`` are on the scale of the built-in model, nan for passages without a vector; None if
-    the transformer vectors are not used. ``waiting`` is the number of memories without vectors.
-    ``share`` rates how well the model separates related texts from other texts, from 0 (no better
-    than static vectors) to 1 (at least as well as the built-in model). ``is_multilingual`` is
-    whether the model is the bundled multilingual one. ``note`` tells the user why vectors are
+    ``cosines`` are on the scale of the built-in model, with nan for passages without a vector. They
+    are None if the transformer vectors are not used. ``waiting`` is the number of memories without
+    vectors. ``share`` rates how well the model separates related texts from other texts, from 0 (no
+    better than static vectors) to 1 (at least as well as the built-in model). ``is_multilingual``
+    is whether the model is the bundled multilingual one. ``note`` tells the user why vectors are
     missing.
     """
 
@@ -68,7 +68,7 @@ class TransformerVectors(NamedTuple):
         return scores
 
     def similarity_matrix(self, hashes: Hashes) -> list[list[float]] | None:
-        """Return the pairwise similarities of texts in 0..1; None if any text has no vector yet."""
+        """Return the pairwise similarities of texts in 0..1, or None if any lacks a vector."""
         vectors = self.model.opened() if self.model.mode != "off" else None
         rows = vectors.row_numbers(hashes) if vectors is not None else None
         if vectors is None or rows is None or (rows < 0).any():

@@ -47,7 +47,7 @@ class VectorSearch(NamedTuple):
     ) -> VectorAnswer:
         """See ``View.nearest``.
 
-        ``visible`` are all existing memories, None for all in the ``manifest``, and ``overlay``
+        ``visible`` are all existing memories; None stands for all in the ``manifest``. ``overlay``
         has the passages of memories that are not committed.
         """
         if self.stored is None and not overlay:

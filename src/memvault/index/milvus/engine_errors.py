@@ -74,7 +74,7 @@ def _without_names(text: str, where: EngineAddress) -> str:
 
 
 def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
-    """Map a client error to one of this program's errors; None for any other error."""
+    """Map a client error to one of this program's errors; return None for any other error."""
     module = type(error).__module__
     if not module.startswith(("pymilvus", "grpc", "milvus_lite")):
         return None

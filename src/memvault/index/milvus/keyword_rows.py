@@ -166,7 +166,7 @@ class MilvusKeywordStore:
 
     @property
     def state(self) -> GenerationState:
-        """Return the generation when the store was opened, to which the manifest belongs.
+        """Return the state of the generation that was current when the store was opened.
 
         Raises:
             IndexCorrupted: if the state is missing or invalid.

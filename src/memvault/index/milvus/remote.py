@@ -288,7 +288,7 @@ class RemoteIndex:
         """
         return self.reader.files.rebuild_if_corrupted(lambda: self._snapshot(vectors))
 
-    def with_vectors(self, view: Snapshot, wait_policy: WaitPolicy) -> Snapshot:  # noqa: ARG002 - it has none to add to
+    def with_vectors(self, view: Snapshot, wait_policy: WaitPolicy) -> Snapshot:  # noqa: ARG002 - it has no vectors to add to
         """See ``SearchIndex.with_vectors``."""
         return self.refresh(True, wait_policy)
 

@@ -116,7 +116,7 @@ def _languages_by_clue() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     languages_by_word: dict[str, set[str]] = defaultdict(set)
     for language in (*_CODES, "romanian"):
         for word in common_words(language):
-            if len(word) > 1:  # single letters are names in code
+            if len(word) > 1:  # single letters are often variable names
                 languages_by_word[word].add(language)
     letters: dict[str, set[str]] = defaultdict(set)
     for language, special in _LETTERS.items():

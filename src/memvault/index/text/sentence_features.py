@@ -14,7 +14,7 @@ from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, SentenceFeatures,
 from memvault.index.text.sentence_blocks import EncodedBlock, term_id
 
 SoftMatch = tuple[float | None, float | None]
-"""The soft match of a memory's best stretch and of its head, in 0..1; None if unknown."""
+"""The soft match of a memory's best stretch and of its head, in 0..1, or None if unknown."""
 
 
 class _Terms(NamedTuple):

@@ -133,7 +133,7 @@ class VectorCard(NamedTuple):
 
     @property
     def calibration(self) -> Calibration | None:
-        """Return the calibration of the cosines; None if unknown or computed by another version."""
+        """Return the calibration of the cosines, or None if this version has not computed it."""
         if not self.calibrated:
             return None
         from memvault.index.embedding import calibrate

@@ -109,7 +109,7 @@ def _split_command(parts: list[str], caller: Caller) -> tuple[Tool | None, list[
 def _arguments(
     tools: list[Tool], parts: list[str], positional: list[Parameter] | None = None
 ) -> list[str]:
-    """Return the arguments of a command line as ``key=value``, or an empty list if one has no key.
+    """Return a command line's arguments as ``key=value``, or an empty list if any has no key.
 
     Without ``positional``, the parts do not belong to a command.
     """

@@ -63,7 +63,7 @@ def paginate(
 
 
 def page_info(total: int, offset: int, shown: int, nothing: str = "") -> PageInfo:
-    """Return the total of a listing, the offset of the next page, and a message if empty."""
+    """Return the total of a listing, the next page's offset, and a message for an empty list."""
     if not shown and total and offset >= total:
         nothing = f"There are only {total:,}"
     end = offset + shown
