@@ -60,8 +60,8 @@ def profiles() -> dict[str, ToolProfile]:
 def parse_selection(text: str) -> dict[str, bool]:
     """Parse a comma-separated list of profiles and tools.
 
-    Returns the tools, each with whether its definition is short: it is in the core profile and not
-    also selected by another name.
+    The result maps each tool to whether its definition is short. It is short if only the core
+    profile selects the tool.
 
     Raises:
         UsageError: the list is empty, or a word in it is neither a profile nor a tool.
@@ -118,7 +118,7 @@ class ToolSelection:
         return self.named or settings.mcp.tools or self._configured
 
     def selected(self, settings: Settings) -> dict[str, bool]:
-        """Return the built-in tools to offer, each with whether its definition is short.
+        """Return the built-in tools to offer, mapped to whether their definitions are short.
 
         Raises:
             UsageError: the vault's settings contain an unknown profile or tool.
@@ -172,7 +172,8 @@ def _is_selected(names: Container[str], tool: Tool) -> bool:
 def tool_definition(tool: Tool, is_short: bool = False) -> dict[str, Any]:
     """Return a tool's definition for a client: a shortened entry of the reference.
 
-    A short one has the first paragraph of the description and the arguments in ``core_args``.
+    A short definition has the first paragraph of the description and the arguments in
+    ``core_args``.
     """
     entry = reference.described(tool)
     hints = dict(entry["annotations"])
