@@ -212,7 +212,7 @@ class Call:
 
     @cached_property
     def unmerged(self) -> Unmerged | None:
-        """The memories that only other git worktrees have; None if there are no others.
+        """The memories that only other git worktrees have, or None if there are no other worktrees.
 
         A caller who is limited to some vaults cannot see them.
         """

@@ -42,8 +42,8 @@ _COMMIT = lazy_pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 class RepositoryLocation(NamedTuple):
     """The paths of a repository.
 
-    ``top`` is the top folder of the working tree, ``folder`` the git directory, and
-    ``common`` the part of the git directory that worktrees share.
+    ``top`` is the top folder of the working tree, ``folder`` is the git directory, and ``common``
+    is the part of the git directory that worktrees share.
     """
 
     top: Path
@@ -148,7 +148,7 @@ def linked_worktree(path: Path) -> RepositoryLocation | None:
 
 
 def main_worktree(location: RepositoryLocation) -> RepositoryLocation | None:
-    """Return the main worktree of a repository; None if it is bare or was moved."""
+    """Return the main worktree of a repository, or None if it was moved or there is none."""
     tops = [location.common.parent] if location.common.name == ".git" else []
     if not tops:
         with contextlib.suppress(OSError):

@@ -41,7 +41,7 @@ _Etags = dict[str, list[int | str]]
 
 
 class Worktree(NamedTuple):
-    """A vault in another worktree; ``is_copy`` if the worktree is gone and only copies are left."""
+    """A vault in another worktree; if ``is_copy``, only copies are left of a deleted worktree."""
 
     root: Path
     checked_out: str
@@ -58,8 +58,8 @@ class UnmergedMemory(NamedTuple):
 class Unmerged:
     """The memories that only other worktrees have, as seen from one vault.
 
-    ``cache`` is the folder of the vault's index, for the hashes of other worktrees' files; None if
-    there is none. Unless ``copies`` is set, no copies in the repository are changed.
+    ``cache`` is the folder of the vault's index, for the hashes of other worktrees' files, or None
+    if there is no such folder. Unless ``copies`` is set, no copies in the repository are changed.
     """
 
     def __init__(self, store: MemoryStore, cache: Path | None, copies: bool) -> None:
@@ -116,7 +116,7 @@ class Unmerged:
         return list(newest.values())
 
     def find(self, name: str, records: Iterable[MemoryRecord]) -> UnmergedMemory | None:
-        """Return the unmerged memory with a given memId, path or title; None unless exactly one."""
+        """Return the only unmerged memory with a given memId, path or title, or else None."""
         from memvault.recall.resolve import match_name
 
         items = self.memories(records)

@@ -187,7 +187,7 @@ def _nearest_vault(here: Path) -> Path | None:
 
 
 def _in_worktrees(folder: Path) -> Path | None:
-    """Return the vault that a missing folder stands for in a git worktree; None if there is none.
+    """Return the vault that a missing folder in a git worktree stands for, or None.
 
     A relative path is looked up from the folders above, up to the top of the worktree, and then in
     the main worktree. So a command with the path works in every folder and worktree.

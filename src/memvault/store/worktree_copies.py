@@ -127,7 +127,7 @@ def copied_vaults(location: RepositoryLocation, prefix: str) -> Iterator[CopiedV
 
 
 def delete_copy(root: Path, path: str) -> None:
-    """Delete the copy of a memory, and with the last copy of a worktree the folder of all."""
+    """Delete a memory's copy, and the folder of its worktree's copies if no others are left."""
     with contextlib.suppress(OSError, StopIteration):
         (root / path).unlink(missing_ok=True)
         top = next(folder for folder in (root, *root.parents) if (folder / _ABOUT).is_file())
@@ -147,7 +147,7 @@ def _paths(folder: Path) -> Iterator[str]:
 
 
 def _existing_names(common: Path) -> Iterator[str]:
-    """Yield the names of the copies' folders of worktrees that still exist."""
+    """Yield the names of the folders for copies from worktrees that still exist."""
     folder = common / "worktrees"
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
@@ -162,7 +162,7 @@ def _folder_name(location: RepositoryLocation) -> str:
 
 
 def _name_of(folder: Path) -> str:
-    """Return the name of the copies' folder for a worktree's git directory.
+    """Return the name of the folder for a worktree's copies, given the worktree's git directory.
 
     It includes the time of the worktree's creation, since a later one may have the same name.
     """
