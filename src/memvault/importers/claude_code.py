@@ -167,7 +167,7 @@ class _Record:
                 )
             elif kind == "tool_result":
                 if part.get("is_error"):
-                    session.mark_failed(str(part.get("tool_use_id")))
+                    session.mark_failed(str(part.get("tool_use_id")), part.get("content"))
             elif kind != "text":
                 self._counts.omitted(f"block {kind}")
 

@@ -192,9 +192,22 @@ class _Rollout:
             self._session.add_tool_use(str(payload.get("call_id") or ""), name, arguments)
         elif kind in ("function_call_output", "custom_tool_call_output"):
             if _failed(payload):
-                self._session.mark_failed(str(payload.get("call_id")))
+                self._session.mark_failed(str(payload.get("call_id")), _output_text(payload))
         elif kind is not None:
             self._counts.omitted(f"item {kind}")
+
+
+def _output_text(payload: dict[str, Any]) -> str:
+    """Return the text of a tool's output, which some versions wrap in JSON."""
+    output = payload.get("output")
+    if isinstance(output, str) and output.startswith("{"):
+        try:
+            output = json_source.parse(output)
+        except ValueError:
+            return str(output)
+    if isinstance(output, dict):
+        output = output.get("output") or output.get("content")
+    return text_of(output)
 
 
 def _failed(payload: dict[str, Any]) -> bool:

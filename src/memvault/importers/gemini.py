@@ -125,4 +125,4 @@ def _add_tools(session: Session, calls: list[dict[str, Any]]) -> None:
         call_id = str(call.get("id") or len(session.tools))
         session.add_tool_use(call_id, str(call.get("name") or "tool"), call.get("args"))
         if call.get("status") == "error":
-            session.mark_failed(call_id)
+            session.mark_failed(call_id, call.get("resultDisplay"))

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memvault.importers import json_source, records
+from memvault.importers import convert, json_source, records
 from memvault.importers.content_counts import ContentCounts
 from memvault.importers.database import SourceDatabase, databases_with, read_database
 from memvault.importers.items import Item, SkippedItem
@@ -102,8 +102,9 @@ def _add_message(
         if kind == "tool" and isinstance(state := part.get("state"), dict):
             call_id = str(part.get("callID") or part.get("id") or "")
             session.add_tool_use(call_id, str(part.get("tool")), state.get("input"))
-            if state.get("status") == _FINISHED_WITH_ERROR:
-                session.mark_failed(call_id)
+            exit_code = convert.object_at(state, "metadata").get("exit")
+            if state.get("status") == _FINISHED_WITH_ERROR or exit_code not in (None, 0):
+                session.mark_failed(call_id, state.get("error") or state.get("output"))
         elif not _is_said(part):
             counts.omitted("message from the program" if kind == "text" else f"part {kind}")
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
-from memvault.experience import episodes
+from memvault.experience import acts, episodes
 from memvault.importers import convert, json_source
 from memvault.importers.chat_text import message
 from memvault.importers.content_counts import ContentCounts
@@ -32,6 +32,7 @@ _MAX_COMMANDS, _MAX_COMMAND = 8, 120
 _MAX_FILES = 40
 _MAX_DECISIONS, _MIN_DECISION, _MAX_DECISION = 8, 15, 240
 _MAX_ANSWER = 1_500
+_MAX_FIXES, _MAX_FIX_STEPS = 10, 4
 _FILE_KEYS = ("file_path", "filePath", "notebook_path", "absolute_path", "path")
 _COMMAND_KEYS = ("command", "cmd", "script")
 _EDITS = frozenset(
@@ -94,7 +95,8 @@ class Session:
         self.answers: list[str] = []
         self.tools: dict[str, ToolUse] = {}
         """Tool uses by call id, or by number if they have no call id."""
-        self.failed: set[str] = set()
+        self.failed: dict[str, str] = {}
+        """Failed tool uses by call id, each with the error in its output."""
         self.is_interrupted = False
         """Whether an error follows the last answer."""
 
@@ -139,10 +141,10 @@ class Session:
         """Add a tool use; ``arguments`` is an object, JSON, or a patch."""
         self.tools[call_id or str(len(self.tools))] = tool_use(name, arguments)
 
-    def mark_failed(self, call_id: str) -> None:
-        """Mark a tool use as failed."""
+    def mark_failed(self, call_id: str, output: Any = "") -> None:
+        """Mark a tool use as failed; ``output`` is text or the content of a message."""
         if call_id in self.tools:
-            self.failed.add(call_id)
+            self.failed[call_id] = masked(acts.error_line(text_of(output)))
 
 
 def is_error(text: str) -> bool:
@@ -336,12 +338,53 @@ def _actions(session: Session, files: list[str]) -> list[str]:
 def _outcomes(session: Session, shown: str) -> list[str]:
     """Return the decisions that are not in ``shown``, and a line on how the session ended."""
     decided = [f"decision: {text}" for text in _decisions(session, shown)]
+    decided += [f"fix: {text}" for text in _fixes(session)]
     calls, failed = len(session.tools), len(session.failed)
     if session.is_interrupted or not session.answers:
         how = "with an error of the program" if session.is_interrupted else "without an answer"
         return [*decided, f"{episodes.ERROR}: It ended {how}"]
     used = f"after {calls} tool {'call' if calls == 1 else 'calls'}, {failed} failed"
     return [*decided, f"answer: given {used if calls else 'without tools'}"]
+
+
+def _fixes(session: Session) -> Iterator[str]:
+    """Yield what was done between the failure of a command and its next success.
+
+    Each text contains the command, its error, and the commands and changes that followed. If
+    nothing else was done in between, it contains the command that succeeded.
+    """
+    uses = list(session.tools.items())
+    seen: set[str] = set()
+    for position, (call_id, use) in enumerate(uses):
+        error = session.failed.get(call_id, "")
+        if not error or use.name != "command":
+            continue
+        steps: list[str] = []
+        for later_id, later in uses[position + 1 :]:
+            same = later.name == "command" and acts.is_same_command(use.argument, later.argument)
+            if same and later_id not in session.failed:
+                steps = steps or ([_short(later.argument, _MAX_COMMAND)] if later != use else [])
+                if steps and error not in seen:
+                    seen.add(error)
+                    command = _short(use.argument, _MAX_COMMAND)
+                    done = "; ".join(dict.fromkeys(steps[-_MAX_FIX_STEPS:]))
+                    yield f"{command} failed: {error} - fixed by: {done}"
+                break
+            if later_id not in session.failed and not same:
+                steps += _steps(later, session.folder)
+        if len(seen) >= _MAX_FIXES:
+            return
+
+
+def _steps(use: ToolUse, folder: str) -> list[str]:
+    """Return what a tool use did, if it may have fixed something."""
+    if use.name == "command":
+        return (
+            [f"ran {_short(use.argument, _MAX_COMMAND)}"]
+            if acts.command_names(use.argument)
+            else []
+        )
+    return [f"changed {_relative(file, folder)}" for file in use.files]
 
 
 def _decisions(session: Session, shown: str) -> list[str]:

@@ -147,11 +147,18 @@ class ExperienceLists(TypedDict):
     procedures: list[str]
 
 
+class NamingMemory(MemoryReference):
+    """A memory with a line that names a file, a command or an error."""
+
+    line: str
+
+
 class RecalledExperience(ToolResult):
-    """The result of ``recall_memory``."""
+    """The result of ``recall_memory``; ``memories`` name the given path, command or error."""
 
     memoryContext: ExperienceLists
     sources: ExperienceLists
+    memories: NotRequired[list[NamingMemory]]
     message: NotRequired[str]
 
 

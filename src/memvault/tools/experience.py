@@ -39,6 +39,7 @@ group = ToolGroup("experience", place=51)
 _MIN_SUCCESS_RATE = 0.6
 _MAX_FACTS = 5
 _MAX_EXPERIENCES = 3
+_MAX_ACTS = 5
 _NAME = "The procedure's name, one line"
 
 
@@ -344,8 +345,14 @@ def update_success_rate(
     examples=(
         'memvault experience "The deploy hangs"',
         'memvault experience "The deploy hangs" "the disk is full"',
+        "memvault experience --path src/billing/retry.py",
+        'memvault experience --error "ModuleNotFoundError: No module named yaml"',
     ),
-    view="""*memoryContext[facts] Facts:
+    view="""*memories Named in:
+        {title}  {memId}  {filePath}
+           > {line:each}
+
+        *memoryContext[facts] Facts:
          - {text:first}
            > {text:rest}
 
@@ -361,26 +368,64 @@ def update_success_rate(
 def recall_memory(
     call: Call,
     observations: Annotated[
-        list[str],
+        list[str] | None,
         Arg(
             "What you see, hear or are asked now",
             positional=True,
             key="observations",
             json_aliases=("observation", "query", "context"),
         ),
-    ],
+    ] = None,
+    path: Annotated[str | None, Arg("A file: recall memories that name it or its folder")] = None,
+    command: Annotated[
+        str | None, Arg("A shell command: recall memories that name its program and subcommand")
+    ] = None,
+    error: Annotated[
+        str | None,
+        Arg("A command's output: recall memories with its error, ignoring numbers and paths"),
+    ] = None,
 ) -> RecalledExperience:
     """Recall everything about a situation: facts, experiences and procedures.
+
+    With a path, a command or an error, memories lists the memories with a line that names it, and
+    that line, such as what fixed the same error in an earlier session.
 
     Returns the content of at most 5 facts, at most 3 experiences with an importance of 0.3 or
     more, and the procedures with a success rate of 0.6 or more. Weak matches and replaced or
     expired facts are omitted. sources lists their memory ids in the same order.
     """
-    from memvault.experience import episodes, facts, procedures, search
+    from memvault.experience import acts, search
+    from memvault.recall.answer import memory_reference
 
-    query = search.unquoted(" ".join(observations))
-    if not query.strip():
-        raise UsageError("There are no observations", "describe what you see, hear or are asked")
+    query = search.unquoted(" ".join(observations or ()))
+    texts = {"path": path, "command": command, "error": error and acts.error_line(error)}
+    asked = {kind: text for kind, text in texts.items() if text and text.strip()}
+    if not query.strip() and not asked:
+        raise UsageError(
+            "There are no observations",
+            "describe what you see, hear or are asked, or pass `--path`, `--command` or `--error`",
+        )
+    result: RecalledExperience = {
+        "memoryContext": {"facts": [], "experiences": [], "procedures": []},
+        "sources": {"facts": [], "experiences": [], "procedures": []},
+    }
+    if asked:
+        result["memories"] = [
+            {**memory_reference(match.memory), "line": match.line}
+            for kind, text in asked.items()
+            for match in acts.find(call.engine, cast("acts.Kind", kind), text, _MAX_ACTS)
+        ]
+    if query.strip():
+        result |= _recall_situation(call, query)
+    if not (result.get("memories") or any(result["sources"].values())):
+        result["message"] = "Nothing is known about this yet"
+    return result
+
+
+def _recall_situation(call: Call, query: str) -> RecalledExperience:
+    """Return the facts, experiences and procedures that fit a situation."""
+    from memvault.experience import episodes, facts, procedures
+
     facts_found = collect_hits(
         call, facts.similar(call.engine, query, _MAX_FACTS, only_current=True)
     )
@@ -394,7 +439,7 @@ def recall_memory(
         "procedures": [entry.procedure_id for entry in matches],
     }
     count_accesses(call, [mem_id for ids in sources.values() for mem_id in cast("list[str]", ids)])
-    result: RecalledExperience = {
+    return {
         "memoryContext": {
             "facts": [facts.fact_of(entry.memory).text for entry in facts_found],
             "experiences": [
@@ -404,6 +449,3 @@ def recall_memory(
         },
         "sources": sources,
     }
-    if not any(sources.values()):
-        result["message"] = "Nothing is known about this yet"
-    return result
