@@ -127,6 +127,16 @@ def _clean_section(section: PromptSection) -> PromptSection:
     return PromptSection(section.title, entries)
 
 
+def clean_line(text: str) -> str:
+    """Return text on one line, without invisible characters and the block's markers."""
+    return _clean_text(text).replace("\n", " ")
+
+
+def fenced(line: str) -> str:
+    """Return a clean line between the block's markers."""
+    return f"{OPEN} {line} {CLOSE}"
+
+
 def _clean_text(text: str) -> str:
     """Return text without blank lines, invisible characters and the block's markers."""
     clean = "".join(_visible(char) for char in "\n".join(text.splitlines()))

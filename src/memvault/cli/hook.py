@@ -21,6 +21,7 @@ from memvault.cli.options import scan
 
 if TYPE_CHECKING:
     from memvault.call import Caller
+    from memvault.importers.sessions import ToolUse
     from memvault.integrations.integration import Event
     from memvault.workspace import Workspace
 
@@ -32,6 +33,9 @@ _MAX_QUERY = 1_000
 _MAX_HITS = 5
 _PROMPT_BUDGET = 400
 _MAX_LINE = 200
+_ACT_BUDGET = 60
+_MAX_CHANGE = 4_000
+"""Maximum number of characters of an edit in which to look for identifiers."""
 _BLOCK = 1_500
 """Token budget of the context block at the start of a session."""
 _MIN_TOOL_CALLS = 20
@@ -223,6 +227,78 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     return prompt_block.build([section], _PROMPT_BUDGET, tokenizer.count_tokens).text
 
 
+def _before_tool(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
+    """Return a line of a memory that names the file or command of the next tool use, if any."""
+    from memvault.experience import acts
+
+    use = _tool_use(hook_input)
+    if use.name == "command":
+        is_trivial = not acts.command_names(use.argument)
+        return "" if is_trivial else _named_memory(line, command=use.argument)
+    if use.name != "edit" or not use.files:
+        return ""
+    return _named_memory(line, path=use.files[0], change=_changed_text(hook_input))
+
+
+def _after_tool(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
+    """Return a line of a memory with the error of a failed command, such as what fixed it."""
+    from memvault.experience import acts
+
+    use = _tool_use(hook_input)
+    if use.name == "edit":  # Some programs accept text only after a tool.
+        return _before_tool(line, hook_input)
+    error = hook_input.get("error")
+    output = acts.output_text(error or hook_input.get("tool_response"))
+    if use.name != "command" or not (error or acts.has_failed(output)):
+        return ""
+    return _named_memory(line, error=output)
+
+
+def _tool_use(hook_input: Mapping[str, Any]) -> ToolUse:
+    from memvault.importers import sessions
+
+    return sessions.tool_use(str(hook_input.get("tool_name")), hook_input.get("tool_input"))
+
+
+def _changed_text(hook_input: Mapping[str, Any]) -> str:
+    """Return the text that an edit writes."""
+    values = hook_input.get("tool_input")
+    keys = ("new_string", "content", "new_str", "command", "input", "patch")
+    texts = (values.get(key) for key in keys) if isinstance(values, dict) else ()
+    return "\n".join(text for text in texts if isinstance(text, str))[:_MAX_CHANGE]
+
+
+def _named_memory(
+    line: HookInvocation,
+    path: str | None = None,
+    change: str | None = None,
+    command: str | None = None,
+    error: str | None = None,
+) -> str:
+    """Return the most specific line of a memory that names a tool use, if it is specific enough."""
+    from memvault.agents import prompt_block
+    from memvault.experience import acts
+    from memvault.index.embedding import tokenizer
+    from memvault.tools.core import invoke
+    from memvault.tools.experience import recall_memory
+
+    found = invoke.run(
+        _workspace(line),
+        _caller(line),
+        recall_memory,
+        path=path,
+        change=change,
+        command=command,
+        error=error,
+    )
+    named = (memory for memory in found.get("memories", ()) if memory["score"] >= acts.SURE)
+    best = max(named, key=lambda memory: memory["score"], default=None)
+    if best is None:
+        return ""
+    text = prompt_block.clean_line(f"{best['title']} ({best['memId']}): {best['line']}")
+    return prompt_block.fenced(text[: tokenizer.prefix_within(text, _ACT_BUDGET)])
+
+
 def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
     """Return the reminder for the agent that writes the summary, or else for the user."""
     from memvault.integrations.programs import PROGRAMS
@@ -272,6 +348,8 @@ def _caller(line: HookInvocation) -> Caller:
 _EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str]] = {
     "session-start": _session_start,
     "prompt": _prompt,
+    "before-tool": _before_tool,
+    "after-tool": _after_tool,
     "pre-compact": _pre_compact,
     "stop": _stop,
     "session-end": _session_end,

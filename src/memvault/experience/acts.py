@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from memvault.experience.search import is_put_aside
@@ -20,10 +20,22 @@ from memvault.model import Memory
 if TYPE_CHECKING:
     from memvault.recall.recall_engine import RecallEngine
 
-Kind = Literal["path", "command", "error"]
+Kind = Literal["path", "symbols", "command", "error"]
 
 _MAX_OUTPUT = 20_000
 _MAX_LINE = 240
+_MAX_ERROR_LINES = 8
+_MAX_WORDS = 40
+_MIN_ERROR_WORDS = 3
+_NAMED, _FOLDER, _PROGRAM, _OTHER_USE = 0.8, 0.5, 0.4, 0.3
+"""Scores of lines that name a file or a command without its folder or arguments, only the folder,
+only the program, or the program with another subcommand.
+"""
+SURE = 0.45
+"""The minimum score of a line that is shown to an agent without being asked for."""
+_FAILED = lazy_pattern(
+    r"\bexit(?:ed)?[ _-]?(?:with )?(?:code|status)?[\"': =]{1,4}-?[1-9]\d*", re.IGNORECASE
+)
 _CANDIDATES = 60
 """The number of memories in which a search for the act's words looks for its names."""
 _ERROR = lazy_pattern(
@@ -47,15 +59,19 @@ _VARIABLE = lazy_pattern(
     re.IGNORECASE,
 )
 """Matches the parts of an error that differ between two occurrences: paths, numbers and hashes."""
+_COLOR = lazy_pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
 _WORD = lazy_pattern(r"[^\W\d_]\w{2,}")
 _SEPARATORS = lazy_pattern(r"&&|\|\||[;|\n]")
 _ASSIGNMENT = lazy_pattern(r"\w+=\S*")
-_WRAPPERS = frozenset(
-    "sudo time nohup env exec nice uv poetry pipenv bundle npx pnpx bunx yarn pnpm run exec "
-    "rtk command then do if".split()
-)
-_RUNNERS = frozenset("uv poetry pipenv bundle npx pnpx bunx".split())
-"""Programs that run another program: ``uv run pytest``."""
+_PREFIXES = frozenset("sudo time nohup env exec command".split())
+"""Words before a command that only change how it runs."""
+_RUNNERS = frozenset("uv poetry pipenv pdm hatch bundle pnpm yarn npx pnpx bunx".split())
+"""Programs that can run another program, such as ``uv run pytest`` and ``npx eslint``."""
+_INTERPRETERS = frozenset("python python3 node ruby perl php bash sh zsh deno bun Rscript".split())
+"""Programs whose first argument is the script that matters."""
+_CODE = lazy_pattern(r"`([^`\n]{2,200})`")
+_QUOTED = lazy_pattern(r"`([^`\n]{8,200})`|[\"“]([^\"“”\n]{8,200})[\"”]")
+_IDENTIFIER = lazy_pattern(r"[A-Za-z_][\w.]{4,}")
 _TRIVIAL = frozenset(
     "cd ls cat echo pwd head tail less grep rg find sed awk wc sort uniq which type true false "
     "mkdir touch cp mv rm ln chmod export set unset source test sleep printf date tree stat file "
@@ -81,13 +97,36 @@ class ActMatch(NamedTuple):
 
 def error_line(output: str) -> str:
     """Return the line of a command's output that says most about its failure, or nothing."""
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output[-_MAX_OUTPUT:])
+    return next(iter(error_lines(output)), "")
+
+
+def error_lines(output: str) -> list[str]:
+    """Return the lines of a command's output that may describe its failure, the best first."""
+    text = _COLOR.sub("", output[-_MAX_OUTPUT:])
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if _ERROR.search(line) and not _NOISE.search(line)]
     named = [line for line in errors if _NAMED_ERROR.search(line)]
     plain = [line for line in lines if not _NOISE.search(line)]
-    chosen = next((group[-1] for group in (named, errors, plain) if group), "")
-    return chosen[:_MAX_LINE]
+    ordered = [*reversed(named), *reversed(errors), *reversed(plain[-1:])]
+    return [line[:_MAX_LINE] for line in dict.fromkeys(ordered)][:_MAX_ERROR_LINES]
+
+
+def has_failed(output: str) -> bool:
+    """Return whether the output of a command reports a nonzero exit code."""
+    return _FAILED.search(output[:500] + output[-500:]) is not None
+
+
+def output_text(value: object) -> str:
+    """Return the text in a tool's output: a string, or nested lists and objects of strings."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        entries = [
+            f"{key}: {entry}" if isinstance(entry, (int, float)) else output_text(entry)
+            for key, entry in value.items()
+        ]
+        return "\n".join(filter(None, entries))
+    return "\n".join(map(output_text, value)) if isinstance(value, list) else ""
 
 
 def constant_words(error: str) -> list[str]:
@@ -130,17 +169,35 @@ def is_same_command(command: str, other: str) -> bool:
 
 
 def _unwrapped(words: list[str]) -> list[str]:
-    """Return a command without variables and programs that only run another one."""
-    while words:
-        if _ASSIGNMENT.fullmatch(words[0]) or words[0] in ("sudo", "time", "nohup", "env", "exec"):
+    """Return a command without variables, runners and interpreters."""
+    while len(words) > 1:
+        first, second = words[0], words[1]
+        if _ASSIGNMENT.fullmatch(first) or first in _PREFIXES:
             words = words[1:]
-        elif words[0] in _RUNNERS and len(words) > 1:
-            words = words[2:] if words[1] in ("run", "exec") else words[1:]
-        elif words[0] in ("python", "python3") and words[1:2] == ["-m"]:
+        elif first in _RUNNERS and second in ("run", "exec"):
             words = words[2:]
+        elif first in ("npx", "pnpx", "bunx"):
+            words = words[1:]
+        elif first in _INTERPRETERS:
+            rest = words[2:] if second in ("-m", "run") else words[1:]
+            if not rest or rest[0].startswith("-"):
+                break
+            words = rest
         else:
             break
-    return words
+    return [word for word in words if not _ASSIGNMENT.fullmatch(word)]
+
+
+def symbols_in(change: str) -> list[str]:
+    """Return the identifiers in changed lines that are likely to be unique to a few places."""
+    names = _IDENTIFIER.findall(change)
+    parts = [part for name in names for part in (name, name.rpartition(".")[2])]
+    return list(dict.fromkeys(name for name in parts if _is_distinctive(name)))[:40]
+
+
+def _is_distinctive(name: str) -> bool:
+    inner = name.strip("_")[1:]
+    return len(name) >= 6 and ("_" in inner or any(char.isupper() for char in inner))
 
 
 def find(engine: RecallEngine, kind: Kind, text: str, limit: int) -> list[ActMatch]:
@@ -156,109 +213,148 @@ def find(engine: RecallEngine, kind: Kind, text: str, limit: int) -> list[ActMat
     if not words:
         return []
     filters = Filters(passes=lambda record: not is_put_aside(record.metadata))
-    request = RecallRequest(
-        " ".join(words), "keyword", _CANDIDATES, filters, only_current=True, diverse=True
-    )
-    memories = [result.memory for result in engine.search(request).found]
-    matches = [match for memory in memories if (match := _match(kind, text, memory)) is not None]
+    request = RecallRequest(" ".join(words), "keyword", _CANDIDATES, filters, only_current=True)
+    score = _scorer(kind, text)
+    matches = [
+        match
+        for result in engine.search(request).found
+        if (match := _best_line(score, result.memory)) is not None
+    ]
     matches.sort(key=lambda match: -match.score)  # A stable sort: equal matches keep their rank.
     return matches[:limit]
 
 
 def _query_words(kind: Kind, text: str) -> list[str]:
     if kind == "error":
-        return constant_words(text)[:24]
+        words = [word for line in error_lines(text) for word in constant_words(line)]
+    elif kind == "path":
+        words = _WORD.findall(posixpath.basename(text.rstrip("/")))
+    elif kind == "symbols":
+        words = symbols_in(text)
+    else:
+        words = [word for name in command_names(text) for word in name[:2]]
+    return list(dict.fromkeys(words))[:_MAX_WORDS]
+
+
+def _scorer(kind: Kind, text: str) -> Callable[[str], float]:
+    """Return a function that scores how specifically a line names an act."""
     if kind == "path":
-        return re.findall(r"\w+", posixpath.basename(text.rstrip("/")))
-    return list(dict.fromkeys(word for name in command_names(text) for word in name[:2]))[:12]
+        return lambda line: path_score(text, line)
+    if kind == "symbols":
+        symbols = symbols_in(text)
+        return lambda line: symbol_score(symbols, line)
+    if kind == "command":
+        names = command_names(text)
+        words = frozenset(text.split())
+        return lambda line: max((command_score(name, words, line) for name in names), default=0.0)
+    errors = [constant_words(line) for line in error_lines(text)]
+    output_words = frozenset(constant_words(text[-_MAX_OUTPUT:]))
+
+    def score(line: str) -> float:
+        scores = [error_score(words, line) for words in errors]
+        return max([*scores, quoted_score(output_words, line)])
+
+    return score
 
 
-def _match(kind: Kind, text: str, memory: Memory) -> ActMatch | None:
-    best: ActMatch | None = None
-    for line in _lines(memory):
-        score = _score(kind, text, line)
-        if score > (best.score if best else 0.0):
-            best = ActMatch(memory, line, score)
-    return best
+def _best_line(score: Callable[[str], float], memory: Memory) -> ActMatch | None:
+    scored = [(score(line), line) for line in _lines(memory)]
+    best, line = max(scored, key=lambda entry: entry[0])  # The first one of equals.
+    return ActMatch(memory, line, best) if best > 0 else None
 
 
 def _lines(memory: Memory) -> Iterator[str]:
     yield memory.title
-    for key in ("files", "cites"):
-        values = memory.metadata.get(key)
-        yield from (str(value) for value in values if value) if isinstance(values, list) else ()
     for line in memory.body.splitlines():
         if line.strip():
             yield " ".join(line.split()).lstrip("-*# ")
-
-
-def _score(kind: Kind, text: str, line: str) -> float:
-    if kind == "path":
-        return path_score(text, line)
-    if kind == "command":
-        return max((command_score(name, line) for name in command_names(text)), default=0.0)
-    return error_score(constant_words(text), line)
+    files = memory.metadata.get("files")
+    yield from map(str, files if isinstance(files, list) else ())
 
 
 def path_score(path: str, line: str) -> float:
     """Return how specifically a line names a file: 1 for its path, less for its name or folder."""
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
-    if not parts:
-        return 0.0
-    best = 0.0
-    for count in range(min(len(parts), 6), 0, -1):
-        suffix = "/".join(parts[-count:])
-        if _contains(line, suffix):
-            is_common = parts[-1].lower() in _COMMON_FILES
-            if count > 1 or (not is_common and "." in suffix):
-                best = 1.0 if count > 1 or len(parts) == 1 else 0.8
-            break
-    if not best:
-        for count in range(len(parts) - 1, 1, -1):  # Folders of at least two parts.
-            for start in range(len(parts) - count):
-                if _contains(line, "/".join(parts[start : start + count])):
-                    return 0.5
-    return best
+    for count in range(min(len(parts), 6), 1, -1):
+        if _contains(line, "/".join(parts[-count:])):
+            return 1.0
+    is_common = not parts or parts[-1].lower() in _COMMON_FILES
+    if not is_common and "." in parts[-1] and _contains(line, parts[-1], is_whole=True):
+        return _NAMED
+    for count in range(len(parts) - 1, 1, -1):
+        for start in range(len(parts) - count):
+            if _contains(line, "/".join(parts[start : start + count])):
+                return _FOLDER
+    return 0.0
 
 
-def command_score(name: Sequence[str], line: str) -> float:
-    """Return how specifically a line names a command: 1 for program and two subcommands."""
+def symbol_score(symbols: Sequence[str], line: str) -> float:
+    """Return whether the code in a line contains one of the symbols."""
+    code = " ".join(_CODE.findall(line))
+    return _NAMED if any(_contains(code, symbol) for symbol in symbols) else 0.0
+
+
+def command_score(name: Sequence[str], words: Container[str], line: str) -> float:
+    """Return how specifically a line names a command: 1 for its program and two arguments.
+
+    ``words`` are the words of the whole command. If the code in the line continues with an option
+    or argument that is not among them, it is about another use of the program.
+    """
     for count in range(min(len(name), 3), 1, -1):
-        if _contains(line, " ".join(name[:count])):
-            return 1.0 if count > 2 else 0.8
+        prefix = " ".join(name[:count])
+        if _contains(line, prefix):
+            spans = [code for code in _CODE.findall(line) if _contains(code, prefix)]
+            rest = [code.partition(prefix)[2].split() for code in spans]
+            if spans and all(after and _is_other(after[0], words) for after in rest):
+                return _OTHER_USE
+            return 1.0 if count > 2 else _NAMED
     program = name[0]
-    if ("." in program or "-" in program or "_" in program) and _contains(line, program):
-        return 0.8  # A script such as deploy.sh is named by its file alone.
-    return 0.4 if len(name) == 1 and _contains(line, program) else 0.0
+    has_subcommand = len(name) > 1 and name[1].replace("-", "").isalpha()
+    if not _contains(line, program):
+        return 0.0
+    if any(char in program for char in "._-"):
+        return _NAMED  # A script such as deploy.sh is named by its file alone.
+    return _OTHER_USE if has_subcommand else _PROGRAM
+
+
+def _is_other(word: str, words: Container[str]) -> bool:
+    """Return whether a word after a command in code is missing in the command itself."""
+    is_placeholder = word[:1] in "<[{$." or word.isupper()
+    return not is_placeholder and word not in words
 
 
 def error_score(words: Sequence[str], line: str) -> float:
     """Return the share of an error's constant words that a line contains, weighted by length."""
-    if len(words) < 2:
+    if len(words) < _MIN_ERROR_WORDS:
         return 0.0
     present = {word.lower() for word in _WORD.findall(line)}
     weights = {word: min(len(word), 12) for word in words}
-    return sum(weight for word, weight in weights.items() if word in present) / sum(
-        weights.values()
-    )
+    shared = sum(weight for word, weight in weights.items() if word in present)
+    return shared / sum(weights.values())
 
 
-def _contains(line: str, name: str) -> bool:
-    """Return whether a line contains a name that is not a part of a longer one."""
-    start = line.find(name)
+def quoted_score(output_words: Container[str], line: str) -> float:
+    """Return whether the output of a command contains all words of an error quoted in a line."""
+    for code, text in _QUOTED.findall(line):
+        words = constant_words(code or text)
+        is_distinctive = len(words) >= _MIN_ERROR_WORDS or any(map(_is_distinctive, words))
+        if words and is_distinctive and all(word in output_words for word in words):
+            return 1.0
+    return 0.0
+
+
+def _contains(text: str, name: str, is_whole: bool = False) -> bool:
+    """Return whether a text contains a name that is not a part of a longer one.
+
+    With ``is_whole``, no folder may precede it.
+    """
+    start = text.find(name)
     while start >= 0:
-        before, after = line[start - 1 : start], line[start + len(name) : start + len(name) + 1]
-        rest = line[start + len(name) : start + len(name) + 2]
-        is_end = not (after.isalnum() or after in ("_", "-")) and not (
-            after == "." and rest[1:2].isalnum()
-        )
-        if not (before.isalnum() or before in ("_", "-", ".")) and is_end:
+        before, after = text[start - 1 : start], text[start + len(name) : start + len(name) + 2]
+        continues = after[:1].isalnum() or after[:1] in ("_", "-")
+        continues |= after[:1] == "." and after[1:].isalnum()
+        precedes = before.isalnum() or before in ("_", "-", ".") or (is_whole and before == "/")
+        if not ((before and precedes) or (after and continues)):
             return True
-        start = line.find(name, start + 1)
+        start = text.find(name, start + 1)
     return False
-
-
-def shown(matches: Iterable[ActMatch], minimum: float) -> ActMatch | None:
-    """Return the best match if it is specific enough to be shown without being asked for."""
-    best = next(iter(matches), None)
-    return best if best is not None and best.score >= minimum else None

@@ -21,26 +21,15 @@ from memvault.integrations.integration import (
     historian_file,
     hook_entries,
     instructions_file,
-    is_hook,
     plain_output,
     server_command,
     server_entry,
+    unwanted_hooks,
 )
 from memvault.integrations.json_edit import JsonEntry
 
 HISTORIAN_TOOLS = tuple(command.tool for command in TOOLS if command.core)
 """Tools of the MCP server; Claude Code requires the name of each tool that a subagent may use."""
-
-
-def _unwanted_hooks(program: Integration, context: SetupContext) -> tuple[JsonEntry, ...]:
-    """Return the hooks for capturing sessions, to remove if this setup does not capture them."""
-    if context.captures:
-        return ()
-    return tuple(
-        JsonEntry(("hooks", hook_event.name), {}, is_hook(event, program.name), listed=True)
-        for event, hook_event in program.capture_events.items()
-        if event not in program.events
-    )
 
 
 def _claude_code(program: Integration, context: SetupContext) -> list[SettingsFile]:
@@ -57,7 +46,7 @@ def _claude_code(program: Integration, context: SetupContext) -> list[SettingsFi
         SettingsFile(
             folder / "settings.json",
             (*hook_entries(program, context), *_permissions(context)),
-            unwanted=_unwanted_hooks(program, context),
+            unwanted=unwanted_hooks(program, context),
         ),
         historian_file(program, context, f"{HISTORIAN_HEADER}tools: {tools}\n"),
         instructions_file(program, context, "CLAUDE.md"),
@@ -97,5 +86,11 @@ CLAUDE_CODE = Integration(
     capture_events={
         "pre-compact": HookEvent("PreCompact", plain_output),
         "session-end": HookEvent("SessionEnd", plain_output),
+    },
+    act_events={
+        "before-tool": HookEvent(
+            "PreToolUse", context_output, matcher="Bash|Edit|MultiEdit|NotebookEdit|Write"
+        ),
+        "after-tool": HookEvent("PostToolUseFailure", context_output, matcher="Bash"),
     },
 )

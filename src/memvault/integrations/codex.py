@@ -24,6 +24,7 @@ from memvault.integrations.integration import (
     context_output,
     hook_entries,
     instructions_file,
+    unwanted_hooks,
 )
 
 _CODEX_TOOLS = """\
@@ -50,7 +51,11 @@ def _codex(program: Integration, context: SetupContext) -> list[SettingsFile]:
     )
     return [
         SettingsFile(folder / "config.toml", (MarkedBlock(table, TOML),)),
-        SettingsFile(folder / "hooks.json", hook_entries(program, context)),
+        SettingsFile(
+            folder / "hooks.json",
+            hook_entries(program, context),
+            unwanted=unwanted_hooks(program, context),
+        ),
         SettingsFile(folder / "agents" / f"{HISTORIAN}.toml", (OwnedFile(agent),)),
         instructions_file(program, context, "AGENTS.md"),
     ]
@@ -79,5 +84,9 @@ CODEX = Integration(
     capture_events={  # Codex has no hook at the end of a session, but runs a hook after each turn.
         "pre-compact": HookEvent("PreCompact", MESSAGE_OUTPUT),
         "stop": HookEvent("Stop", BLOCK_OUTPUT),
+    },
+    act_events={
+        "before-tool": HookEvent("PreToolUse", context_output, matcher="Bash|apply_patch"),
+        "after-tool": HookEvent("PostToolUse", context_output, matcher="Bash"),
     },
 )

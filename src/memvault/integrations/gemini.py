@@ -23,6 +23,7 @@ from memvault.integrations.integration import (
     nested_hook,
     server_command,
     server_entry,
+    unwanted_hooks,
 )
 
 
@@ -37,7 +38,11 @@ def _gemini(program: Integration, context: SetupContext) -> list[SettingsFile]:
     )
     header = f"{HISTORIAN_HEADER}kind: local\ntools:\n  - mcp_{SERVER}_*\n"
     return [
-        SettingsFile(program.settings_folder(context) / "settings.json", entries),
+        SettingsFile(
+            program.settings_folder(context) / "settings.json",
+            entries,
+            unwanted=unwanted_hooks(program, context),
+        ),
         historian_file(program, context, header),
         instructions_file(program, context, "GEMINI.md"),
     ]
@@ -64,5 +69,11 @@ GEMINI = Integration(
     capture_events={
         "pre-compact": HookEvent("PreCompress", MESSAGE_OUTPUT, matcher="manual"),
         "session-end": HookEvent("SessionEnd", MESSAGE_OUTPUT),
+    },
+    # Hooks before a tool cannot add text for the model.
+    act_events={
+        "after-tool": HookEvent(
+            "AfterTool", context_output, matcher="run_shell_command|write_file|replace"
+        )
     },
 )

@@ -17,7 +17,9 @@ from memvault.integrations.json_edit import JsonEntry
 from memvault.integrations.marked_blocks import BlockMarkers
 
 Scope = Literal["project", "user"]
-Event = Literal["session-start", "prompt", "pre-compact", "stop", "session-end"]
+Event = Literal[
+    "session-start", "prompt", "before-tool", "after-tool", "pre-compact", "stop", "session-end"
+]
 """The events on which a program runs ``memvault hook``."""
 SERVER = "memvault"
 """The name of the MCP server in every program."""
@@ -43,8 +45,9 @@ class SetupContext(NamedTuple):
     ``root`` is the project's folder, and ``home`` is the user's home folder. ``program`` is the
     command that starts memvault. ``instructions`` and ``historian`` are prompts for models.
     ``reading`` maps the names of the server's read-only tools to command names. If ``captures`` is
-    set, hooks also import each session as an episode. ``vault_name`` is the name that the user gave
-    to the vault, if any.
+    set, hooks also import each session as an episode. If ``acts`` is set, hooks also recall
+    memories that name the file or command of a tool use. ``vault_name`` is the name that the user
+    gave to the vault, if any.
     """
 
     scope: Scope
@@ -57,6 +60,7 @@ class SetupContext(NamedTuple):
     historian: str
     reading: Mapping[str, str] = {}
     captures: bool = False
+    acts: bool = False
     vault_name: str = ""
 
     @property
@@ -175,7 +179,7 @@ class Integration(NamedTuple):
     ``notice_output`` formats a message to the user at the start of a session. Output before
     compaction becomes part of the summary if ``summary_reads_output``; otherwise only the user sees
     it. At ``capture_events`` its hooks pass the transcript of the session, which is
-    then imported.
+    then imported. At ``act_events`` its hooks recall memories that name a tool use.
     """
 
     name: str
@@ -192,6 +196,7 @@ class Integration(NamedTuple):
     notice_output: Callable[[str, str], str] = MESSAGE_OUTPUT
     summary_reads_output: bool = False
     capture_events: Mapping[Event, HookEvent] = {}
+    act_events: Mapping[Event, HookEvent] = {}
 
     def files(self, context: SetupContext) -> list[SettingsFile]:
         """Return the files that the program reads, with memvault's parts of them."""
@@ -207,13 +212,14 @@ class Integration(NamedTuple):
         Raises:
             KeyError: the program has no such event.
         """
-        name, output, _ = {**self.capture_events, **self.events}[event]
+        name, output, _ = {**self.capture_events, **self.act_events, **self.events}[event]
         return output(name, text)
 
 
 def hook_entries(program: Integration, context: SetupContext) -> tuple[JsonEntry, ...]:
     """Return the entries of a program's hooks."""
     capturing = program.capture_events if context.captures else {}
+    acting = program.act_events if context.acts else {}
     return tuple(
         JsonEntry(
             ("hooks", hook_event.name),
@@ -230,7 +236,18 @@ def hook_entries(program: Integration, context: SetupContext) -> tuple[JsonEntry
             is_hook(event, program.name),
             listed=True,
         )
-        for event, hook_event in {**capturing, **program.events}.items()
+        for event, hook_event in {**capturing, **acting, **program.events}.items()
+    )
+
+
+def unwanted_hooks(program: Integration, context: SetupContext) -> tuple[JsonEntry, ...]:
+    """Return the hooks for capturing sessions and for tool uses that this setup does not want."""
+    capturing = {} if context.captures else program.capture_events
+    acting = {} if context.acts else program.act_events
+    return tuple(
+        JsonEntry(("hooks", hook_event.name), {}, is_hook(event, program.name), listed=True)
+        for event, hook_event in {**capturing, **acting}.items()
+        if event not in program.events
     )
 
 

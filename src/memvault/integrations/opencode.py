@@ -36,7 +36,7 @@ def _opencode(program: Integration, context: SetupContext) -> list[SettingsFile]
     server = {"type": "local", "command": context.server(program.server_root), "enabled": True}
     vault = context.vault_argument(program.hook_root)
     hook = [*context.program, "hook", "EVENT", "--for", program.name, "--vault", vault]
-    plugin = opencode_plugin(hook)
+    plugin = opencode_plugin(hook, context.acts)
     header = (
         f"description: {ABOUT_HISTORIAN}\nmode: subagent\n"
         f'permission:\n  "*": deny\n  "{SERVER}_*": allow\n'
@@ -50,9 +50,13 @@ def _opencode(program: Integration, context: SetupContext) -> list[SettingsFile]
     ]
 
 
-def opencode_plugin(command: list[str]) -> str:
-    """Return OpenCode's plugin, which runs a command after replacing the word ``EVENT``."""
-    return _PLUGIN.read_text("utf-8").replace("COMMAND = []", f"COMMAND = {json.dumps(command)}")
+def opencode_plugin(command: list[str], acts: bool = False) -> str:
+    """Return OpenCode's plugin, which runs a command after replacing the word ``EVENT``.
+
+    With ``acts``, it also runs the command after each tool use.
+    """
+    text = _PLUGIN.read_text("utf-8").replace("COMMAND = []", f"COMMAND = {json.dumps(command)}")
+    return text.replace("ACTS = false", "ACTS = true") if acts else text
 
 
 def _opencode_folder(context: SetupContext) -> Path:
@@ -72,5 +76,6 @@ OPENCODE = Integration(
     server_root=".",  # OpenCode runs servers in the project's folder.
     hook_root=".",
     summary_reads_output=True,
+    act_events={"after-tool": HookEvent("", plain_output)},  # The plugin adds it to the output.
     notice_output=lambda _, text: f"Tell the user: {text}",
 )

@@ -148,9 +148,13 @@ class ExperienceLists(TypedDict):
 
 
 class NamingMemory(MemoryReference):
-    """A memory with a line that names a file, a command or an error."""
+    """A memory with a line that names a file, a command or an error.
+
+    ``score`` is how specifically the line names it, from 0 to 1.
+    """
 
     line: str
+    score: float
 
 
 class RecalledExperience(ToolResult):

@@ -380,6 +380,9 @@ def recall_memory(
     command: Annotated[
         str | None, Arg("A shell command: recall memories that name its program and subcommand")
     ] = None,
+    change: Annotated[
+        str | None, Arg("Changed lines of code: recall memories that name an identifier in them")
+    ] = None,
     error: Annotated[
         str | None,
         Arg("A command's output: recall memories with its error, ignoring numbers and paths"),
@@ -398,7 +401,7 @@ def recall_memory(
     from memvault.recall.answer import memory_reference
 
     query = search.unquoted(" ".join(observations or ()))
-    texts = {"path": path, "command": command, "error": error and acts.error_line(error)}
+    texts = {"path": path, "symbols": change, "command": command, "error": error}
     asked = {kind: text for kind, text in texts.items() if text and text.strip()}
     if not query.strip() and not asked:
         raise UsageError(
@@ -411,7 +414,11 @@ def recall_memory(
     }
     if asked:
         result["memories"] = [
-            {**memory_reference(match.memory), "line": match.line}
+            {
+                **memory_reference(match.memory),
+                "line": match.line,
+                "score": round(match.score, 2),
+            }
             for kind, text in asked.items()
             for match in acts.find(call.engine, cast("acts.Kind", kind), text, _MAX_ACTS)
         ]

@@ -47,6 +47,9 @@ def setup(
     dry_run: Annotated[bool, Arg("Show the changes without writing them")] = False,
     remove: Annotated[bool, Arg("Undo setup's changes")] = False,
     capture: Annotated[bool, Arg("Import each session as an episode")] = False,
+    act: Annotated[
+        bool, Arg("Recall memories about a file or command when it is edited, run or fails")
+    ] = False,
     yes: Annotated[bool, Arg("Write without asking")] = False,
 ) -> dict[str, Any] | None:
     """Set memvault up in an agent program, such as Claude Code.
@@ -58,7 +61,8 @@ def setup(
     undoes exactly these changes. docs/reference/agent-setup.md lists the files that are written.
 
     `--capture` adds hooks that import each session as an episode when it ends and before its
-    context is compacted. Setup without it removes them.
+    context is compacted. `--act` adds hooks that recall a memory before a file is edited or a
+    command runs that it names, and after a command fails. Setup without them removes these hooks.
     """
     from memvault.integrations import setup as planning
 
@@ -72,7 +76,10 @@ def setup(
             if client.name in _IMPORTED
             else "omit `--capture`",
         )
-    context = _setup_context(options, client, user, remove)._replace(captures=capture or remove)
+    if act and not client.act_events:
+        raise UsageError(f"{client.title}'s hooks cannot add text to tool uses", "omit `--act`")
+    context = _setup_context(options, client, user, remove)
+    context = context._replace(captures=capture or remove, acts=act or remove)
     changes = planning.plan_edits(client.files(context), context, remove)
     diffs = [planning.diff(change) for change in changes]
     question = f"Write {f'these {len(diffs)} files' if len(diffs) > 1 else 'this file'}?"
