@@ -209,6 +209,12 @@ FAULTS = [
     Fault("file-special", "x.md", make=lambda root: os.mkfifo(root / "x.md")),
     Fault("git-locked", ".git/index.lock", {".git/index.lock": ""}, make=old(".git/index.lock")),
     Fault("move-left", ".memvault/moving.json", make=lambda root: put_folder(root, "moving.json")),
+    Fault(
+        "hook-failed",
+        ".memvault/hook.json",
+        {".memvault/hook.json": '{"event": "prompt", "time": "2026-11-28", "reason": "no disk"}'},
+        fixed=True,
+    ),
     Fault("private-not-ignored", ".memvault", make=lambda root: put_folder(root, ""), fixed=True),
     Fault(
         "history-over-limit",

@@ -21,7 +21,6 @@ from memvault.cli.options import scan
 
 if TYPE_CHECKING:
     from memvault.call import Caller
-    from memvault.importers.sessions import ToolUse
     from memvault.integrations.integration import Event
     from memvault.workspace import Workspace
 
@@ -33,9 +32,6 @@ _MAX_QUERY = 1_000
 _MAX_HITS = 5
 _PROMPT_BUDGET = 400
 _MAX_LINE = 200
-_ACT_BUDGET = 60
-_MAX_CHANGE = 4_000
-"""Maximum number of characters of an edit in which to look for identifiers."""
 _BLOCK = 1_500
 """Token budget of the context block at the start of a session."""
 _MIN_TOOL_CALLS = 20
@@ -59,6 +55,8 @@ _QUOTES = re.compile(r'["“”„«»]')
 _SLASH_COMMAND = re.compile(r"/[\w:.-]*(?:\s|$)")
 """Matches one of the client's slash commands, but not a path, which has a second slash."""
 _OPTIONS_WITH_VALUE = ("--for", "--vault", "--agent")
+_opened: list[Path] = []
+"""The root of the vault that the current event uses, if any."""
 
 
 class HookInvocation(NamedTuple):
@@ -109,9 +107,23 @@ def _parse_arguments(arguments: list[str]) -> HookInvocation:
 
 def _exit_on_timeout(event: str, answering: threading.Lock) -> None:
     """Exit at the time limit, unless a response is being written."""
-    threading.Event().wait(_SESSION_START if event == "session-start" else _LIMIT)
-    answering.acquire(timeout=0.1)
+    seconds = _SESSION_START if event == "session-start" else _LIMIT
+    threading.Event().wait(seconds)
+    if answering.acquire(timeout=0.1):
+        _record_failure(event, f"it took longer than {seconds:g} s")
     os._exit(0)
+
+
+def _record_failure(event: str, reason: str) -> None:
+    """Record why a hook printed nothing, for doctor; nothing happens before a vault is open."""
+    from memvault import clock
+    from memvault.files import atomic
+    from memvault.vault.private_folder import HOOK_FAILURE, private_folder
+
+    with contextlib.suppress(Exception):
+        failure = json.dumps({"event": event, "time": clock.iso(), "reason": reason})
+        private_folder(_opened[-1])
+        atomic.write(_opened[-1] / HOOK_FAILURE, failure.encode(), durable=False, private=True)
 
 
 def _write(response: str) -> None:
@@ -153,6 +165,9 @@ def _response(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
             raise
         notice = f"memvault remembers and recalls nothing here. {error.message}; {error.hint}"
         return program.notice_output("", notice) if program else notice
+    except Exception as error:
+        _record_failure(event, getattr(error, "message", type(error).__name__))
+        raise
     return program.hook_output(event, text) if program and text else text
 
 
@@ -227,76 +242,12 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     return prompt_block.build([section], _PROMPT_BUDGET, tokenizer.count_tokens).text
 
 
-def _before_tool(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
-    """Return a line of a memory that names the file or command of the next tool use, if any."""
-    from memvault.experience import acts
+def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
+    """Return a line of a memory about a tool use: before it, or after it has failed."""
+    from memvault.cli import act_hook
 
-    use = _tool_use(hook_input)
-    if use.name == "command":
-        is_trivial = not acts.command_names(use.argument)
-        return "" if is_trivial else _named_memory(line, command=use.argument)
-    if use.name != "edit" or not use.files:
-        return ""
-    return _named_memory(line, path=use.files[0], change=_changed_text(hook_input))
-
-
-def _after_tool(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
-    """Return a line of a memory with the error of a failed command, such as what fixed it."""
-    from memvault.experience import acts
-
-    use = _tool_use(hook_input)
-    if use.name == "edit":  # Some programs accept text only after a tool.
-        return _before_tool(line, hook_input)
-    error = hook_input.get("error")
-    output = acts.output_text(error or hook_input.get("tool_response"))
-    if use.name != "command" or not (error or acts.has_failed(output)):
-        return ""
-    return _named_memory(line, error=output)
-
-
-def _tool_use(hook_input: Mapping[str, Any]) -> ToolUse:
-    from memvault.importers import sessions
-
-    return sessions.tool_use(str(hook_input.get("tool_name")), hook_input.get("tool_input"))
-
-
-def _changed_text(hook_input: Mapping[str, Any]) -> str:
-    """Return the text that an edit writes."""
-    values = hook_input.get("tool_input")
-    keys = ("new_string", "content", "new_str", "command", "input", "patch")
-    texts = (values.get(key) for key in keys) if isinstance(values, dict) else ()
-    return "\n".join(text for text in texts if isinstance(text, str))[:_MAX_CHANGE]
-
-
-def _named_memory(
-    line: HookInvocation,
-    path: str | None = None,
-    change: str | None = None,
-    command: str | None = None,
-    error: str | None = None,
-) -> str:
-    """Return the most specific line of a memory that names a tool use, if it is specific enough."""
-    from memvault.agents import prompt_block
-    from memvault.experience import acts
-    from memvault.index.embedding import tokenizer
-    from memvault.tools.core import invoke
-    from memvault.tools.experience import recall_memory
-
-    found = invoke.run(
-        _workspace(line),
-        _caller(line),
-        recall_memory,
-        path=path,
-        change=change,
-        command=command,
-        error=error,
-    )
-    named = (memory for memory in found.get("memories", ()) if memory["score"] >= acts.SURE)
-    best = max(named, key=lambda memory: memory["score"], default=None)
-    if best is None:
-        return ""
-    text = prompt_block.clean_line(f"{best['title']} ({best['memId']}): {best['line']}")
-    return prompt_block.fenced(text[: tokenizer.prefix_within(text, _ACT_BUDGET)])
+    act = act_hook.act_of(line.event, hook_input)
+    return act_hook.recall_line(_workspace(line), _caller(line), act) if act is not None else ""
 
 
 def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
@@ -336,7 +287,9 @@ def _workspace(line: HookInvocation) -> Workspace:
     from memvault.settings.locate import find_vault
     from memvault.workspace import open_workspace
 
-    return open_workspace(find_vault(line.vault))
+    root = find_vault(line.vault)
+    _opened[:] = [root]
+    return open_workspace(root)
 
 
 def _caller(line: HookInvocation) -> Caller:
@@ -348,8 +301,8 @@ def _caller(line: HookInvocation) -> Caller:
 _EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str]] = {
     "session-start": _session_start,
     "prompt": _prompt,
-    "before-tool": _before_tool,
-    "after-tool": _after_tool,
+    "before-tool": _tool_use,
+    "after-tool": _tool_use,
     "pre-compact": _pre_compact,
     "stop": _stop,
     "session-end": _session_end,

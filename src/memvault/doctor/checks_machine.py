@@ -12,13 +12,13 @@ from memvault.doctor.file_problems import remove_temporary_files
 from memvault.doctor.findings import Finding, Fix, check
 from memvault.doctor.inspection import VaultInspection
 from memvault.errors import MemvaultError
-from memvault.files import atomic, temporary_files
+from memvault.files import atomic, plain_files, temporary_files
 from memvault.recall.filters import Filters
 from memvault.repository import submodules
 from memvault.repository.approved import approved_repository
 from memvault.repository.location import find_repository, has_stale_lock
 from memvault.vault import document, paths
-from memvault.vault.private_folder import MOVE_INTENT, private_folder
+from memvault.vault.private_folder import HOOK_FAILURE, MOVE_INTENT, private_folder
 
 _MAX_PATHS_SHOWN = 20
 _GIT_SECONDS = 5.0
@@ -52,6 +52,17 @@ def interrupted_move(vault: VaultInspection) -> Iterator[Finding]:
             "A move was interrupted and could not be finished; another memvault may be running"
         )
         yield Finding(MOVE_INTENT, message)
+
+
+@check("hook-failed", "note", "A hook of an agent program that printed nothing", fix="clears it")
+def failed_hook(vault: VaultInspection) -> Iterator[Finding]:
+    failure = plain_files.read_json(vault.call.root / HOOK_FAILURE)
+    if _has_private_folder(vault) and failure:
+        message = "At {time} the hook {event} printed nothing: {reason}".format_map(
+            {key: str(failure.get(key)) for key in ("time", "event", "reason")}
+        )
+        fix = Fix("clear it", lambda call: (call.root / HOOK_FAILURE).unlink(missing_ok=True))
+        yield Finding(HOOK_FAILURE, message, fix)
 
 
 @check(

@@ -27,7 +27,7 @@ _MAX_LINE = 240
 _MAX_ERROR_LINES = 8
 _MAX_WORDS = 40
 _MIN_ERROR_WORDS = 3
-_NAMED, _FOLDER, _PROGRAM, _OTHER_USE = 0.8, 0.5, 0.4, 0.3
+_NAMED, _FOLDER, _PROGRAM, _OTHER_USE = 0.8, 0.4, 0.4, 0.3
 """Scores of lines that name a file or a command without its folder or arguments, only the folder,
 only the program, or the program with another subcommand.
 """
@@ -59,6 +59,7 @@ _VARIABLE = lazy_pattern(
     re.IGNORECASE,
 )
 """Matches the parts of an error that differ between two occurrences: paths, numbers and hashes."""
+_PANIC = lazy_pattern(r"(panicked at [^\n]{1,200}:)\n")
 _COLOR = lazy_pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
 _WORD = lazy_pattern(r"[^\W\d_]\w{2,}")
 _SEPARATORS = lazy_pattern(r"&&|\|\||[;|\n]")
@@ -72,10 +73,12 @@ _INTERPRETERS = frozenset("python python3 node ruby perl php bash sh zsh deno bu
 _CODE = lazy_pattern(r"`([^`\n]{2,200})`")
 _QUOTED = lazy_pattern(r"`([^`\n]{8,200})`|[\"“]([^\"“”\n]{8,200})[\"”]")
 _IDENTIFIER = lazy_pattern(r"[A-Za-z_][\w.]{4,}")
-_TRIVIAL = frozenset(
-    "cd ls cat echo pwd head tail less grep rg find sed awk wc sort uniq which type true false "
-    "mkdir touch cp mv rm ln chmod export set unset source test sleep printf date tree stat file "
-    "diff xargs tee cut tr clear history whoami hostname env".split()
+_READING = frozenset(
+    "cd ls cat echo pwd head tail less grep rg find awk wc sort uniq which type true false test "
+    "sleep printf date tree stat file diff cut tr clear history whoami hostname env".split()
+)
+_TRIVIAL = _READING.union(
+    "mkdir touch cp mv rm ln chmod sed export set unset source xargs tee".split()
 )
 """Programs about which a line rarely says anything that fits their next use."""
 _COMMON_FILES = frozenset(
@@ -103,6 +106,7 @@ def error_line(output: str) -> str:
 def error_lines(output: str) -> list[str]:
     """Return the lines of a command's output that may describe its failure, the best first."""
     text = _COLOR.sub("", output[-_MAX_OUTPUT:])
+    text = _PANIC.sub(r"\1 ", text)  # Rust prints the message on the next line.
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if _ERROR.search(line) and not _NOISE.search(line)]
     named = [line for line in errors if _NAMED_ERROR.search(line)]
@@ -155,6 +159,12 @@ def command_names(command: str) -> list[tuple[str, ...]]:
         if program and program not in _TRIVIAL:
             names.append((program, *plain[:3]))
     return list(dict.fromkeys(names))
+
+
+def may_change(command: str) -> bool:
+    """Return whether a shell command may change anything, so that it may fix an error."""
+    programs = (part.split()[:1] for part in _SEPARATORS.split(command))
+    return any(words and words[0] not in _READING for words in programs)
 
 
 def is_same_command(command: str, other: str) -> bool:
@@ -300,21 +310,21 @@ def command_score(name: Sequence[str], words: Container[str], line: str) -> floa
     ``words`` are the words of the whole command. If the code in the line continues with an option
     or argument that is not among them, it is about another use of the program.
     """
-    for count in range(min(len(name), 3), 1, -1):
+    for count in range(min(len(name), 3), 0, -1):
         prefix = " ".join(name[:count])
-        if _contains(line, prefix):
-            spans = [code for code in _CODE.findall(line) if _contains(code, prefix)]
-            rest = [code.partition(prefix)[2].split() for code in spans]
-            if spans and all(after and _is_other(after[0], words) for after in rest):
-                return _OTHER_USE
+        if not _contains(line, prefix):
+            continue
+        spans = [code for code in _CODE.findall(line) if _contains(code, prefix)]
+        rest = [code.partition(prefix)[2].split() for code in spans]
+        if spans and all(after and _is_other(after[0], words) for after in rest):
+            return _OTHER_USE
+        if count > 1:
             return 1.0 if count > 2 else _NAMED
-    program = name[0]
-    has_subcommand = len(name) > 1 and name[1].replace("-", "").isalpha()
-    if not _contains(line, program):
-        return 0.0
-    if any(char in program for char in "._-"):
-        return _NAMED  # A script such as deploy.sh is named by its file alone.
-    return _OTHER_USE if has_subcommand else _PROGRAM
+        if any(char in prefix for char in "._-"):
+            return _NAMED  # A script such as deploy.sh is named by its file alone.
+        has_subcommand = len(name) > 1 and name[1].replace("-", "").isalpha()
+        return _OTHER_USE if has_subcommand else _PROGRAM
+    return 0.0
 
 
 def _is_other(word: str, words: Container[str]) -> bool:

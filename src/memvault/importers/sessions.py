@@ -380,9 +380,7 @@ def _steps(use: ToolUse, folder: str) -> list[str]:
     """Return what a tool use did, if it may have fixed something."""
     if use.name == "command":
         return (
-            [f"ran {_short(use.argument, _MAX_COMMAND)}"]
-            if acts.command_names(use.argument)
-            else []
+            [f"ran {_short(use.argument, _MAX_COMMAND)}"] if acts.may_change(use.argument) else []
         )
     return [f"changed {_relative(file, folder)}" for file in use.files]
 

@@ -13,6 +13,9 @@ from memvault.vault.paths import require_plain_folders
 MOVE_INTENT = ".memvault/moving.json"
 """The file that records a move of a memory until it is complete."""
 
+HOOK_FAILURE = ".memvault/hook.json"
+"""The file that records why a hook last printed nothing."""
+
 
 def private_folder(root: Path, name: str = "") -> Path:
     """Return ``.memvault``, created if missing and excluded from git, or a folder in it.

@@ -1,0 +1,110 @@
+"""Recall a memory about a tool use of an agent: an edit, a command, or a command's failure.
+
+A memory that names the file, the command or the error is preferred to one that is only similar. The
+thresholds are measured by bench/acts.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memvault.agents import prompt_block
+from memvault.experience import acts
+from memvault.importers import sessions
+
+if TYPE_CHECKING:
+    from memvault.call import Caller
+    from memvault.workspace import Workspace
+
+_BUDGET = 60
+"""Maximum number of tokens of the line."""
+_EDIT_THRESHOLD, _ERROR_THRESHOLD = 0.4, 0.5
+"""Minimum match probabilities of a memory that does not name the file or the error."""
+_MAX_CHANGE = 4_000
+_MAX_QUERY = 1_000
+_CHANGE_KEYS = ("new_string", "content", "newString", "new_str", "command", "input", "patch")
+_NO_WORDS = re.compile(r"[^\w.'-]+|_")
+
+
+class Act(NamedTuple):
+    """An edit with its path and changed text, a command, or the output of a failed command."""
+
+    path: str | None = None
+    change: str | None = None
+    command: str | None = None
+    error: str | None = None
+
+
+def act_of(event: str, hook_input: Mapping[str, Any]) -> Act | None:
+    """Return the act in a program's event; None if no memory could be about it."""
+    use = sessions.tool_use(str(hook_input.get("tool_name")), hook_input.get("tool_input"))
+    if use.files:
+        return Act(path=use.files[0], change=_changed_text(hook_input))
+    if use.name != "command":
+        return None
+    if event == "before-tool":
+        return Act(command=use.argument) if acts.command_names(use.argument) else None
+    error = hook_input.get("error")
+    output = acts.output_text(error or hook_input.get("tool_response"))
+    has_failed = bool(error) or acts.has_failed(output)
+    return Act(error=output) if has_failed else None
+
+
+def _changed_text(hook_input: Mapping[str, Any]) -> str:
+    values = hook_input.get("tool_input")
+    if isinstance(values, str):
+        return values[:_MAX_CHANGE]
+    texts = (values.get(key) for key in _CHANGE_KEYS) if isinstance(values, dict) else ()
+    return "\n".join(text for text in texts if isinstance(text, str))[:_MAX_CHANGE]
+
+
+def recall_line(workspace: Workspace, caller: Caller, act: Act) -> str:
+    """Return one line of the memory that is most likely about an act, or an empty string."""
+    from memvault.tools.core import invoke
+    from memvault.tools.experience import recall_memory
+
+    found = invoke.run(workspace, caller, recall_memory, **act._asdict())
+    named = (memory for memory in found.get("memories", ()) if memory["score"] >= acts.SURE)
+    best = max(named, key=lambda memory: memory["score"], default=None)
+    if best is not None:
+        return _line(best["title"], best["memId"], best["line"])
+    if act.path is not None:
+        return _similar(workspace, caller, f"{act.path}\n{act.change}", _EDIT_THRESHOLD)
+    if act.error is not None:
+        errors = "\n".join(acts.error_lines(act.error)[:2])
+        return _similar(workspace, caller, errors, _ERROR_THRESHOLD)
+    return ""
+
+
+def _similar(workspace: Workspace, caller: Caller, text: str, threshold: float) -> str:
+    """Return a line of the memory that is most similar to an act, if it is likely to fit."""
+    from memvault.recall import query_filters
+    from memvault.tools.core import invoke
+    from memvault.tools.recall import memory_recall
+
+    query = query_filters.as_words(_NO_WORDS.sub(" ", text)[:_MAX_QUERY])
+    if not query.strip():
+        return ""
+    recalled = invoke.run(
+        workspace,
+        caller,
+        memory_recall,
+        query=query,
+        limit=1,
+        specific=True,
+        threshold=threshold,
+    )
+    for memory in recalled["memories"]:
+        if not (memory.get("supersededBy") or memory.get("expired") or memory.get("notYet")):
+            return _line(memory["title"], memory["memId"], memory["snippet"])
+    return ""
+
+
+def _line(title: str, mem_id: str, text: str) -> str:
+    from memvault.index.embedding import tokenizer
+
+    rest = text.removeprefix(title).lstrip(" :#.-")
+    line = prompt_block.clean_line(f"{title} ({mem_id}): {rest}")
+    return prompt_block.fenced(line[: tokenizer.prefix_within(line, _BUDGET)])
