@@ -63,6 +63,7 @@ _PANIC = lazy_pattern(r"(panicked at [^\n]{1,200}:)\n")
 _COLOR = lazy_pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
 _WORD = lazy_pattern(r"[^\W\d_]\w{2,}")
 _SEPARATORS = lazy_pattern(r"&&|\|\||[;|\n]")
+_PROGRAM_NAME = lazy_pattern(r"\w[\w.@+-]*")
 _ASSIGNMENT = lazy_pattern(r"\w+=\S*")
 _PREFIXES = frozenset("sudo time nohup env exec command".split())
 """Words before a command that only change how it runs."""
@@ -156,7 +157,7 @@ def command_names(command: str) -> list[tuple[str, ...]]:
             continue
         program = posixpath.basename(words[0])
         plain = [word for word in words[1:] if not word.startswith("-")]
-        if program and program not in _TRIVIAL:
+        if _PROGRAM_NAME.fullmatch(program) and program not in _TRIVIAL:
             names.append((program, *plain[:3]))
     return list(dict.fromkeys(names))
 

@@ -365,7 +365,15 @@ class AsyncVault(AsyncOpenVault):
         """Record a use of a procedure, and whether it succeeded."""
         return cast("ProcedureOutcome", await self._run("update_success_rate", locals()))
 
-    async def experience(self, observations: Sequence[str]) -> RecalledExperience:
+    async def experience(
+        self,
+        observations: Sequence[str] | None = None,
+        *,
+        path: str | None = None,
+        command: str | None = None,
+        change: str | None = None,
+        error: str | None = None,
+    ) -> RecalledExperience:
         """Recall everything about a situation: facts, experiences and procedures."""
         return cast("RecalledExperience", await self._run("recall_memory", locals()))
 

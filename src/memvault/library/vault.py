@@ -359,7 +359,15 @@ class Vault(OpenVault):
         """Record a use of a procedure, and whether it succeeded."""
         return cast("ProcedureOutcome", self._run("update_success_rate", locals()))
 
-    def experience(self, observations: Sequence[str]) -> RecalledExperience:
+    def experience(
+        self,
+        observations: Sequence[str] | None = None,
+        *,
+        path: str | None = None,
+        command: str | None = None,
+        change: str | None = None,
+        error: str | None = None,
+    ) -> RecalledExperience:
         """Recall everything about a situation: facts, experiences and procedures."""
         return cast("RecalledExperience", self._run("recall_memory", locals()))
 
