@@ -263,8 +263,9 @@ def run_hook(
     """Print context for a program's agent at an event; setup installs it there.
 
     The program runs it with JSON on standard input. EVENT is session-start (prints a summary of the
-    memory), prompt (prints relevant memories), pre-compact, stop or session-end (print a reminder
-    to save memories). It never fails: on any error it prints nothing and exits with 0. It ends
-    within 5 seconds at session-start, and within one second at other events.
+    memory), prompt (prints relevant memories), before-tool or after-tool (print a memory about the
+    file or command), pre-compact, stop or session-end (print a reminder to save memories). It
+    never fails: on any error it prints nothing and exits with 0. It ends within 5 seconds at
+    session-start, and within one second at other events.
     """
     hook.answer(hook.HookInvocation(event, program, options.vault, options.agent, capture))

@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process"
 
 const COMMAND = ["memvault", "hook", "EVENT", "--for", "opencode", "--vault", "my notes"]
+const ACTS = false
 const LONGEST = 6000
 
 const ask = (event, given, cwd) =>
@@ -27,6 +28,7 @@ const ask = (event, given, cwd) =>
 // system prompt, which a model obeys.
 export const Memvault = async ({ directory }) => {
   const begun = new Set()
+  const given = new Map()
   return {
     event: async ({ event }) => {
       if (event.type === "session.compacted") begun.delete(event.properties.sessionID)
@@ -50,6 +52,18 @@ export const Memvault = async ({ directory }) => {
           text,
           synthetic: true,
         })
+    },
+    "tool.execute.before": async (input, output) => {
+      if (ACTS) given.set(input.callID, output.args)
+    },
+    "tool.execute.after": async (input, output) => {
+      if (!ACTS) return
+      const tool_input = input.args ?? given.get(input.callID)
+      given.delete(input.callID)
+      const tool_response = { exit_code: output.metadata?.exit ?? 0, output: output.output }
+      const event = { session_id: input.sessionID, tool_name: input.tool, tool_input, tool_response }
+      const text = await ask("after-tool", event, directory)
+      if (text) output.output = `${output.output}\n\n${text}`
     },
     "experimental.session.compacting": async (input, output) => {
       const text = await ask("pre-compact", {}, directory)
