@@ -192,3 +192,33 @@ def test_act_files_have_the_documented_counts() -> None:
         paths = {memory["path"] for memory in one["memories"]}
         acted = (act for part in one["sessions"] for act in part.get("acts", ()))
         assert all(paths.issuperset(act["right"]) for act in acted)
+
+
+@pytest.mark.parametrize(
+    ("program", "file", "event"),
+    [
+        ("claude-code", ".claude/settings.json", "hook before-tool --for claude-code"),
+        ("codex", ".codex/hooks.json", "hook after-tool --for codex"),
+        ("gemini", ".gemini/settings.json", "hook after-tool --for gemini"),
+        ("opencode", ".opencode/plugins/memvault.js", "ACTS = true"),
+    ],
+)
+def test_setup_adds_and_removes_tool_hooks(
+    program: str, file: str, event: str, folder: Path, run: Run
+) -> None:
+    """Setup --act adds the hooks for tool uses; setup without it, and --remove, remove them."""
+    written = folder / file
+    succeeded(run("setup", program, "--act", "--yes"))
+    assert event in written.read_text("utf-8")
+    succeeded(run("setup", program, "--yes"))
+    assert event not in written.read_text("utf-8")
+    succeeded(run("setup", program, "--act", "--yes"))
+    succeeded(run("setup", program, "--remove", "--yes"))
+    assert not written.exists()
+
+
+def test_setup_refuses_tool_hooks_without_support(folder: Path, run: Run) -> None:
+    """A program whose hooks cannot add text to tool uses is named, and nothing is written."""
+    ran = run("setup", "cursor", "--act", "--yes")
+    assert refused(ran, 2) == "error: Cursor's hooks cannot add text to tool uses"
+    assert not (folder / ".cursor").exists()

@@ -56,6 +56,7 @@ def known(folder: Path) -> Path:
         for title, text in (
             ("Use PostgreSQL", "PostgreSQL is our database; SQLite stays for tests."),
             ("Deploys", "We deploy on Mondays before ten."),
+            ("Two heads", '`alembic merge heads` if "Multiple head revisions are present".'),
         ):
             assert vault.call("memory_remember", title=title, content=text)["success"]
         assert vault.call("memory_recall", query="database")["success"]
@@ -87,6 +88,8 @@ def test_hook_answers_each_event_in_the_program_format(
     out = sooner_or_later(lambda: succeeded(run(*words, stdin=given)).out)
     found = out.strip() if case["answer"] == "TEXT" else json.loads(out)
     assert same_form(case["answer"], found), out
+    if event in ("before-tool", "after-tool"):
+        assert "Two heads" in out
     if event == "prompt":
         assert "Use PostgreSQL" in out
         assert "Deploys" not in out

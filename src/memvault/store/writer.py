@@ -293,6 +293,8 @@ class VaultWriter:
             )
         else:
             self._prune()
+        if not _may_be_linked_worktree(self.root):
+            return
         from memvault.store import worktree_copies
 
         if reason := worktree_copies.update(self.root, path):
@@ -310,3 +312,11 @@ class VaultWriter:
                 self._history.prune()
                 self._trash.prune()
                 self.journal.prune(self._history.limits.days, _MAX_JOURNAL_BYTES)
+
+
+def _may_be_linked_worktree(root: Path) -> bool:
+    """Return whether the nearest ``.git`` above a vault is a file, as in a linked worktree."""
+    for folder in (root, *root.parents):
+        if os.path.lexists(folder / ".git"):
+            return (folder / ".git").is_file()
+    return False
