@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, Run, sooner_or_later, succeeded
+from conftest import ROOT, Run, refused, sooner_or_later, succeeded
 from memvault import Vault
 from memvault.experience import acts
 from memvault.importers.content_counts import ContentCounts
