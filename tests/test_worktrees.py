@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,14 @@ def remember(top: Path, title: str, content: str) -> str:
     return str(result["memId"])
 
 
+def by_hand(top: Path, path: str, text: str) -> Path:
+    """Write a file in an editor, two minutes after its worktree was created."""
+    file = write(top, path, text)
+    later = time.time() + 120
+    os.utime(file, (later, later))
+    return file
+
+
 def recalled(top: Path, query: str) -> dict[str, dict[str, Any]]:
     """Return the memories that a recall finds, by title; a title found twice fails."""
     memories = call(top, "memory_recall", query=query, limit=50)["memories"]
@@ -80,7 +89,7 @@ def test_recall_finds_memory_of_other_worktree(project: Path, run: Run) -> None:
     assert "unmergedBranch" not in recalled(project, "port")["Port"]
     assert "unmergedBranch" not in recalled(feat, "deploy host")["Deploy host"]
     out = run("recall", "deploy", "host", cwd=project / "notes").out
-    assert "not merged, only on feat  in ../../feat/notes" in out
+    assert "not merged, from feat  in ../../feat/notes" in out
     shown = call(project, "memory_show", memId=mem_id)
     assert (shown["content"].strip(), shown["unmergedBranch"]) == (
         "We deploy to the host kiwi.",
@@ -147,7 +156,7 @@ def test_memory_survives_removal_of_its_worktree(project: Path) -> None:
 def test_hand_edit_survives_removal_after_a_recall(project: Path) -> None:
     """A note written by hand in a worktree survives once any worktree has recalled."""
     feat = worktree(project, "feat")
-    write(feat, "notes/fact/hedgehog.md", "# Hedgehog\n\nHedgehogs sleep in winter.\n")
+    by_hand(feat, "notes/fact/hedgehog.md", "# Hedgehog\n\nHedgehogs sleep in winter.\n")
     assert recalled(project, "hedgehogs in winter")["Hedgehog"]["unmergedBranch"] == "feat"
     git(project, "worktree", "remove", "--force", "../feat")
     assert recalled(project, "hedgehogs in winter")["Hedgehog"]["unmergedBranch"] == "feat"
@@ -169,7 +178,7 @@ def test_copies_are_deleted_when_merged(project: Path) -> None:
 def test_read_only_caller_writes_no_copies(project: Path) -> None:
     """A caller with the scope read finds unmerged memories and changes no file."""
     feat = worktree(project, "feat")
-    write(feat, "notes/fact/hedgehog.md", "# Hedgehog\n\nHedgehogs sleep in winter.\n")
+    by_hand(feat, "notes/fact/hedgehog.md", "# Hedgehog\n\nHedgehogs sleep in winter.\n")
     before = contents(project / ".git")
     workspace = Workspace(project / "notes")
     result = invoke.call_result(
@@ -349,6 +358,161 @@ def test_forged_repository_reveals_no_other_folder(project: Path, tmp_path: Path
 
 
 @pytest.mark.promise("S104")
+def test_forged_repository_reveals_no_copies(project: Path, tmp_path: Path) -> None:
+    """A forged ``.git`` finds, moves and deletes no copies of another repository."""
+    feat = worktree(project, "feat")
+    mem_id = remember(feat, "Secret plan", "The plan is about zebrafish.")
+    git(project, "worktree", "remove", "--force", "../feat")
+    evil = tmp_path / "evil"
+    write(evil, "notes/memvault.toml", "version = 1\n")
+    write(evil, ".git", f"gitdir: {project}/.git\n")
+    assert recalled(evil, "zebrafish") == {}
+    with open_vault(evil / "notes") as vault:
+        assert not vault.call("memory_restore", memId=mem_id)["success"]
+    assert "Secret plan" in recalled(project, "zebrafish")
+
+
+@pytest.mark.promise("S104")
+def test_branch_cannot_link_to_another_vault(project: Path, tmp_path: Path) -> None:
+    """If a branch replaces the vault's folder by a link, its target is not read."""
+    private = tmp_path / "private"
+    write(private, "memvault.toml", "version = 1\n")
+    write(private, "fact/diary.md", "# Diary\n\nThe diary mentions pelicans.\n")
+    feat = worktree(project, "feat")
+    shutil.rmtree(feat / "notes")
+    (feat / "notes").symlink_to(private)
+    assert "Diary" not in recalled(project, "pelicans in the diary")
+    (feat / "notes").unlink()
+    write(feat, "notes/fact/moa.md", "# Moa\n\nMoas are extinct.\n")
+    (feat / "notes/memvault.toml").symlink_to(private / "memvault.toml")
+    assert "Moa" not in recalled(project, "extinct moas")
+
+
+@pytest.mark.promise("S104")
+def test_deleting_a_copy_deletes_nothing_else(project: Path, tmp_path: Path) -> None:
+    """Forgetting in a worktree never deletes a folder above the copies, or through a link."""
+    write(project, "worktree.json", "{}")
+    write(tmp_path, "worktree.json", "{}")
+    feat = worktree(project, "feat")
+    mem_id = remember(feat, "Draft", "A draft about zebras.")
+    victim = tmp_path / "victim"
+    diary = write(victim, "fact/diary.md", "# Diary\n")
+    (copies,) = (project / ".git/memvault").iterdir()
+    shutil.rmtree(copies / "notes")
+    (copies / "notes").symlink_to(victim)
+    recalled(project, "zebras")
+    call(feat, "memory_forget", query=mem_id, confirm=True)
+    shutil.rmtree(project / ".git/memvault")
+    call(feat, "memory_forget", query="port", confirm=True)
+    assert diary.is_file()
+    assert (project / "worktree.json").is_file()
+    assert (project / ".git/HEAD").is_file()
+
+
+def test_diverged_versions_survive(project: Path) -> None:
+    """A memory changed in two worktrees keeps both versions, also after a removal."""
+    feat = worktree(project, "feat")
+    call(feat, "memory_compound", memId="port", content="In feat it is behind Caddy.")
+    call(project, "memory_compound", memId="port", content="In main it is in rack nine.")
+    for _ in range(2):
+        found = recalled(project, "Caddy")["Port"]
+        assert (found["unmergedBranch"], "Caddy" in found["snippet"]) == ("feat", True)
+        assert recalled(project, "rack nine")["Port"]["otherVersionOn"] == "feat"
+        assert call(project, "memory_show", memId="port")["otherVersionOn"] == "feat"
+        if feat.exists():
+            git(project, "worktree", "remove", "--force", "../feat")
+    assert call(project, "vault_review", kind="unmerged")["items"]
+    call(project, "memory_restore", memId=recalled(project, "Caddy")["Port"]["memId"])
+    assert "Caddy" in call(project, "memory_show", memId="port")["content"]
+
+
+def test_copies_outlive_other_linked_worktrees(project: Path) -> None:
+    """A copy is deleted only if the main worktree has the memory, not another linked one."""
+    feat, other = worktree(project, "feat"), worktree(project, "other")
+    mem_id = remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    call(other, "memory_restore", memId=mem_id)
+    recalled(project, "deploy host")
+    for name in ("feat", "other"):
+        git(project, "worktree", "remove", "--force", f"../{name}")
+    assert "Deploy host" in recalled(project, "deploy host")
+
+
+def test_recall_never_deletes_unseen_copies(project: Path) -> None:
+    """A file that main's settings ignore, or that cannot be listed, keeps its copy."""
+    feat = worktree(project, "feat")
+    remember(feat, "Kiwi", "Kiwis run at night.")
+    write(project, "notes/memvault.toml", 'version = 1\nignore = ["fact/kiwi*"]\n')
+    assert "Kiwi" not in recalled(project, "kiwis at night")
+    assert list((project / ".git/memvault").rglob("kiwi.md"))
+    write(project, "notes/memvault.toml", "version = 1\n")
+    git(project, "worktree", "remove", "--force", "../feat")
+    assert "Kiwi" in recalled(project, "kiwis at night")
+
+
+def test_foreign_branch_is_not_copied_and_does_not_win(project: Path) -> None:
+    """Memories that a checkout wrote are not copied, and a date in the future wins nothing."""
+    feat = worktree(project, "feat")
+    text = (feat / "notes/fact/port.md").read_text("utf-8")
+    changed = text.replace("modified: 20", "modified: 29").replace("8080", "6666")
+    write(feat, "notes/fact/port.md", changed)
+    write(feat, "notes/fact/trap.md", "# Trap\n\nA trap about zebras.\n")
+    assert (
+        "6666" not in recalled(project, "which port does the server listen on")["Port"]["snippet"]
+    )
+    assert recalled(project, "zebras trap")["Trap"]["unmergedBranch"] == "feat"
+    git(project, "worktree", "remove", "--force", "../feat")
+    assert "Trap" not in recalled(project, "zebras trap")
+
+
+def test_worktrees_can_be_turned_off(project: Path) -> None:
+    """With ``worktrees = false``, only the worktree's own memories are recalled."""
+    feat = worktree(project, "feat")
+    remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    write(project, "notes/memvault.toml", "version = 1\n\n[git]\nworktrees = false\n")
+    assert "Deploy host" not in recalled(project, "deploy host")
+
+
+def test_model_sees_unmerged_memory_without_paths(project: Path) -> None:
+    """An MCP client recalls and shows unmerged memories, but gets no path outside the vault."""
+    feat = worktree(project, "feat")
+    mem_id = remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    model = Caller(may_see_paths=False, vaults=())
+    workspace = Workspace(project / "notes")
+    found = invoke.call_result(workspace, "memory_recall", {"query": "deploy host"}, model)
+    shown = invoke.call_result(workspace, "memory_show", {"memId": mem_id}, model)
+    workspace.close()
+    assert found["memories"][0]["unmergedBranch"] == shown["unmergedBranch"] == "feat"
+    assert "worktree" not in {**found["memories"][0], **shown}
+
+
+def test_recall_of_several_vaults_includes_worktrees(project: Path, run: Run) -> None:
+    """With named or default vaults, the current vault's unmerged memories are found as well."""
+    feat = worktree(project, "feat")
+    remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    other = write(project.parent, "other/memvault.toml", "version = 1\n").parent
+    succeeded(run("vaults", "add", "other", str(other)))
+    out = run("recall", "deploy", "host", "--vaults", "this,other", cwd=project / "notes").out
+    assert "not merged, from feat" in out
+
+
+def test_open_of_unmerged_result_is_refused(project: Path, run: Run) -> None:
+    """--open does not open another memory at the same path instead of an unmerged one."""
+    feat = worktree(project, "feat")
+    remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    ran = run("recall", "deploy", "host", "--open", "1", cwd=project / "notes")
+    assert ran.code != 0
+
+
+def test_relative_vault_is_not_found_outside_of_git(tmp_path: Path, run: Run) -> None:
+    """Outside a git worktree, a relative --vault is not looked up in the folders above."""
+    write(tmp_path, "notes/memvault.toml", "version = 1\n")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    ran = run("--vault", "notes", "recall", "x", cwd=inner)
+    assert refused(ran, 3) == "error: There is no folder notes"
+
+
+@pytest.mark.promise("S104")
 def test_copies_are_not_written_through_links(project: Path, tmp_path: Path) -> None:
     """If the folder of copies is a link, nothing is written there, and a warning says so."""
     feat = worktree(project, "feat")
@@ -379,9 +543,9 @@ def test_hook_in_worktree_adds_unmerged_memory(project: Path, run: Run) -> None:
     remember(feat, "Deploy host", "We deploy to the host kiwi.")
     prompt = json.dumps({"prompt": "Which host do we deploy to?"})
     out = run("hook", "prompt", "--vault", "notes", stdin=prompt, cwd=project).out
-    assert "not merged, only on feat" in out
+    assert "not merged, from feat" in out
     shown = call(project, "context", task="Which host do we deploy to?")["context"]
-    assert "not merged, only on feat" in shown
+    assert "not merged, from feat" in shown
 
 
 class Steps:

@@ -67,6 +67,8 @@ class Caller(NamedTuple):
     message_style: Literal["shell", "keys", "tools"] = "shell"
     # Whether to ignore unknown arguments, which the caller's program may add.
     adds_arguments: bool = False
+    # Whether it sees memories that only other git worktrees have.
+    sees_worktrees: bool = True
     # Whether to answer from the current index; the caller updates it afterwards.
     reads_early: bool = False
 
@@ -214,17 +216,16 @@ class Call:
     def unmerged(self) -> Unmerged | None:
         """The memories that only other git worktrees have, or None if there are no other worktrees.
 
-        A caller who is limited to some vaults cannot see them.
+        Callers over the network, and front ends that open files by path, do not see them.
         """
-        if self.settings.index.sent or self.caller.vaults is not None:
-            return None
-        if not self.workspace.may_have_worktrees:
+        is_off = self.settings.index.sent or not self.settings.git.worktrees
+        if is_off or not self.caller.sees_worktrees or not self.workspace.may_have_worktrees:
             return None
         from memvault.memories.unmerged import Unmerged
 
         folder, may_write = self.index.folder, self.caller.scope != "read"
         unmerged = Unmerged(self.workspace.store, folder, may_write)
-        return unmerged if unmerged.worktrees else None
+        return unmerged if unmerged.exists else None
 
     def _with_unmerged(self, view: View) -> View:
         """Return a view with the memories that only other git worktrees have."""
@@ -292,6 +293,10 @@ class Call:
             own = self._resolve(item.memory.mem_id, False, True, False)
         except NotFound:
             own = None
+        if own is not None and not discards:
+            self.notes.append(
+                "the version that was here is now a revision; `memvault diff` shows it"
+            )
         return unmerged.copy_here(self.store, item, own, discards)
 
     def _resolve(self, name: str, writes: bool | None, whole: bool, suggests: bool) -> Memory:
@@ -319,12 +324,15 @@ class Call:
 
     def federated_engine(self, vaults: Mapping[str, Path]) -> RecallEngine:
         """Return a recall engine over several named vaults; a missing vault only adds a note."""
-        from memvault.index.federated import FederatedIndex
+        from memvault.index.federated import ExtendedIndex, FederatedIndex
         from memvault.index.protocol import BEST_EFFORT
         from memvault.recall.recall_engine import RecallEngine
 
         def opened(root: Path) -> SearchIndex[Any]:
-            return self.workspace.open_other(root).search_index
+            index = self.workspace.open_other(root).search_index
+            if root != self.root or self.unmerged is None:
+                return index
+            return ExtendedIndex(index, self._with_unmerged)
 
         index = FederatedIndex({name: partial(opened, root) for name, root in vaults.items()})
         return RecallEngine(

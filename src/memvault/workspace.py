@@ -123,9 +123,11 @@ class Workspace:
     @property
     def may_have_worktrees(self) -> bool:
         """Whether the repository may have other worktrees, or copies from deleted ones."""
-        git = next(filter(os.path.lexists, self._git_paths), "")
-        has_folders = any(os.path.lexists(f"{git}/{name}") for name in ("worktrees", "memvault"))
-        return bool(git) and (has_folders or Path(git).is_file())
+        git = next(filter(os.path.lexists, self._git_paths), None)
+        if git is None:
+            return False
+        names = ("worktrees", "memvault")
+        return Path(git).is_file() or any(os.path.lexists(f"{git}/{name}") for name in names)
 
     @cached_property
     def _git_paths(self) -> list[str]:

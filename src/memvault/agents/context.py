@@ -166,5 +166,5 @@ def _memory_entry(result: RecallResult, detector: SecretDetector) -> PromptEntry
     if not allows(memory.metadata):
         text = detector.masked_part(text, detector.values(f"{title}\n{memory.body}"))
     newer = f"; newer: {result.validity.newer}" if result.validity.newer else ""
-    branch = f"; not merged, only on {result.branch}" if result.branch else ""
+    branch = f"; not merged, from {result.branch}" if result.branch else ""
     return PromptEntry(clock.local(memory.modified), f"{text} ({memory.mem_id}{newer}{branch})")

@@ -235,7 +235,7 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
         passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
         branch = memory.get("unmergedBranch")
-        unmerged = f"; not merged, only on {branch}" if branch else ""
+        unmerged = f"; not merged, from {branch}" if branch else ""
         text = f"{title} ({memory['memId']}{unmerged}): {passage}"
         entries.append(prompt_block.PromptEntry(clock.local(memory.get("modified", "")), text))
     section = prompt_block.PromptSection("RECALLED, read a whole one with memory_show", entries)

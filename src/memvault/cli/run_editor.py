@@ -76,6 +76,11 @@ def open_entry(
             "omit `--open` to list them",
         )
     entry = entries[number - 1]
+    if "unmergedBranch" in entry:
+        raise Refused(
+            f"{entry['title']} is from {entry['unmergedBranch']}, which is not merged",
+            f"run `memvault restore {entry['memId']}` to copy it to this worktree",
+        )
     name = f"{entry['vault']}:{entry['memId']}" if "vault" in entry else entry["filePath"]
     with open_call(options, name) as (call, path):
         edited = edit_memory(call, call.resolve(path, writes=True), entry.get("line", 1))

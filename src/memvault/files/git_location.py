@@ -31,7 +31,9 @@ _BRANCHES = "refs/heads/"
 _MAX_REFS = 5
 """Maximum length of a chain of symbolic refs, as in git."""
 _WORKTREES = "worktrees"
-_MAX_WORKTREES = 100
+_MAX_WORKTREES, _MAX_LISTED = 100, 1_000
+_MAX_PATH = 4_096
+_MAX_BRANCH = 100
 _CONFIGURED_TOP = lazy_pattern(
     r"^[ \t]*+worktree[ \t]*+=[ \t]*+\"?([^\r\n\"]{1,4096})", re.MULTILINE
 )
@@ -65,8 +67,8 @@ class RepositoryLocation(NamedTuple):
     def checked_out(self) -> str:
         """The branch, or ``commit`` and the start of its id if HEAD is detached."""
         if branch := self.branch:
-            return branch
-        with contextlib.suppress(OSError):
+            return "".join(filter(str.isprintable, branch))[:_MAX_BRANCH]
+        with contextlib.suppress(OSError, ValueError):
             head = _read_line(self.folder / "HEAD")
             if _COMMIT.fullmatch(head):
                 return f"commit {head[:7]}"
@@ -131,56 +133,76 @@ def is_worktree_of_same_repository(folder: Path, root: Path) -> bool:
 
 
 def linked_worktree(path: Path) -> RepositoryLocation | None:
-    """Return the linked worktree that contains a path, or None.
+    """Return the linked worktree that contains a path, or None; its repository must list it."""
+    location = vault_location(path)
+    return location if location is not None and location.is_linked else None
 
-    Only the nearest folder with a ``.git`` counts, and its repository must list it.
+
+def vault_location(root: Path) -> RepositoryLocation | None:
+    """Return the repository around a vault if the working tree and the repository agree, or None.
+
+    Only the nearest folder with a ``.git`` counts.
     """
-    for top in (path, *path.parents):
-        try:
-            is_file = not (top / ".git").is_dir() and os.path.lexists(top / ".git")
-            has_git = is_file or os.path.lexists(top / ".git")
-        except OSError:
-            return None
-        if has_git:
-            location = location_at(top) if is_file else None
-            return location if location and location.is_linked and _is_listed(location) else None
+    root = Path(os.path.realpath(root))
+    for top in (root, *root.parents):
+        if os.path.lexists(top / ".git"):
+            location = location_at(top)
+            return location if location is not None and _is_mutual(location) else None
     return None
 
 
+def _is_mutual(location: RepositoryLocation) -> bool:
+    """Return whether a repository refers to a working tree that refers to it."""
+    return _is_listed(location) if location.is_linked else main_worktree(location) == location
+
+
 def main_worktree(location: RepositoryLocation) -> RepositoryLocation | None:
-    """Return the main worktree of a repository, or None if it was moved or there is none."""
+    """Return the main worktree of a repository; None if it is bare or was moved."""
     tops = [location.common.parent] if location.common.name == ".git" else []
-    if not tops:
+    for name in () if tops else ("config.worktree", "config"):
         with contextlib.suppress(OSError):
-            config = plain_files.read(location.common / "config", plain_files.MAX_SETTING_BYTES)
+            config = plain_files.read(location.common / name, plain_files.MAX_SETTING_BYTES)
             if match := _CONFIGURED_TOP.search(os.fsdecode(config)):
-                tops = [location.common / match[1].strip()]
+                tops.append(location.common / match[1].strip())
     for top in tops:
-        main = location_at(Path(os.path.realpath(top)))
-        if main is not None and main.folder == location.common and _is_own(main):
-            return main
+        with contextlib.suppress(OSError, ValueError):
+            main = location_at(Path(os.path.realpath(top)))
+            if main is not None and main.folder == location.common and _is_own(main):
+                return main
     return None
 
 
 def other_worktrees(location: RepositoryLocation) -> list[RepositoryLocation]:
-    """Return the other worktrees of a repository that exist on this machine, the main one first."""
+    """Return the other worktrees of a repository that exist on this machine, the main one first.
+
+    ``location`` must come from ``vault_location``. At most 100 are returned.
+    """
     main = main_worktree(location)
-    if not (_is_listed(location) if location.is_linked else main == location):
-        return []
     others = [main] if main is not None else []
-    for top in islice(_linked_tops(location.common), _MAX_WORKTREES):
-        other = location_at(Path(os.path.realpath(top)))
-        if other is not None and other.common == location.common and other.is_linked:
-            others += [other] * (_is_listed(other) and _is_own(other))
-    return [other for other in others if other.top != location.top]
+    for top in islice(_linked_tops(location.common), _MAX_LISTED):
+        with contextlib.suppress(OSError, ValueError):
+            other = location_at(Path(os.path.realpath(top)))
+            if other is not None and other.common == location.common and other.is_linked:
+                others += [other] * (_is_listed(other) and _is_own(other))
+    return [other for other in others if other.top != location.top][:_MAX_WORKTREES]
 
 
 def _linked_tops(common: Path) -> Iterator[Path]:
     """Yield the top folders of the linked worktrees that a repository lists."""
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir(common / _WORKTREES)):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):
                 yield _listed_git_file(common / _WORKTREES / name).parent
+
+
+def created_ns(folder: Path) -> int:
+    """Return when a linked worktree's git directory was created, in nanoseconds since 1970.
+
+    Returns 0 for the main worktree's.
+    """
+    with contextlib.suppress(OSError):
+        return os.lstat(folder / "commondir").st_mtime_ns  # Git writes this file only once.
+    return 0
 
 
 def _listed_git_file(folder: Path) -> Path:
@@ -206,5 +228,8 @@ def _is_own(location: RepositoryLocation) -> bool:
 
 
 def _read_line(path: Path) -> str:
-    data = plain_files.read(path, plain_files.MAX_SETTING_BYTES)
-    return os.fsdecode(data).rstrip("\r\n")
+    """Return the line in one of git's files; raise ``ValueError`` if it cannot be a path or ref."""
+    line = os.fsdecode(plain_files.read(path, plain_files.MAX_SETTING_BYTES)).rstrip("\r\n")
+    if len(line) > _MAX_PATH or "\0" in line:
+        raise ValueError("not a path")
+    return line

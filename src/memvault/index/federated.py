@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from memvault.errors import MemvaultError
 from memvault.index.protocol import (
@@ -295,6 +295,30 @@ class FederatedView:
         """See ``View.text``."""
         own_uid, number = divmod(uid, len(self.vaults))
         return self.vaults[number].view.text(own_uid, accept_changed)
+
+
+class ExtendedIndex:
+    """An index whose views a function extends, for example by memories of other worktrees."""
+
+    def __init__(self, index: SearchIndex[Any], extend: Callable[[View], View]) -> None:
+        self._index = index
+        self._extend = extend
+        self._view: View | None = None
+        """The last view, before it was extended."""
+
+    def refresh(self, vectors: bool, wait_policy: WaitPolicy) -> View:
+        """See ``SearchIndex.refresh``."""
+        self._view = self._index.refresh(vectors, wait_policy)
+        return self._extend(self._view)
+
+    def with_vectors(self, view: View, wait_policy: WaitPolicy) -> View:
+        """See ``SearchIndex.with_vectors``."""
+        self._view = self._index.with_vectors(self._view or view, wait_policy)
+        return self._extend(self._view)
+
+    def at(self, view: View, moment: datetime) -> View:
+        """See ``SearchIndex.at``; memories of other worktrees are left out."""
+        return cast("View", self._index.at(self._view or view, moment))
 
 
 class FederatedIndex:

@@ -46,8 +46,7 @@ class SetupContext(NamedTuple):
     command that starts memvault. ``instructions`` and ``historian`` are prompts for models.
     ``reading`` maps the names of the server's read-only tools to command names. If ``captures`` is
     set, hooks also import each session as an episode. If ``acts`` is set, hooks also recall
-    memories that name the file or command of a tool use. ``vault_name`` is the name that the user
-    gave to the vault, if any.
+    memories that name the file or command of a tool use.
     """
 
     scope: Scope
@@ -61,7 +60,6 @@ class SetupContext(NamedTuple):
     reading: Mapping[str, str] = {}
     captures: bool = False
     acts: bool = False
-    vault_name: str = ""
 
     @property
     def of_project(self) -> bool:
@@ -91,7 +89,7 @@ class SetupContext(NamedTuple):
         return f"{line} hook {event} --for {program} --vault {vault}{options} || true"
 
     def vault_argument(self, root: str | None) -> str:
-        """Return the vault's path or name, to be used with ``--vault``.
+        """Return the vault's path, to be used with ``--vault``.
 
         A project's files may be shared, so if the vault is in the project, or contains it, the path
         is relative to ``root``. Git worktrees that lack the vault then find it in the main one.
@@ -99,7 +97,7 @@ class SetupContext(NamedTuple):
         if root is None or not self.of_project:
             return str(self.vault)
         if not (self.vault.is_relative_to(self.root) or self.root.is_relative_to(self.vault)):
-            return self.vault_name or str(self.vault)
+            return str(self.vault)
         path = Path(os.path.relpath(self.vault, self.root)).as_posix()
         return root if path == "." else path if root == "." else f"{root}/{path}"
 

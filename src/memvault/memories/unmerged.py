@@ -1,7 +1,8 @@
 """Find the memories that other git worktrees have and this one lacks.
 
-Worktrees of a repository are compared by the hashes of their memories, without running git. If two
-worktrees have different versions of a memory, the newer one is unmerged in the other worktree.
+Worktrees of a repository are compared by the hashes of their memories, without running git. A
+different version of a memory is unmerged unless it is an earlier one: a revision of the version
+here, a part of its text, or a file that has not changed since its worktree was created.
 """
 
 from __future__ import annotations
@@ -9,47 +10,68 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.errors import MemvaultError
+from memvault.errors import MemvaultError, Refused
 from memvault.files import atomic, plain_files
-from memvault.files.git_location import other_worktrees
+from memvault.files.git_location import created_ns, other_worktrees, vault_location
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.protocol import MemoryRecord
-from memvault.model import Memory
-from memvault.repository.location import find_repository
+from memvault.model import FileState, Memory
 from memvault.store import worktree_copies
 from memvault.store.change_set import FileRef, missing_as_not_found
 from memvault.store.memory_store import MemoryStore
+from memvault.store.revisions import Revisions
+from memvault.store.worktree_copies import Copies
 from memvault.vault import document
-from memvault.vault.paths import numbered_names
+from memvault.vault.paths import numbered_names, require_plain_folders
 
 _CACHE = "worktrees.json"
+_MAX_CACHE_BYTES = 256 * 1024 * 1024
 _MAX_UNMERGED = 200
-"""Maximum number of unmerged memories to read; a call reads them again."""
+"""Maximum number of memories of a worktree to read; a call reads them again."""
 _SETTLED_NS = 2_000_000_000
 """Age in nanoseconds from which a file's times reveal whether it has changed."""
+_CHECKOUT_NS = 60_000_000_000
+"""Nanoseconds after the creation of a worktree in which git may still write its files."""
 
 _Etags = dict[str, list[int | str]]
 """The size, mtime, ctime, inode and etag of each memory's file, by path."""
 
 
 class Worktree(NamedTuple):
-    """A vault in another worktree; if ``is_copy``, only copies are left of a deleted worktree."""
+    """A vault in a worktree.
+
+    ``created`` is when a linked worktree was created, in nanoseconds since 1970, and 0 for the main
+    one. ``copies`` are the copies of a linked worktree's memories. If ``is_copy``, the worktree no
+    longer exists, and ``root`` is the folder of its copies.
+    """
 
     root: Path
     checked_out: str
+    created: int = 0
+    copies: Copies | None = None
     is_copy: bool = False
+
+    def is_untouched(self, path: str) -> bool:
+        """Return whether a file has not changed since git created the worktree.
+
+        A change by memvault has a copy; another one is recognized by the file's time.
+        """
+        if self.copies is None or os.path.lexists(self.copies.root / path):
+            return False
+        return _mtime(self.root / path) <= self.created + _CHECKOUT_NS
 
 
 class UnmergedMemory(NamedTuple):
-    """A memory that this worktree lacks, or has in an older version."""
+    """A memory that this worktree lacks, or has in another version that is not a later one."""
 
     memory: Memory
     worktree: Worktree
@@ -71,49 +93,54 @@ class Unmerged:
         """The unmerged memories by memId, after ``memories``."""
 
     @cached_property
-    def worktrees(self) -> list[Worktree]:
-        """The other worktrees that have this vault, and the copies from deleted ones."""
-        try:
-            location = find_repository(self._store.root)
-        except MemvaultError:
-            return []
+    def _worktrees(self) -> list[Worktree]:
+        """This worktree, the other ones that have the vault, and the copies from deleted ones."""
+        location = vault_location(self._store.root)
         if location is None:
             return []
         prefix = location.prefix_of(self._store.root)
-        found = [
-            Worktree(other.top / prefix, other.checked_out)
-            for other in other_worktrees(location)
-            if _is_vault(other.top / prefix)
-        ]
-        copies = worktree_copies.copied_vaults(location, prefix)
-        return found + [Worktree(copy.root, copy.checked_out, True) for copy in copies]
+        worktrees: list[Worktree] = []
+        for place in (location, *other_worktrees(location)):
+            root = place.top / prefix
+            if place is location or _is_vault(place.top, prefix):
+                copies = worktree_copies.copies_of(place, root)
+                created = created_ns(place.folder)
+                worktrees.append(Worktree(root, place.checked_out, created, copies))
+        abandoned = worktree_copies.abandoned(location, prefix)
+        gone = (Worktree(copy.root, copy.checked_out, 0, copy, True) for copy in abandoned)
+        return [*worktrees, *gone]
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is another worktree with this vault, or a copy from a deleted one."""
+        return len(self._worktrees) > 1
 
     def memories(self, records: Iterable[MemoryRecord]) -> list[UnmergedMemory]:
         """Return the unmerged memories; ``records`` are all memories of this vault."""
-        if not self.worktrees:
+        self.notes.clear()
+        self.by_id = {}
+        if not self.exists:
             return []
         own = list(records)
-        etags = self._etags_of_worktrees()
+        etags = self._etags_of_worktrees({record.path: record.etag for record in own})
         if self._copies:
-            self._update_copies({record.path: record.etag for record in own}, etags)
+            self._update_copies(etags)
         seen = {record.etag for record in own}
         by_id = {record.mem_id: record for record in own}
-        self.notes.clear()
-        newest: dict[str, UnmergedMemory] = {}
-        for worktree in self.worktrees:
+        own_paths = {record.path for record in own}
+        for worktree in self._worktrees[1:]:
             store = MemoryStore(worktree.root, self._store.settings)
-            for path in self._differing(worktree, etags[worktree], seen):
+            for path in self._differing(worktree, etags[worktree], seen, own_paths):
                 memory = _read(store, path)
                 if memory is None or memory.etag in seen:
                     continue
-                if self._is_outdated(worktree, memory, by_id.get(memory.mem_id)):
+                if self._is_earlier(worktree, memory, by_id.get(memory.mem_id)):
                     continue
                 seen.add(memory.etag)
-                earlier = newest.get(memory.mem_id)
-                if earlier is None or earlier.memory.modified < memory.modified:
-                    newest[memory.mem_id] = UnmergedMemory(memory, worktree)
-        self.by_id = newest
-        return list(newest.values())
+                other = self.by_id.get(memory.mem_id)
+                if other is None or other.memory.modified < memory.modified:
+                    self.by_id[memory.mem_id] = UnmergedMemory(memory, worktree)
+        return list(self.by_id.values())
 
     def find(self, name: str, records: Iterable[MemoryRecord]) -> UnmergedMemory | None:
         """Return the only unmerged memory with a given memId, path or title, or else None."""
@@ -125,28 +152,40 @@ class Unmerged:
             return None
         return next(item for item in items if item.memory is matches[0])
 
-    def _etags_of_worktrees(self) -> dict[Worktree, dict[str, str]]:
-        """Return the etag of each memory by path, for each other worktree."""
-        cached = plain_files.read_json(self._cache) if self._cache is not None else {}
-        current = {
-            str(worktree.root): _etags(
-                MemoryStore(worktree.root, self._store.settings), cached.get(str(worktree.root))
-            )
-            for worktree in self.worktrees
-        }
+    def _etags_of_worktrees(self, own: Mapping[str, str]) -> dict[Worktree, Mapping[str, str]]:
+        """Return the etag of each memory by path, for each worktree; ``own`` are this one's."""
+        most = _MAX_CACHE_BYTES
+        cached = plain_files.read_json(self._cache, most) if self._cache is not None else {}
+        current: dict[str, _Etags] = {}
+        for worktree in self._worktrees[1:]:
+            store = MemoryStore(worktree.root, self._store.settings)
+            current[str(worktree.root)] = _etags(store, cached.get(str(worktree.root)))
         if self._cache is not None and current != cached:
             with contextlib.suppress(MemvaultError):
                 atomic.write(self._cache, json.dumps(current).encode(), durable=False)
-        return {
-            worktree: {path: str(entry[-1]) for path, entry in current[str(worktree.root)].items()}
-            for worktree in self.worktrees
-        }
+        etags: dict[Worktree, Mapping[str, str]] = {self._worktrees[0]: own}
+        for worktree in self._worktrees[1:]:
+            states = current[str(worktree.root)]
+            etags[worktree] = {path: str(entry[-1]) for path, entry in states.items()}
+        return etags
 
     def _differing(
-        self, worktree: Worktree, etags: Mapping[str, str], own_etags: set[str]
+        self,
+        worktree: Worktree,
+        etags: Mapping[str, str],
+        own_etags: set[str],
+        own_paths: set[str],
     ) -> list[str]:
-        """Return the paths of a worktree's memories that this vault lacks, last changed first."""
-        differing = [path for path, etag in etags.items() if etag not in own_etags]
+        """Return the paths of memories that may be unmerged, last changed first.
+
+        A file that this vault has in another version, and that has not changed since the worktree
+        was created, is an earlier version.
+        """
+        differing = [
+            path
+            for path, etag in etags.items()
+            if etag not in own_etags and not (path in own_paths and worktree.is_untouched(path))
+        ]
         if len(differing) > _MAX_UNMERGED:
             differing.sort(key=lambda path: -_mtime(worktree.root / path))
             self.notes.append(
@@ -155,40 +194,91 @@ class Unmerged:
             )
         return differing[:_MAX_UNMERGED]
 
-    def _update_copies(
-        self, own: Mapping[str, str], etags: Mapping[Worktree, Mapping[str, str]]
-    ) -> None:
-        """Copy the memories that only one worktree has, and delete the copies of merged ones."""
-        live = {
-            worktree.root: etags[worktree] for worktree in self.worktrees if not worktree.is_copy
-        }
-        live[self._store.root] = own
-        counts = Counter(etag for by_path in live.values() for etag in set(by_path.values()))
-        for root, by_path in live.items():
-            unmerged = [path for path, etag in by_path.items() if counts[etag] == 1]
-            worktree_copies.update_all(root, unmerged[:_MAX_UNMERGED])
-        for worktree in filter(lambda worktree: worktree.is_copy, self.worktrees):
-            for path, etag in etags[worktree].items():
-                if counts[etag]:
-                    worktree_copies.delete_copy(worktree.root, path)
-
-    def _is_outdated(self, worktree: Worktree, memory: Memory, own: MemoryRecord | None) -> bool:
-        """Return whether this vault has a newer version of a memory, or deleted it later."""
-        if own is not None:
-            if own.modified != memory.modified:
-                return own.modified > memory.modified
-            return _mtime(self._store.root / own.path) >= _mtime(worktree.root / memory.path)
-        deleted = self._deleted.get(memory.path, "")
-        return deleted >= memory.modified
+    def _is_earlier(self, worktree: Worktree, memory: Memory, own: MemoryRecord | None) -> bool:
+        """Return whether this vault has a later version of a memory, or deleted it later."""
+        if own is None:
+            return any(
+                when >= memory.modified
+                for path, mem_id, when in self._deleted
+                if memory.mem_id == mem_id or memory.path == path
+            )
+        if memory.etag in _revision_etags(self._store.history, memory.mem_id):
+            return True
+        with contextlib.suppress(MemvaultError):
+            own_lines = set(map(str.strip, self._store.read(own.path).body.splitlines()))
+            if own_lines.issuperset(map(str.strip, memory.body.splitlines())):
+                return True
+        history = Revisions(worktree.root)
+        changed_there = worktree.is_copy or bool(history.revisions(memory.mem_id))
+        is_later = own.modified < memory.modified <= clock.iso()
+        return not (is_later or changed_there)
 
     @cached_property
-    def _deleted(self) -> Mapping[str, str]:
-        """The time at which each path was last moved to the trash, as ISO 8601."""
-        times: dict[str, str] = {}
+    def _deleted(self) -> list[tuple[str, str, str]]:
+        """The path and memId of each memory in the trash, and when it was moved there."""
+        deleted = []
         for item in self._store.trash.files():
-            moment = clock.parse(item.when)
-            times.setdefault(item.path, clock.iso(moment) if moment else "")
-        return times
+            with contextlib.suppress(OSError):
+                data = plain_files.read(item.file)
+                memory = self._store.parse(data, FileState.of(item.path, data))
+                moment = clock.parse(item.when)
+                when = clock.iso(moment) if moment else ""
+                deleted.append((item.path, memory.mem_id, when))
+        return deleted
+
+    def _update_copies(self, etags: Mapping[Worktree, Mapping[str, str]]) -> None:
+        """Copy memories that were edited by hand, and delete the copies that are not needed.
+
+        A copy is deleted if the main worktree has the same text, or if its worktree still exists
+        and no longer has the file.
+        """
+        live = [worktree for worktree in self._worktrees if not worktree.is_copy]
+        counts = Counter(etag for worktree in live for etag in set(etags[worktree].values()))
+        main = next((worktree for worktree in live if not worktree.created), None)
+        merged = {etag: path for path, etag in etags[main].items()} if main is not None else {}
+        for worktree in self._worktrees:
+            if worktree.copies is None:
+                continue
+            if not worktree.is_copy:
+                for path, etag in etags[worktree].items():
+                    if counts[etag] == 1 and not worktree.is_untouched(path):
+                        _copy(worktree.copies, worktree.root, path)
+            for path in worktree.copies.paths():
+                is_gone = not (worktree.is_copy or os.path.lexists(worktree.root / path))
+                if is_gone or _is_merged(worktree.copies.root / path, main, merged):
+                    worktree.copies.delete(path)
+
+
+def _is_vault(top: Path, prefix: str) -> bool:
+    """Return whether a worktree has a vault at a path, without links."""
+    with contextlib.suppress(Refused, OSError):
+        require_plain_folders(top, prefix)
+        return stat.S_ISREG(os.lstat(top / prefix / SETTINGS_FILE).st_mode)
+    return False
+
+
+def _copy(copies: Copies, root: Path, path: str) -> None:
+    """Copy a memory unless its copy has the same size and time; failures are ignored."""
+    with contextlib.suppress(OSError):
+        copied, written = os.lstat(copies.root / path), os.lstat(root / path)
+        if (copied.st_size, copied.st_mtime_ns) == (written.st_size, written.st_mtime_ns):
+            return
+    with contextlib.suppress(MemvaultError, OSError):
+        copies.write(root, path)
+
+
+def _is_merged(copy: Path, main: Worktree | None, merged: Mapping[str, str]) -> bool:
+    """Return whether a file in the main worktree has the bytes of a copy; it is read again."""
+    with contextlib.suppress(OSError):
+        data = plain_files.read(copy)
+        path = merged.get(document.etag(data))
+        return main is not None and path is not None and plain_files.read(main.root / path) == data
+    return False
+
+
+def _revision_etags(history: Revisions, mem_id: str) -> Iterator[str]:
+    for name in history.revisions(mem_id):
+        yield name.rpartition("-")[2]
 
 
 def copy_here(
@@ -217,13 +307,9 @@ def copy_here(
         memory = store.read(store.changes.create(paths, data, subject))
         if discards:
             store.discard(memory.path, memory.etag)
-    if worktree.is_copy:
-        worktree_copies.delete_copy(worktree.root, path)
+    if worktree.is_copy and worktree.copies is not None:
+        worktree.copies.delete(path)
     return memory
-
-
-def _is_vault(root: Path) -> bool:
-    return (root / SETTINGS_FILE).is_file()
 
 
 def _read(store: MemoryStore, path: str) -> Memory | None:

@@ -81,13 +81,13 @@ class ValidityMarks(TypedDict, total=False):
 
 
 class UnmergedMarks(TypedDict, total=False):
-    """The git branch that has a memory, or a newer version, that is not merged in this worktree.
+    """The git branch that has a memory, or another version of it, that is not merged here.
 
     ``worktree`` is the path from this vault to the one with the memory.
     """
 
     unmergedBranch: str
-    newerOnBranch: str
+    otherVersionOn: str
     worktree: str
 
 

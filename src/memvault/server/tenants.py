@@ -168,6 +168,7 @@ class TenantServers:
             has_token_budget=True,
             vaults=tuple(self.vaults_of(token)),
             scope=token.scope,
+            sees_worktrees=False,
         )
         queue = self._queues.setdefault(workspace, new_request_queue(self._shares))
         cheap = self._reads or self._local_reads.get(workspace)

@@ -187,26 +187,29 @@ def _nearest_vault(here: Path) -> Path | None:
 
 
 def _in_worktrees(folder: Path) -> Path | None:
-    """Return the vault that a missing folder in a git worktree stands for, or None.
+    """Return the vault that a missing folder refers to in a git worktree, or None.
 
-    A relative path is looked up from the folders above, up to the top of the worktree, and then in
-    the main worktree. So a command with the path works in every folder and worktree.
+    A relative path is looked up from the working folder upward to the top of the worktree, and then
+    in the main worktree. So a command with the path works in every folder and worktree.
+
+    Raises:
+        VaultUnreadable: others can write to the vault, and it is not trusted.
     """
     here = _working_folder()
-    bases = (here, *here.parents) if not folder.is_absolute() else (here,)
+    path = here / folder
+    top = next((top for top in path.parents if os.path.lexists(top / ".git")), None)
+    if top is None or ".." in folder.parts or not folder.parts:
+        return None
+    bases = [path]
+    if not folder.is_absolute():
+        bases = [base / folder for base in (here, *here.parents) if base.is_relative_to(top)]
     for base in bases:
-        path = base / folder
-        if _is_vault(path):
-            return path.resolve()
-        if folder.is_absolute():
-            above = path.parents
-        elif os.path.lexists(base / ".git"):
-            above = (base,)
-        else:
-            continue
-        twins = (_main_twin(path, top) for top in above)
-        twin = next((main for _, main in filter(None, twins) if _is_vault(main)), None)
-        return twin.resolve() if twin is not None else None
+        if _is_vault(base):
+            return _require_trusted(base.resolve())
+    for base in bases:
+        twin = _main_twin(base, top)
+        if twin is not None and _is_vault(twin[1]):
+            return _require_trusted(twin[1].resolve())
     return None
 
 

@@ -256,6 +256,7 @@ class GitSettings(Section):
     """Git, after you ran ``memvault git init`` on this machine."""
 
     autocommit = Setting(False, FLAG, "true: commit after each change")
+    worktrees = Setting(True, FLAG, "false: recall no memories of other git worktrees")
 
 
 class EngineSettings(Section):

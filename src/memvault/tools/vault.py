@@ -126,6 +126,7 @@ def memory_show(
     unmerged = None
     try:
         memory = call.resolve(name)
+        call.find_unmerged(memory.mem_id)
     except NotFound:
         unmerged = call.find_unmerged(name) if not revision else None
         if unmerged is None:
@@ -143,7 +144,7 @@ def memory_show(
     result: dict[Any, Any] = {
         **_item(memory),
         **call.engine.validities([memory])[0].marks(),
-        **(unmerged_marks(call, memory, True) if unmerged is not None else {}),
+        **unmerged_marks(call, memory, unmerged is not None),
         **as_of_field(call.engine.published_at),
         "etag": memory.etag,
     }

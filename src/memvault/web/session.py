@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 ToolResult = TypeVar("ToolResult", bound=Mapping[str, Any])
 Arguments = ParamSpec("Arguments")
-_READER = LOCAL._replace(scope="read")
+_READER = LOCAL._replace(scope="read", sees_worktrees=False)
 _MOST = 30
 _MAX_NODES = 20_000
 _MAX_REVIEWED = 200

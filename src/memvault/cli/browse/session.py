@@ -88,7 +88,7 @@ class BrowserSession:
         self.root = root
         self.progress: Callable[[str, int, int], None] = silent
         # A tool must not ask questions on standard input, because Textual reads the keys.
-        self._caller = caller._replace(confirm=None, confirm_suggestion=None)
+        self._caller = caller._replace(confirm=None, confirm_suggestion=None, sees_worktrees=False)
         self._reader = self._caller._replace(scope="read")  # recalls while browsing are not counted
         self._finder = self._reader._replace(secrets="shown")
         self._workspace = Workspace(root, self._report, long_lived=True)

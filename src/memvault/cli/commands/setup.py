@@ -174,16 +174,7 @@ def _setup_context(
             for entry in TOOLS
             if entry.core and registry.find(entry.tool).read_only
         },
-        vault_name=_vault_name(vault),
     )
-
-
-def _vault_name(vault: Path) -> str:
-    """Return the name that the user gave to a vault; empty if it has none."""
-    from memvault.settings import user_settings
-
-    names = user_settings.load().vaults.names
-    return next((name for name, folder in names.items() if Path(folder) == vault), "")
 
 
 def _program(root: Path) -> tuple[str, ...]:

@@ -25,8 +25,8 @@ _MARK_LABELS = {
     "expired": "ended",
     "notYet": "begins",
     "asOf": "as of",
-    "unmergedBranch": "not merged, only on",
-    "newerOnBranch": "newer on",
+    "unmergedBranch": "not merged, from",
+    "otherVersionOn": "other version on",
 }
 """Keys without a label are left out of the line."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from memvault.arguments.parameters import to_camel
 from memvault.call import Call
@@ -126,11 +126,13 @@ def unmerged_marks(call: Call, memory: Memory, is_unmerged: bool) -> UnmergedMar
     item = by_id.get(memory.mem_id)
     if item is None:
         return {}
-    worktree = os.path.relpath(item.worktree.root, call.root)
+    worktree = {}
+    if call.caller.may_see_paths:
+        worktree = {"worktree": os.path.relpath(item.worktree.root, call.root)}
     branch = item.worktree.checked_out
     if is_unmerged:
-        return {"unmergedBranch": branch, "worktree": worktree}
-    return {"newerOnBranch": branch, "worktree": worktree}
+        return cast("UnmergedMarks", {"unmergedBranch": branch, **worktree})
+    return cast("UnmergedMarks", {"otherVersionOn": branch, **worktree})
 
 
 def as_of_field(sent: str) -> AsOfMark:
