@@ -294,9 +294,7 @@ class Call:
         except NotFound:
             own = None
         if own is not None and not discards:
-            self.notes.append(
-                "the version that was here is now a revision; `memvault diff` shows it"
-            )
+            self.notes.append("the version here became a revision; `memvault diff` shows it")
         return unmerged.copy_here(self.store, item, own, discards)
 
     def _resolve(self, name: str, writes: bool | None, whole: bool, suggests: bool) -> Memory:

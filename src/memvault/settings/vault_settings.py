@@ -255,8 +255,8 @@ class HistorySettings(Section):
 class GitSettings(Section):
     """Git, after you ran ``memvault git init`` on this machine."""
 
-    autocommit = Setting(False, FLAG, "true: commit after each change")
-    worktrees = Setting(True, FLAG, "false: recall no memories of other git worktrees")
+    autocommit = Setting(False, FLAG, "true: commit each change")
+    worktrees = Setting(True, FLAG, "false: ignore other git worktrees")
 
 
 class EngineSettings(Section):
