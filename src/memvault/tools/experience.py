@@ -344,7 +344,6 @@ def update_success_rate(
     read_only=True,
     examples=(
         'memvault experience "The deploy hangs"',
-        'memvault experience "The deploy hangs" "the disk is full"',
         "memvault experience --path src/billing/retry.py",
         'memvault experience --error "ModuleNotFoundError: No module named yaml"',
     ),
