@@ -60,7 +60,8 @@ _VARYING = (
 )
 _SCORE = re.compile(
     r"(?<![\d.])0\.\d\d(?=  (?:strong|fair|weak)\b)|(?<=^   )0\.\d\d(?=  .*\.md$)"
-    r'|(?<="score": )0\.\d+',
+    r"|(?<=  strong )[01]\.\d\d\b|(?<=  (?:fair|weak) )0\.\d\d\b"
+    r'|(?<="score": )0\.\d+|(?<="probability": )[01]\.\d+',
     re.MULTILINE,
 )
 

@@ -359,7 +359,6 @@ class Search:
                 **candidates.raw_scores(uid),
                 "coverage": round(coverage, 4),
                 "proximity": round(row.sentences.proximity, 4),
-                "probability_of_answer": probability_of_answer,
                 "dates": {"created": record.created_from, "modified": record.modified_from},
             },
             entry.validity._replace(newer=newest.record.mem_id if newest is not None else ""),
