@@ -415,7 +415,9 @@ def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
         case "mcp":
             return json.dumps(over_mcp(root, "memory_show", {"memId": "deploy-1"}))
         case "context":
-            return json.dumps(over_mcp(root, "context", {"task": "secret of the deploy job"}))
+            return json.dumps(
+                over_mcp(root, "context", {"task": "which secret does the deploy job read"})
+            )
         case "hook":
             from memvault.cli import hook
 
