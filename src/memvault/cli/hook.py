@@ -210,6 +210,7 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     from memvault.agents import prompt_block
     from memvault.index.embedding import tokenizer
     from memvault.recall import query_filters
+    from memvault.recall.request_text import request_text
     from memvault.tools.core import invoke
     from memvault.tools.recall import memory_recall
 
@@ -218,7 +219,7 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     ).strip()
     if not prompt_text or _SLASH_COMMAND.match(prompt_text):
         return ""
-    query_text = query_filters.as_words(prompt_text[:_MAX_QUERY])
+    query_text = query_filters.as_words(request_text(prompt_text)[:_MAX_QUERY])
     recalled = invoke.run(
         _workspace(line),
         _caller(line),
