@@ -110,7 +110,8 @@ def _example(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("Thrown away", "Gone.", "context"),
             ("Disk full", "Staging ran out of disk space.", "issue"),
         ):
-            call("memory_remember", title=title, content=text, memoryType=kind, tags=["network", "team", "database"])
+            tags = ["network", "database", "team"]
+            call("memory_remember", title=title, content=text, memoryType=kind, tags=tags)
         call("memory_forget", query="Thrown away", confirm=True)
         call("save_search", name="blockers", query="blocked")
         for text in ("At ten.", "At noon.", "- [ ] Tell Husam"):

@@ -422,7 +422,7 @@ def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
             from memvault.cli import hook
 
             line = hook.HookInvocation("prompt", "", str(root), None)
-            return hook._response(line, {"prompt": "which secret does the deploy job read"})
+            return hook._response(line, {"prompt": "which secret does the deploy job read"}).text
         case "memory tool":
             from memvault.anthropic.memory_tool import MemoryFiles
 

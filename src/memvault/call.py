@@ -71,6 +71,8 @@ class Caller(NamedTuple):
     sees_worktrees: bool = True
     # Whether to answer from the current index; the caller updates it afterwards.
     reads_early: bool = False
+    # Whether ``context`` records its block; a hook records the text that contains the block.
+    keeps_receipts: bool = True
 
     @property
     def mask_secrets(self) -> bool:

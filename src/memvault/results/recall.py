@@ -30,6 +30,7 @@ class RecalledMemory(MemoryDescription, ValidityMarks, UnmergedMarks, AsOfMark):
     probability: NotRequired[float]
     snippet: str
     content: NotRequired[str]
+    etag: NotRequired[str]
     why: NotRequired[dict[str, Any]]
     vault: NotRequired[str]
 

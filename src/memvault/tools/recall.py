@@ -174,7 +174,7 @@ def memory_recall(
         Arg("Search the vault as it was at the end of a day, or at a time"),
     ] = None,
     is_all: Annotated[bool, Arg("List every memory, newest change first", flag="--all")] = False,
-    full: Annotated[bool, Arg("Include the whole content")] = False,
+    full: Annotated[bool, Arg("Include the whole content and the etag")] = False,
     explain: Annotated[bool, Arg("Explain each score")] = False,
     brief: Annotated[
         bool, Arg("Return one line per result: title, best sentence, memory id")
@@ -383,7 +383,7 @@ def _entry(
             strength=result and result.strength, probability=result and result.probability
         ),
         "snippet": snippet,
-        **without_none(content=memory.body if full else None),
+        **without_none(content=memory.body if full else None, etag=memory.etag if full else None),
     }
 
 
