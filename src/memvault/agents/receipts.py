@@ -44,7 +44,10 @@ RESETS = ("session-start", "pre-compact")
 
 
 class GivenMemory(NamedTuple):
-    """A memory in a text: the etag of its file, and the match probability."""
+    """A memory in a text: the etag of its file, and the match probability.
+
+    For a memory that names a file, a command or an error, it is the score of its line instead.
+    """
 
     mem_id: str
     etag: str

@@ -211,7 +211,7 @@ def _session_start(line: HookInvocation, hook_input: Mapping[str, Any]) -> HookR
     block = invoke.run(workspace, _caller(line), context, task=task, budget=_BLOCK)
     text = f"{block['context']}\n\n{agent_guide.reminder()}".strip()
     memories = block.get("memories", ())
-    return _with_receipt(workspace, line, hook_input, text, block["tokens"], memories)
+    return _with_receipt(workspace, line, hook_input, text, block["tokens"], _BLOCK, memories)
 
 
 def _project_task(folder: Path) -> str:
@@ -266,15 +266,26 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
     if not block.text:
         return ""
     memories = memories[: len(block.sections[0].entries)]
-    return _with_receipt(workspace, line, hook_input, block.text, block.tokens, memories)
+    size = (block.tokens, _PROMPT_BUDGET)
+    return _with_receipt(workspace, line, hook_input, block.text, *size, memories)
 
 
-def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
+def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookResponse:
     """Return a line of a memory about a tool use: before it, or after it has failed."""
     from memvault.cli import act_hook
 
     act = act_hook.act_of(line.event, hook_input)
-    return act_hook.recall_line(_workspace(line), _caller(line), act) if act is not None else ""
+    if act is None:
+        return ""
+    workspace = _workspace(line)
+    given = _given(workspace, line, hook_input)
+    recalled = act_hook.recall_line(workspace, _caller(line), act, given)
+    if recalled is None:
+        return ""
+    from memvault.index.embedding import tokenizer
+
+    size = (tokenizer.count_tokens(recalled.text), act_hook.BUDGET)
+    return _with_receipt(workspace, line, hook_input, recalled.text, *size, [recalled.memory])
 
 
 def _given(
@@ -295,6 +306,7 @@ def _with_receipt(
     hook_input: Mapping[str, Any],
     text: str,
     tokens: int = 0,
+    budget: int = _BLOCK,
     memories: Iterable[Mapping[str, Any]] = (),
 ) -> HookResponse:
     """Return a response whose receipt has its text and the memories in it."""
@@ -307,7 +319,7 @@ def _with_receipt(
         line.program,
         text.strip(),
         tokens,
-        _PROMPT_BUDGET if line.event == "prompt" else _BLOCK,
+        budget,
         memories=tuple(map(receipts.GivenMemory.of, memories)),
     )
     keep = partial(receipts.keep, workspace.root, workspace.settings, receipt)

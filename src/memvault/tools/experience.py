@@ -415,6 +415,7 @@ def recall_memory(
         result["memories"] = [
             {
                 **memory_reference(match.memory),
+                "etag": match.memory.etag,
                 "line": match.line,
                 "score": round(match.score, 2),
             }
