@@ -40,6 +40,8 @@ _VARYING = (
     (re.compile(r"(?<=^> )20\d\d-\d\d-\d\d(?= )", re.MULTILINE), "<date>"),
     (re.compile(r"\b[0-9a-f]{20}\b"), "<etag>"),
     (re.compile(r"\d+(?= of 2000 tokens$)", re.MULTILINE), "<tokens>"),
+    (re.compile(r"(?<= in )[0-9a-f]{7}\b|(?<=until )[0-9a-f]{7}\b"), "<commit>"),
+    (re.compile(r'(?<="since": ")[0-9a-f]{7}\b'), "<commit>"),
     (
         re.compile(
             r"(?<=  )[0-9a-hjkmnp-tv-z]{8}(?=  |$)|(?<=undo )[0-9a-hjkmnp-tv-z]{8}(?=[ `])"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memvault.model import Memory
     from memvault.recall.filters import Filters
     from memvault.recall.recall_engine import RecallEngine
+    from memvault.results import CitedCode
     from memvault.store.memory_store import MemoryReader, MemoryStore
 
 
@@ -231,6 +232,19 @@ class Call:
     def reader(self) -> MemoryReader:
         """The reader of memories, on this machine or in an engine."""
         return self.workspace.reader if self.settings.index.sent else self.store
+
+    def cited_code(
+        self, metadata: Sequence[Mapping[str, Any]], root: Path | None = None
+    ) -> list[list[CitedCode]]:
+        """Return the state of the code that memories cite, by their headers.
+
+        ``root`` is the folder of their vault if it is not this one.
+        """
+        if not any("cites" in header for header in metadata):
+            return [[] for _ in metadata]
+        workspace = self.workspace if root is None else self.workspace.open_other(root)
+        citations = workspace.citations
+        return citations.check(metadata) if citations is not None else [[] for _ in metadata]
 
     @property
     def index(self) -> Index:

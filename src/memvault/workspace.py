@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memvault.index.embedding.fastembed_models import CrossEncoder
     from memvault.index.milvus.remote import RemoteIndex
     from memvault.index.protocol import Index, SearchIndex
+    from memvault.repository.code_check import CodeCitations
     from memvault.repository.dates import CommitDates
     from memvault.serial_executor import SerialExecutor
     from memvault.store.memory_store import MemoryReader, MemoryStore
@@ -141,6 +142,18 @@ class Workspace:
         from memvault.repository.dates import CommitDates
 
         return CommitDates(self.root, partial(find_folder, self.root))
+
+    @property
+    def citations(self) -> CodeCitations | None:
+        """The code that memories cite; None without a repository or with ``cites = false``."""
+        if not any(map(os.path.lexists, self._git_paths)) or self.settings.index.sent:
+            return None
+        if not self.settings.cites:
+            return None
+        from memvault.index.folder import find_folder
+        from memvault.repository.code_check import CodeCitations
+
+        return CodeCitations(self.root, partial(find_folder, self.root))
 
     @property
     def reader(self) -> MemoryReader:

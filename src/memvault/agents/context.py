@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memvault import clock
 from memvault.agents.address import Address
@@ -20,6 +20,7 @@ from memvault.store.memory_store import MemoryStore
 if TYPE_CHECKING:
     from memvault.recall.answer import RecallResult
     from memvault.recall.recall_engine import RecallEngine
+    from memvault.results import CitedCode
 from memvault.agents.prompt_block import PromptEntry, PromptSection
 
 RECALLED = "RECALLED"
@@ -46,11 +47,13 @@ def gather(
     inbox: Callable[[], Inbox],
     engine: Callable[[], RecallEngine],
     task: str,
+    cited_code: Callable[[Sequence[Mapping[str, Any]]], list[list[CitedCode]]],
 ) -> PromptContext:
     """Collect the sections, most important first; unreadable parts are left out with a note.
 
     Each line of a short task is a separate query, since a memory covers one topic. Due plans are
-    delivered to the ``inbox`` as events; nothing is removed from it.
+    delivered to the ``inbox`` as events; nothing is removed from it. ``cited_code`` returns the
+    state of the code that memories cite, by their headers.
     """
     notes: list[str] = []
     detector = store.settings.detector
@@ -82,6 +85,7 @@ def gather(
     if len(results) > len(recalled):
         omitted = len(results) - len(recalled)
         notes.append(f"unlikely matches omitted: {omitted}; run `memvault recall` to see them")
+    cited = cited_code([entry.memory.metadata for entry in recalled])
     return PromptContext(
         [
             PromptSection(
@@ -103,7 +107,13 @@ def gather(
             PromptSection(
                 "INBOX", [_event_entry(event, detector) for event in events if event.kind != PLAN]
             ),
-            PromptSection(RECALLED, [_memory_entry(results, detector) for results in recalled]),
+            PromptSection(
+                RECALLED,
+                [
+                    _memory_entry(result, detector, states)
+                    for result, states in zip(recalled, cited, strict=True)
+                ],
+            ),
         ],
         recalled,
         notes,
@@ -160,8 +170,10 @@ def _event_entry(event: Event, detector: SecretDetector) -> PromptEntry:
     return PromptEntry(clock.local(event.timestamp, 16), detector.masked(line))
 
 
-def _memory_entry(result: RecallResult, detector: SecretDetector) -> PromptEntry:
-    """Return an entry for a search result: its title, snippet, memId, and any newer memory.
+def _memory_entry(
+    result: RecallResult, detector: SecretDetector, cited: Sequence[CitedCode]
+) -> PromptEntry:
+    """Return an entry for a search result: its title, snippet, memId, and what outdates it.
 
     The title is left out if the snippet starts with it. Since nobody asked for the entry, its
     secrets are masked unless the memory allows them.
@@ -171,6 +183,10 @@ def _memory_entry(result: RecallResult, detector: SecretDetector) -> PromptEntry
     memory = result.memory
     if not allows(memory.metadata):
         text = detector.masked_part(text, detector.values(f"{title}\n{memory.body}"))
-    newer = f"; newer: {result.validity.newer}" if result.validity.newer else ""
-    branch = f"; not merged, from {result.branch}" if result.branch else ""
-    return PromptEntry(clock.local(memory.modified), f"{text} ({memory.mem_id}{newer}{branch})")
+    notes = f"; newer: {result.validity.newer}" if result.validity.newer else ""
+    notes += f"; not merged, from {result.branch}" if result.branch else ""
+    if cited:
+        from memvault.repository.citations import warning
+
+        notes += f"; {warning(cited)}".rstrip("; ")
+    return PromptEntry(clock.local(memory.modified), f"{text} ({memory.mem_id}{notes})")

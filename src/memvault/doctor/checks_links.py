@@ -13,6 +13,7 @@ from memvault.doctor.inspection import InspectedMemory, VaultInspection
 from memvault.files import plain_files
 from memvault.git.tree_merge import LINK
 from memvault.index.protocol import LinkEntry, StoredLink
+from memvault.repository.code_files import RepositoryFiles
 from memvault.sanitize import replace_surrogates
 from memvault.vault import document
 from memvault.vault.header_links import SUPERSEDED_BY, SUPERSEDES, referenced_names
@@ -150,28 +151,31 @@ _FILE_SUFFIXES = frozenset(
 @check(
     "link-broken",
     "note",
-    "A `[[link]]`, or a markdown link to a note, image or other file, whose target does not exist",
+    "A `[[link]]`, or a markdown link to a note, image, other file or code of the surrounding "
+    "repository, whose target does not exist",
 )
 def broken_links(vault: VaultInspection) -> Iterator[Finding]:
     """Find links in bodies whose target is missing.
 
     A link can refer to a memory by any of its names, including the aliases in its header, and to a
     file by its name or the end of its path, as in Obsidian. Markdown links can lead anywhere, so
-    only embeds and links to notes and attachments are checked.
+    only embeds and links to notes, attachments and files of the repository are checked.
     """
+    repository_files = RepositoryFiles(vault.call.root)
     files = {name_key(name) for path in vault.tree["file"] for name in (path, *path_suffixes(path))}
     for entry in vault.links.entries.values():
         unresolved = {
             (link.target, link.beside)
             for link in entry.links
-            if not _is_resolved(vault, link, entry, files)
+            if not _is_resolved(vault, link, entry, files, repository_files)
         }
         if not unresolved:
             continue
         broken = dict.fromkeys(
             _shown_link(link)
             for link in _links_in(vault.call, entry.path)
-            if (link.target, link.path_beside(entry.path)) in unresolved and _is_checked(link)
+            if (link.target, link.path_beside(entry.path)) in unresolved
+            and (_is_checked(link) or _is_outside(link.path_beside(entry.path)))
         )
         for shown in list(broken)[:_MAX_LINKS_SHOWN]:
             yield Finding(entry.path, f"{shown} does not resolve to a file")
@@ -191,8 +195,18 @@ def _is_checked(link: Link) -> bool:
     return link.is_wikilink or (link.is_embed and bool(suffix)) or suffix in _FILE_SUFFIXES
 
 
+def _is_outside(path: str) -> bool:
+    """Return whether a path leads out of the vault, to a file that is not a site's page."""
+    suffix = posixpath.splitext(path)[1].lower()
+    return path.startswith("../") and bool(suffix) and not suffix.startswith(".htm")
+
+
 def _is_resolved(
-    vault: VaultInspection, link: StoredLink, entry: LinkEntry, files: set[str]
+    vault: VaultInspection,
+    link: StoredLink,
+    entry: LinkEntry,
+    files: set[str],
+    repository_files: RepositoryFiles,
 ) -> bool:
     bare = link.target.removeprefix("./").strip("/")
     if link.key:
@@ -201,7 +215,7 @@ def _is_resolved(
         return True
     relative = link.beside or path_beside(link.target, entry.path)
     if link.beside.startswith("../"):
-        return True  # The link points outside the vault.
+        return not _is_outside(link.beside) or repository_files.may_exist(link.beside)
     return name_key(relative) in files or vault.links.has_name(relative)
 
 

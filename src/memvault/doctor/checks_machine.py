@@ -120,7 +120,7 @@ def unreadable_journal(vault: VaultInspection) -> Iterator[Finding]:
 def expired_history(vault: VaultInspection) -> Iterator[Finding]:
     store = vault.call.store
     if count := len(store.history.expired()) + len(store.trash.expired()):
-        fix = Fix("delete them permanently", _prune_history, irreversible=True)
+        fix = Fix("delete them permanently", _prune_history, is_explicit=True)
         message = f"{count} revisions and trashed files exceed the limits in `[history]`"
         yield Finding(".memvault", message, fix)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from memvault.call import Call
 from memvault.doctor import (  # Importing these modules registers their checks.
+    checks_code,  # noqa: F401
     checks_files,  # noqa: F401
     checks_links,  # noqa: F401
     checks_machine,  # noqa: F401
@@ -104,7 +105,7 @@ def _apply_fixes(
 ) -> list[_CheckFinding]:
     """Apply the fixes of findings, at most one per file; return the fixed findings.
 
-    An irreversible fix is applied only if its code is named explicitly. ``failed`` collects the
+    An explicit fix is applied only if its code is named. ``failed`` collects the
     code and path of each fix that could not be applied; it is not tried again.
     """
     fixed: list[_CheckFinding] = []
@@ -114,7 +115,7 @@ def _apply_fixes(
         fix = finding.fix
         if fix is None or (check.code, fix.path) in failed or fix.path in files:
             continue
-        if fix.irreversible and check.code not in named_codes:
+        if fix.is_explicit and check.code not in named_codes:
             continue
         if (
             fix.path or check.code not in applied
@@ -133,7 +134,7 @@ def _apply_fixes(
 
 def _as_result(check: Check, finding: Finding) -> DoctorFinding:
     fix = finding.fix
-    only = f" with `--only {check.code}`" if fix is not None and fix.irreversible else ""
+    only = f" with `--only {check.code}`" if fix is not None and fix.is_explicit else ""
     return {
         "code": check.code,
         "severity": check.severity,

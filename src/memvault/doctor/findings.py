@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from memvault.call import Call
 from memvault.doctor.inspection import InspectedFile, VaultInspection
@@ -17,15 +17,15 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 class Fix(NamedTuple):
     """A repair of a finding: its description for people, and the function that applies it.
 
-    ``path`` is the file that it changes; empty if it concerns the vault as a whole. An
-    ``irreversible`` fix deletes data permanently, and is applied only if the code of its finding is
-    named explicitly.
+    ``path`` is the file that it changes; empty if it concerns the vault as a whole. A fix that
+    ``is_explicit`` deletes data permanently, or needs a person's judgment; it is applied only if
+    the code of its finding is named.
     """
 
     description: str
     apply: Callable[[Call], object]
     path: str = ""
-    irreversible: bool = False
+    is_explicit: bool = False
 
 
 class Finding(NamedTuple):
@@ -71,7 +71,7 @@ def check(code: str, severity: Severity, meaning: str, fix: str = "") -> Callabl
     return register
 
 
-def set_header(file: InspectedFile, description: str, changes: Mapping[str, str | None]) -> Fix:
+def set_header(file: InspectedFile, description: str, changes: Mapping[str, Any]) -> Fix:
     """Return a fix that sets keys in the header of a memory; None removes a key."""
 
     def apply(call: Call) -> None:

@@ -7,6 +7,7 @@ repository refers to it, so that a forged file cannot point to someone else's fo
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -95,6 +96,15 @@ class RepositoryLocation(NamedTuple):
         """The operation in progress, such as ``rebase`` or ``merge``; empty if there is none."""
         operations = (what for name, what in _OPERATIONS.items() if (self.folder / name).exists())
         return next(operations, "")
+
+    @property
+    def state(self) -> str:
+        """A text that changes if HEAD may have moved, determined without running git."""
+        own_names = ("HEAD", "logs/HEAD", "reftable/tables.list")
+        shared = ("packed-refs", "reftable/tables.list", "shallow", *self.refs)
+        files = [self.folder / name for name in own_names]
+        files += [self.common / name for name in shared]
+        return json.dumps([str(self.folder), [plain_files.stamp_of(file) for file in files]])
 
     def prefix_of(self, root: Path) -> str:
         """Return the path from the top folder to a vault, ending with a slash; empty if equal."""

@@ -30,7 +30,12 @@ EPISODE_DAYS = 7
 """The number of past days to consolidate, as in `memvault consolidate`."""
 _UNUSED = 10
 """How often agents must have been given an unused memory for it to be reviewed."""
-_CONFLICT, _SECRET = "kept-twice", "secret-in-text"
+_KINDS: dict[str, ReviewKind] = {
+    "kept-twice": "conflict",
+    "secret-in-text": "secret",
+    "code-changed": "code",
+}
+"""The kinds of findings that are not reviewed as findings, by their code."""
 _MIN_DUPLICATE = 40
 """Minimum length in characters of a body that counts as a duplicate."""
 
@@ -87,8 +92,8 @@ def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]
     ]
     by_path = {record.path: record for record in records}
     items: list[ReviewItem] = []
-    if kind in (None, "conflict", "secret", "finding"):
-        codes = {"conflict": [_CONFLICT], "secret": [_SECRET]}.get(kind or "", ())
+    if kind in (None, "finding", *_KINDS.values()):
+        codes = [code for code, other in _KINDS.items() if other == kind]
         items += _once(_findings(call, by_path, codes))
     if kind in (None, "unmerged"):
         items += _unmerged(call, records)
@@ -122,9 +127,7 @@ def _findings(
     """Yield the errors and warnings of doctor, optionally only those with some codes."""
     for check, finding in run_checks(inspect_vault(call), codes):
         if check.severity != "note":
-            kind: ReviewKind = "finding"
-            if check.code in (_CONFLICT, _SECRET):
-                kind = "conflict" if check.code == _CONFLICT else "secret"
+            kind = _KINDS.get(check.code, "finding")
             memory = by_path.get(finding.path)
             yield ReviewItem(
                 kind,

@@ -749,7 +749,7 @@ class AsyncVault(AsyncOpenVault):
         self,
         *,
         kind: Literal[
-            "conflict", "secret", "unmerged", "duplicate", "outdated", "unused", "proposal", "finding"
+            "conflict", "secret", "unmerged", "duplicate", "outdated", "code", "unused", "proposal", "finding"
         ]
         | None = None,
         limit: int = 50,

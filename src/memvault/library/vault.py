@@ -739,7 +739,7 @@ class Vault(OpenVault):
         self,
         *,
         kind: Literal[
-            "conflict", "secret", "unmerged", "duplicate", "outdated", "unused", "proposal", "finding"
+            "conflict", "secret", "unmerged", "duplicate", "outdated", "code", "unused", "proposal", "finding"
         ]
         | None = None,
         limit: int = 50,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memvault import clock
 from memvault.arguments.parameters import split_tags
@@ -16,6 +16,9 @@ from memvault.secrets.detector import BUILTIN, SecretDetector
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import naming
 from memvault.vault.document import plain_text
+
+if TYPE_CHECKING:
+    from memvault.repository.code_check import CodeCitations
 
 _MAX_TITLE = 60
 _LIST_MARKER = lazy_pattern(r"^[\s>#*+-]+|^\s*\d+[.)]\s+")
@@ -36,9 +39,16 @@ def is_reserved(key: str) -> bool:
 
 
 def add(
-    store: MemoryStore, title: str, content: str, memory_type: str, header: Mapping[str, Any]
+    store: MemoryStore,
+    title: str,
+    content: str,
+    memory_type: str,
+    header: Mapping[str, Any],
+    citations: CodeCitations | None = None,
 ) -> Memory:
     """Write a new memory with a new memId; ``header`` goes between the type and the times.
+
+    ``citations`` finds the code that the text mentions.
 
     Raises:
         UsageError: the title is empty, or the name of the type is invalid.
@@ -51,7 +61,12 @@ def add(
         "tags": [],
     }
     times = dict.fromkeys(("created", "modified"), clock.iso())
-    return store.add(kind, name, {**identity, **header, **times}, content)
+    cites: dict[str, Any] = {}
+    if citations is not None:
+        from memvault.memories.cited_code import new_cites
+
+        cites = new_cites(citations, f"{name}\n{content}", kind)
+    return store.add(kind, name, {**identity, **header, **cites, **times}, content)
 
 
 def clean_title(title: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memvault import clock
 from memvault.errors import Conflict, UsageError
@@ -12,6 +12,9 @@ from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault import header_dates
 from memvault.vault.document import plain_text
 from memvault.vault.sections import find_place
+
+if TYPE_CHECKING:
+    from memvault.repository.code_check import CodeCitations
 
 _LINE_ENDINGS = ("\n", "\r")
 _MAX_ATTEMPTS = 6
@@ -94,11 +97,18 @@ def _normalized(text: str, newline: str) -> str:
 
 
 def compound(
-    store: MemoryStore, memory: Memory, text: str, mode: str, section: str, kind: str, if_match: str
+    store: MemoryStore,
+    memory: Memory,
+    text: str,
+    mode: str,
+    section: str,
+    kind: str,
+    if_match: str,
+    citations: CodeCitations | None = None,
 ) -> WriteResult:
     """Insert text into a memory with ``insert_text``, and change its type if one is given.
 
-    With a type, the text to append may be empty.
+    With a type, the text to append may be empty. ``citations`` finds the code that the text cites.
 
     Raises:
         Conflict: the file has changed since it was read, or does not match ``if_match``.
@@ -112,11 +122,11 @@ def compound(
 
     def change(memory: Memory) -> WriteResult:
         body = memory.body
+        changes = _header_changes(memory, kind)
         if not is_type_only:
             body = insert_text(body, text, memory.newline, mode, section)
-        return store.change(
-            memory, _header_changes(memory, kind), body, if_match or None, kind or None
-        )
+        changes |= _cites(citations, memory, text, body)
+        return store.change(memory, changes, body, if_match or None, kind or None)
 
     if if_match or mode == "replace":  # Never overwrite changes that the caller has not seen.
         return change(memory)
@@ -124,9 +134,17 @@ def compound(
 
 
 def update(
-    store: MemoryStore, memory: Memory, title: str, text: str, kind: str, header: Mapping[str, Any]
+    store: MemoryStore,
+    memory: Memory,
+    title: str,
+    text: str,
+    kind: str,
+    header: Mapping[str, Any],
+    citations: CodeCitations | None = None,
 ) -> WriteResult:
     """Replace the title, the text, the given header keys and, if given, the type of a memory.
+
+    ``citations`` finds the code that the title and the text mention.
 
     Raises:
         Conflict: the file was changed since the memory was read.
@@ -135,7 +153,16 @@ def update(
     if title != memory.title:
         changes["title"] = title
     body = replace_all(memory.body, text, memory.newline)
+    changes |= _cites(citations, memory, f"{title}\n{text}", body)
     return store.change(memory, changes, body, memory_type=kind or None)
+
+
+def _cites(citations: CodeCitations | None, memory: Memory, text: str, body: str) -> dict[str, Any]:
+    if citations is None:
+        return {}
+    from memvault.memories.cited_code import changed_cites
+
+    return changed_cites(citations, memory, text, body)
 
 
 def _header_changes(memory: Memory, kind: str) -> dict[str, Any]:

@@ -144,7 +144,7 @@ class CommitDates:
         location, stamp = None, ""
         with contextlib.suppress(MemvaultError, OSError, ValueError):
             location = find_repository(self._root)
-            stamp = "" if location is None else _stamp(location)
+            stamp = "" if location is None else location.state
         dates_state = _DatesState(location, stamp, cached)
         self.is_delayed = not dates_state.is_read and cached is not None and cached.limit > 0
         return dates_state
@@ -271,15 +271,6 @@ class CommitDates:
 
 def _text(grant: Mapping[str, Any]) -> str:
     return json.dumps(grant, sort_keys=True)
-
-
-def _stamp(location: RepositoryLocation) -> str:
-    """Return a fingerprint that changes if HEAD may have moved, without running git."""
-    own_names = ("HEAD", "logs/HEAD", "reftable/tables.list")
-    shared = ("packed-refs", "reftable/tables.list", "shallow", *location.refs)
-    files = [location.folder / name for name in own_names]
-    files += [location.common / name for name in shared]
-    return json.dumps([str(location.folder), [plain_files.stamp_of(file) for file in files]])
 
 
 def _shallow(location: RepositoryLocation) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from memvault.results.shared import (
     AsOfMark,
+    CodeMarks,
     ConfirmedResult,
     CutList,
     MemoryCandidate,
@@ -16,7 +17,7 @@ from memvault.results.shared import (
 )
 
 
-class RecalledMemory(MemoryDescription, ValidityMarks, UnmergedMarks, AsOfMark):
+class RecalledMemory(MemoryDescription, ValidityMarks, UnmergedMarks, AsOfMark, CodeMarks):
     """A memory in a result; a listed one has no ``strength``, ``probability`` or ``line``.
 
     ``probability`` is the match probability, to which ``threshold`` applies. ``line`` is the line
@@ -76,6 +77,7 @@ class RememberedMemory(ToolResult):
     memoryType: str
     tags: list[str]
     isUpdate: bool
+    cites: NotRequired[list[str]]
     similar: list[SimilarMemory]
 
 
@@ -87,6 +89,7 @@ class CompoundedMemory(ToolResult):
     memoryType: str
     etag: str
     previousRevision: str
+    cites: NotRequired[list[str]]
 
 
 class ForgetCandidate(MemoryCandidate, ValidityMarks):

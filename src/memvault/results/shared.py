@@ -91,6 +91,30 @@ class UnmergedMarks(TypedDict, total=False):
     worktree: str
 
 
+CitationState = Literal["same", "moved", "changed", "gone"]
+
+
+class CitedCode(TypedDict):
+    """Code that a memory cites; ``line`` is where cited lines are now.
+
+    ``movedTo`` is the path of code that is in another file, and ``since`` the commit that changed
+    or removed it, if known.
+    """
+
+    path: str
+    symbol: NotRequired[str]
+    line: NotRequired[int]
+    state: CitationState
+    movedTo: NotRequired[str]
+    since: NotRequired[str]
+
+
+class CodeMarks(TypedDict, total=False):
+    """The code that a memory cites; in search results, only what is not the same."""
+
+    cites: list[CitedCode]
+
+
 class TrashEntry(MemoryReference):
     """A memory in the trash."""
 

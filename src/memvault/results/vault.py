@@ -4,6 +4,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from memvault.results.shared import (
     AsOfMark,
+    CodeMarks,
     ConfirmedResult,
     CutList,
     CutText,
@@ -32,7 +33,7 @@ class ShownPart(TypedDict):
     length: int
 
 
-class ShownMemory(ListedMemory, UnmergedMarks, ToolResult):
+class ShownMemory(ListedMemory, UnmergedMarks, CodeMarks, ToolResult):
     """The result of ``memory_show``: a whole memory, or ``parts`` of it."""
 
     etag: str
@@ -235,7 +236,15 @@ class CompletedTask(NoteTask, ToolResult):
 
 
 ReviewKind = Literal[
-    "conflict", "secret", "unmerged", "duplicate", "outdated", "unused", "proposal", "finding"
+    "conflict",
+    "secret",
+    "unmerged",
+    "duplicate",
+    "outdated",
+    "code",
+    "unused",
+    "proposal",
+    "finding",
 ]
 """The kinds of items to review in a vault, the most urgent first."""
 

@@ -304,6 +304,7 @@ class Settings(Section):
         (), _PATTERNS, "patterns of files that are not memories", ["drafts/**"]
     )
     receipts = Setting(True, FLAG, "record what agents are given, for `memvault receipt`")
+    cites = Setting(True, FLAG, "record and check the code that memories mention")
     embedder = EmbedderSettings()
     ranking = RankingSettings()
     rerank = RerankSettings()

@@ -593,7 +593,9 @@ def context(
     from memvault.agents.context import RECALLED, gather
     from memvault.index.embedding import tokenizer
 
-    gathered = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
+    gathered = gather(
+        call.store, call.address, lambda: call.inbox, lambda: call.engine, task, call.cited_code
+    )
     call.notes += gathered.notes
     limit = (call.budget if call.caller.has_token_budget else 0) or _DEFAULT_BUDGET
     limit = limit if budget is None else budget

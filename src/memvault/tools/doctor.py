@@ -98,9 +98,10 @@ def vault_review(
 
     A conflict is a memory that git sync kept as two files. An unmerged memory was written in a git
     worktree that was then deleted; `memvault restore` copies it here. A duplicate has the same body
-    as another memory, or most of its phrases. Outdated memories are superseded or expired. Unused
-    memories were given to agents ten times, and no call mentioned them. Proposals come from
-    `memvault consolidate`, findings from `memvault doctor`.
+    as another memory, or most of its phrases. Outdated memories are superseded or expired. `code`
+    means that the code that a memory cites has changed. Unused memories were given to agents ten
+    times, and no call mentioned them. Proposals come from `memvault consolidate`, findings from
+    `memvault doctor`.
     """
     from memvault.insights import review
 

@@ -10,18 +10,24 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import FALLBACK_TYPE, MAX_RESULTS
-from memvault.tools.core.recall_budget import RenderedMemory, ResultBudget
+from memvault.tools.core.recall_budget import (
+    RenderedMemory,
+    ResultBudget,
+    recalled_entry,
+    render_result,
+)
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Template
 from memvault.tools.core.result_parts import (
     as_of_field,
+    cites_field,
     collect_hits,
-    item,
     list_result,
+    outdated_code,
     paginate,
     past_end,
     relevant,
-    unmerged_marks,
+    with_code_lines,
     with_notice,
     without_none,
 )
@@ -54,7 +60,7 @@ from memvault.tools.core.shared_args import (
 if TYPE_CHECKING:
     from memvault.memories.rename import Retyping
     from memvault.model import Memory
-    from memvault.recall.answer import RecallRequest, RecallResult
+    from memvault.recall.answer import RecallRequest
     from memvault.recall.filters import Filters
     from memvault.results import (
         CompoundedMemory,
@@ -77,7 +83,7 @@ def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result whose memories have a ``place``: ``PATH:LINE``, as editors accept it."""
     memories = [
         {**entry, "place": f"{entry['filePath']}:{entry['line']}"} if "line" in entry else entry
-        for entry in result["memories"]
+        for entry in map(with_code_lines, result["memories"])
     ]
     return {**with_notice(result), "memories": memories}
 
@@ -108,6 +114,7 @@ def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
         {number}. {title}  {strength} {probability:floor}  {memoryType}  {tags}
            {vault}  {memId}  {place|filePath}  {modified:day}
            {marks}
+           {code:each}
            > {content|snippet:each}
            why: {why}
 
@@ -261,7 +268,15 @@ def memory_recall(
     results = collect_hits(call, answer)
     page = results[offset:]
     as_of_text = clock.iso(as_of_time) if as_of_time else ""
-    rendered = [_render_result(call, entry, full, explain, as_of_text) for entry in page]
+    # The code is not compared as it was at another time, or is on another branch.
+    headers = [
+        (entry.vault, {} if as_of_text or entry.branch else entry.memory.metadata) for entry in page
+    ]
+    cited = selection.cited_code(headers)
+    rendered = [
+        render_result(call, entry, full, explain, as_of_text, states)
+        for entry, states in zip(page, cited, strict=True)
+    ]
     own_data = _own_data(call, query, include, limit or _DEFAULT_LIMIT, full)
     about = {"best": answer.best, **_absent_words(selection, request, answer.best)}
     result = result_budget.result(about, rendered, offset, own_data)
@@ -316,14 +331,20 @@ def _list_all(
     if not shown:
         warn_unknown_filters(call, search_filters, selection.engine)
     rendered = []
-    for record, standing in zip(shown, selection.engine.validities(shown), strict=True):
+    cited = selection.cited_code([(record.vault, record.metadata) for record in shown])
+    validities = selection.engine.validities(shown)
+    for record, standing, states in zip(shown, validities, cited, strict=True):
         memory = selection.read(record)
         if memory is None:
             continue
-        marks: dict[Any, Any] = {**standing.marks(), **as_of_field(record.published_at)}
+        marks: dict[Any, Any] = {
+            **standing.marks(),
+            **as_of_field(record.published_at),
+            **outdated_code(states),
+        }
         beginning = snippets.beginning(memory.body)
         entry: RecalledMemory = {
-            **_entry(memory, 1.0, None, beginning, full, record.vault),
+            **recalled_entry(memory, 1.0, None, beginning, full, record.vault),
             **marks,
         }
         rendered.append(
@@ -343,50 +364,6 @@ def _own_data(
     return agent_state.search_agent_state(call, query, include, limit, full)
 
 
-def _render_result(
-    call: Call, entry: RecallResult, full: bool, explain: bool, as_of_text: str
-) -> RenderedMemory:
-    score = round(entry.score, 4)
-    marks: dict[Any, Any] = {
-        **entry.validity.marks(),
-        **unmerged_marks(call, entry.memory, bool(entry.branch)),
-        **as_of_field(entry.sent),
-    }
-    why = None
-    if explain:
-        why = {"chance": entry.probability, "score": score, **entry.why}
-    whole: RecalledMemory = {
-        **_entry(entry.memory, score, entry, entry.snippet, full, entry.vault),
-        **without_none(line=None if entry.is_earlier or entry.sent else entry.line_number),
-        **marks,
-        **without_none(why=why),
-        **as_of_field(as_of_text if entry.is_earlier else ""),
-    }
-    return RenderedMemory(
-        entry.memory, whole, entry.line, marks, call.settings, entry.strength, entry.vault
-    )
-
-
-def _entry(
-    memory: Memory,
-    score: float,
-    result: RecallResult | None,
-    snippet: str,
-    full: bool,
-    vault: str,
-) -> RecalledMemory:
-    return {
-        **item(memory),
-        **without_none(vault=vault or None),
-        "score": score,
-        **without_none(
-            strength=result and result.strength, probability=result and result.probability
-        ),
-        "snippet": snippet,
-        **without_none(content=memory.body if full else None, etag=memory.etag if full else None),
-    }
-
-
 @group.tool(
     "remember",
     core_args={
@@ -402,6 +379,7 @@ def _entry(
         'memvault remember "Deploy log" @notes.txt --type issue',
     ),
     view="""{isUpdate:Updated|Remembered} {memId}  {filePath}
+           cites {cites}
         *similar Similar memories:
            {similarity:.2f}  {title}  {memId}  {filePath}""",
 )
@@ -450,11 +428,15 @@ def memory_remember(
 
         target = call.resolve(file_path)
         moving = _plan_retyping(call, target, chosen.name)
-        memory = edit.update(call.store, target, name, content, chosen.name, header).memory
+        memory = edit.update(
+            call.store, target, name, content, chosen.name, header, call.workspace.citations
+        ).memory
         if moving is not None:
             moving.rewrite_links(call.store, memory)
     else:
-        memory = create.add(call.store, name, content, chosen.name, header)
+        memory = create.add(
+            call.store, name, content, chosen.name, header, call.workspace.citations
+        )
     chosen.warn(call, memory.mem_id)
     return {
         "filePath": memory.path,
@@ -462,6 +444,7 @@ def memory_remember(
         "memoryType": memory.memory_type,
         "tags": list(memory.tags),
         "isUpdate": bool(file_path),
+        **cites_field(memory),
         "similar": [
             {**memory_reference(similar_memory), "similarity": similarity}
             for similar_memory, similarity in similar_memories(
@@ -507,6 +490,7 @@ _DEFAULT_THRESHOLD = 0.25
         'date | memvault compound "Deploy notes" -',
     ),
     view="""Compounded {memId}  {filePath}
+           cites {cites}
         Previous revision: {previousRevision}""",
 )
 def memory_compound(
@@ -560,8 +544,9 @@ def memory_compound(
     chosen = choose_type(call, memory_type)
     moving = _plan_retyping(call, target, chosen.name)
     change = edit.compound(
-        call.store, target, modifications, edit_mode, section or "", chosen.name, if_match or ""
-    )
+        call.store, target, modifications, edit_mode, section or "", chosen.name, if_match or "",
+        call.workspace.citations,
+    )  # fmt: skip
     if moving is not None:
         moving.rewrite_links(call.store, change.memory)
     chosen.warn(call, change.memory.mem_id)
@@ -571,6 +556,7 @@ def memory_compound(
         "memoryType": change.memory.memory_type,
         "etag": change.memory.etag,
         "previousRevision": change.previous_revision,
+        **cites_field(change.memory),
     }
 
 

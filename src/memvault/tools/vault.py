@@ -18,6 +18,7 @@ from memvault.tools.core.result_parts import (
     paginate,
     trashed,
     unmerged_marks,
+    with_code_lines,
     without_none,
 )
 from memvault.tools.core.shared_args import (
@@ -70,7 +71,7 @@ def _with_part_ends(result: Result) -> Result:
         {**part, "end": part["offset"] + part["length"], "whole": result["wholeLength"]}
         for part in result.get("parts", ())
     ]
-    return {**result, "parts": parts}
+    return {**with_code_lines(result), "parts": parts}
 
 
 @group.tool(
@@ -88,6 +89,7 @@ def _with_part_ends(result: Result) -> Result:
         """{title}  {memoryType}  {tags}  {example:example|}
            {memId}  {filePath}  {modified:day}
            {marks}
+           {code:each}
            etag {etag}  revisions: {revisions:#}
            problem: {problem}
            `--offset {next}` shows the rest of {totalLength} characters
@@ -141,10 +143,12 @@ def memory_show(
         mask = log.masking(call, memory)  # A part may contain only part of a secret.
         memory = call.store.parse(data, FileState.of(memory.path, data))
         memory = memory._replace(body=mask(memory.body))
+    cited = [] if revision or unmerged else call.cited_code([memory.metadata])[0]
     result: dict[Any, Any] = {
         **_item(memory),
         **call.engine.validities([memory])[0].marks(),
         **unmerged_marks(call, memory, unmerged is not None),
+        **({"cites": cited} if cited else {}),
         **as_of_field(call.engine.published_at),
         "etag": memory.etag,
     }

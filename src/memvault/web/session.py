@@ -20,6 +20,7 @@ from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_example
 from memvault.recall import query_filters
 from memvault.tools.core import invoke, registry
+from memvault.tools.core.result_parts import with_code_lines
 from memvault.tools.doctor import vault_review, vault_stats
 from memvault.tools.notes import memory_backlinks, memory_orphans, tag_list
 from memvault.tools.recall import memory_recall
@@ -119,7 +120,8 @@ class WebSession:
         """Return the memories for a query, or the newest with a tag and of a type."""
         tags, kind = [tag] if tag else None, memory_type or None
         if query_filters.parse(query).words.strip():
-            return self.call(memory_recall, query, tags=tags, memory_type=kind, limit=_MOST)
+            result = self.call(memory_recall, query, tags=tags, memory_type=kind, limit=_MOST)
+            return {**result, "memories": list(map(with_code_lines, result["memories"]))}
         return self.call(memory_list, query, tags=tags, memory_type=kind, limit=_MOST)
 
     def read(self, name: str, to: Addresses) -> ReadMemory:
@@ -127,7 +129,7 @@ class WebSession:
         name = self.path_of(name)
         entry = self.call(memory_show, name)
         backlinks = self.call(memory_backlinks, name)["backlinks"]
-        return ReadMemory(entry, self._html(name, to), backlinks)
+        return ReadMemory(with_code_lines(entry), self._html(name, to), backlinks)
 
     def file(self, path: str) -> bytes:
         """Return the bytes of an attachment, with secrets masked if it is text.

@@ -29,6 +29,7 @@ _KEYS = {
     "unmerged": "y copy it here  t trash",
     "duplicate": "1 keep the first  2 keep the second",
     "outdated": "t trash  e edit",
+    "code": "y still true  e edit  r replace  t trash",
     "unused": "t trash  e edit",
     "proposal": "y write it",
     "finding": "f fix  e edit",
@@ -204,6 +205,27 @@ def _copy_unmerged(call: Call, item: ReviewItem, discards: bool = False) -> None
     call.copy_unmerged(item.unmerged, discards)
 
 
+def _edit_code(call: Call, item: ReviewItem) -> None:
+    """Open a memory in the editor; if its text changes, cite the code as it is now."""
+    before = _memory(call, item)
+    _edit(call, item)
+    after = _memory(call, item)
+    citations = call.workspace.citations
+    if after.body != before.body and citations is not None:
+        call.store.change(after, {"cites": citations.renewed(after.metadata)}, None)
+
+
+def _replace(call: Call, item: ReviewItem) -> None:
+    """Write a memory that supersedes this one in the editor, starting from its text."""
+    from memvault.memories import create
+
+    old = _memory(call, item)
+    with run_editor.draft(call.root, old.title, old.body.strip(), "remember TITLE") as text:
+        header = {"tags": list(old.tags), "supersedes": old.mem_id}
+        citations = call.workspace.citations
+        create.add(call.store, old.title, text, old.memory_type, header, citations)
+
+
 def _fix(call: Call, item: ReviewItem) -> None:
     """Apply the fix of a finding in its current state."""
     from memvault.insights.review import finding_at
@@ -228,6 +250,10 @@ _ACTIONS: dict[tuple[str, str], Callable[[Call, ReviewItem], object]] = {
     ("duplicate", "2"): lambda call, item: _keep(call, item, True),
     ("outdated", "t"): _trash,
     ("outdated", "e"): _edit,
+    ("code", "y"): _fix,
+    ("code", "e"): _edit_code,
+    ("code", "r"): _replace,
+    ("code", "t"): _trash,
     ("unused", "t"): _trash,
     ("unused", "e"): _edit,
     ("proposal", "y"): _write_proposal,

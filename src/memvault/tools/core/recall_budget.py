@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from memvault.call import Call
 from memvault.model import Memory
+from memvault.tools.core.result_parts import (
+    as_of_field,
+    item,
+    outdated_code,
+    unmerged_marks,
+    without_none,
+)
 
 if TYPE_CHECKING:
+    from memvault.recall.answer import RecallResult
     from memvault.results import (
+        CitedCode,
         RecalledEntry,
         RecalledMemories,
         RecalledMemory,
@@ -50,8 +59,64 @@ class RenderedMemory(NamedTuple):
         marks = [
             f"{_MARK_LABELS[key]} {self.marks[key]}" for key in self.marks if key in _MARK_LABELS
         ]
+        if cited := self.marks.get("cites"):
+            from memvault.repository.citations import warning
+
+            marks.append(warning(cited))
         weak = [self.strength] * (self.strength == "weak")
         return one_line(self.memory, self.best, self.settings.detector, weak + marks, self.vault)
+
+
+def render_result(
+    call: Call,
+    entry: RecallResult,
+    full: bool,
+    explain: bool,
+    as_of_text: str,
+    cited: Sequence[CitedCode],
+) -> RenderedMemory:
+    """Return a result of a search as rendered; ``cited`` is the state of the code it cites."""
+    score = round(entry.score, 4)
+    marks: dict[Any, Any] = {
+        **entry.validity.marks(),
+        **unmerged_marks(call, entry.memory, bool(entry.branch)),
+        **as_of_field(entry.sent),
+        **outdated_code(cited),
+    }
+    why = None
+    if explain:
+        why = {"chance": entry.probability, "score": score, **entry.why}
+    whole: RecalledMemory = {
+        **recalled_entry(entry.memory, score, entry, entry.snippet, full, entry.vault),
+        **without_none(line=None if entry.is_earlier or entry.sent else entry.line_number),
+        **marks,
+        **without_none(why=why),
+        **as_of_field(as_of_text if entry.is_earlier else ""),
+    }
+    return RenderedMemory(
+        entry.memory, whole, entry.line, marks, call.settings, entry.strength, entry.vault
+    )
+
+
+def recalled_entry(
+    memory: Memory,
+    score: float,
+    result: RecallResult | None,
+    snippet: str,
+    full: bool,
+    vault: str,
+) -> RecalledMemory:
+    """Return a memory as an entry of a recall's result."""
+    return {
+        **item(memory),
+        **without_none(vault=vault or None),
+        "score": score,
+        **without_none(
+            strength=result and result.strength, probability=result and result.probability
+        ),
+        "snippet": snippet,
+        **without_none(content=memory.body if full else None, etag=memory.etag if full else None),
+    }
 
 
 class ResultBudget(NamedTuple):

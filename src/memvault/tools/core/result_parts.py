@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from memvault.recall.answer import RecallAnswer, RecallResult
     from memvault.results import (
         AsOfMark,
+        CitedCode,
+        CodeMarks,
         MemoryDescription,
         PageInfo,
         TrashEntry,
@@ -133,6 +135,28 @@ def unmerged_marks(call: Call, memory: Memory, is_unmerged: bool) -> UnmergedMar
     if is_unmerged:
         return cast("UnmergedMarks", {"unmergedBranch": branch, **worktree})
     return cast("UnmergedMarks", {"otherVersionOn": branch, **worktree})
+
+
+def cites_field(memory: Memory) -> dict[Any, Any]:
+    """Return the code that a memory cites, as its header names it."""
+    value = memory.metadata.get("cites")
+    cites = [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
+    return {"cites": cites} if cites else {}
+
+
+def outdated_code(cited: Sequence[CitedCode]) -> CodeMarks:
+    """Return the cited code that has changed, moved or disappeared, if any."""
+    different = [entry for entry in cited if entry["state"] != "same"]
+    return {"cites": different} if different else {}
+
+
+def with_code_lines(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an entry with a line for each piece of code that it cites."""
+    if not entry.get("cites"):
+        return entry
+    from memvault.repository.citations import describe
+
+    return {**entry, "code": list(map(describe, entry["cites"]))}
 
 
 def as_of_field(sent: str) -> AsOfMark:

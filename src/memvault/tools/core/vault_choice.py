@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memvault.call import Call
 from memvault.errors import MemvaultError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
     from memvault.recall.answer import RecallResult
     from memvault.recall.recall_engine import RecallEngine
+    from memvault.results import CitedCode
 
 
 class VaultSelection:
@@ -42,6 +43,14 @@ class VaultSelection:
             return call.reader.read(record.path)
         except MemvaultError:  # The file was removed after the listing.
             return None
+
+    def cited_code(self, headers: Sequence[tuple[str, Mapping[str, Any]]]) -> list[list[CitedCode]]:
+        """Return the state of the code that memories cite, by their vaults and headers."""
+        states = {}
+        for vault in {vault for vault, _ in headers}:
+            chosen = [header for name, header in headers if name == vault]
+            states[vault] = iter(self._call.cited_code(chosen, self._vaults.get(vault)))
+        return [next(states[vault]) for vault, _ in headers]
 
     def count(self, results: Iterable[RecallResult]) -> None:
         """Count the retrieval of these results, each in its own vault."""

@@ -1,0 +1,150 @@
+"""Look up in git where code has moved and which commit changed it, in an approved repository."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memvault.errors import MemvaultError
+from memvault.files import plain_files
+from memvault.repository import definitions
+from memvault.repository.approved import approved_repository
+from memvault.repository.program import Repository, null_separated
+
+if TYPE_CHECKING:
+    from memvault.files.git_location import RepositoryLocation
+    from memvault.repository.citations import Citation
+
+_MAX_COMMITS = 100
+"""Maximum number of commits in which to look for a change."""
+_BATCHES = (4, 16, _MAX_COMMITS)
+_MAX_RENAMES = 5
+"""Maximum number of times that a file is followed to another name."""
+_RENAME_LIMIT = 1_000
+"""Maximum number of files in a commit that git compares to find renames."""
+_MAX_FILES = 50
+_MAX_BYTES = plain_files.MAX_SETTING_BYTES
+
+
+def open_history(root: Path, location: RepositoryLocation, until: float) -> CodeHistory:
+    """Return a repository's history, to be read until a monotonic time.
+
+    Raises the same errors as ``approved_repository``.
+    """
+    return CodeHistory(approved_repository(root, location), until)
+
+
+class CodeHistory:
+    """The history of a repository's files; a failure of git counts as no answer."""
+
+    def __init__(self, repository: Repository, until: float) -> None:
+        self._repository = repository
+        self._until = until
+        self._names: dict[str, list[str]] = {}
+        self._outputs: dict[tuple[tuple[str, ...], bytes], bytes] = {}
+
+    def names_of(self, path: str) -> list[str]:
+        """Return a path and the paths to which git considers its file renamed, in order."""
+        if path not in self._names:
+            names = [path]
+            while len(names) <= _MAX_RENAMES and not os.path.lexists(self._repository.top / path):
+                path = self._new_name(path)
+                if not path or path in names:
+                    break
+                names.append(path)
+            self._names[names[0]] = names
+            return names
+        return self._names[path]
+
+    def files_with(self, names: Sequence[str]) -> list[str]:
+        """Return the files that contain one of some words."""
+        patterns = [argument for name in names for argument in ("-e", name)]
+        args = ("grep", "-l", "-z", "-w", "-I", "-F", "--full-name", "--no-textconv")
+        output = self._run(*args, *patterns, "--", self._relative(""), ok_codes=(0, 1))
+        return null_separated(output)[:_MAX_FILES]
+
+    def changed_in(self, paths: Sequence[str], citation: Citation) -> str:
+        """Return the commit since which a citation is no longer true; empty if it is unknown.
+
+        It is unknown, for example, if the change is not committed. ``paths`` are all paths of the
+        code.
+        """
+        relative = [self._relative(path) for path in paths]
+        # Commits of merged branches are not in one order, so only the merges are read.
+        log = self._run(
+            "log", "--first-parent", f"-n{_MAX_COMMITS}", "--format=%h", "--", *relative
+        )
+        commits = log.decode().split()
+        done = 0
+        for size in _BATCHES:
+            batch = commits[done:size]
+            for number, has_code in enumerate(self._has_code(batch, paths, citation), done):
+                if has_code:
+                    return commits[number - 1] if number else ""
+            done = size
+        return ""
+
+    def _has_code(
+        self, commits: Sequence[str], paths: Sequence[str], citation: Citation
+    ) -> Iterator[bool]:
+        """Yield for each commit whether one of its files has the cited code."""
+        names = [f"{commit}:{path}\n" for commit in commits for path in paths]
+        data = "".join(names).encode("utf-8", "surrogateescape")
+        output = self._run("cat-file", "--batch", data=data) if names else b""
+        start, found = 0, []
+        while start < len(output):
+            kind, _, size = output[start : output.index(b"\n", start)].rpartition(b" ")
+            start = output.index(b"\n", start) + 1
+            has_code = False
+            if kind.endswith(b" blob"):
+                text = output[start : start + int(size)]
+                start += len(text) + 1
+                has_code = len(text) <= _MAX_BYTES and self._is_in(text, citation)
+            found.append(has_code)
+            if len(found) == len(paths):
+                yield any(found)
+                found = []
+
+    @staticmethod
+    def _is_in(data: bytes, citation: Citation) -> bool:
+        return bool(citation.place_in(definitions.lines_of(data)))
+
+    def _new_name(self, path: str) -> str:
+        """Return the name that a commit or the changes since the last one gave to a file."""
+        renames = ("-z", "-M", f"-l{_RENAME_LIMIT}", "--name-status", "--diff-filter=R")
+        pending = self._run("diff", "--no-ext-diff", "--ignore-submodules", *renames, "HEAD", "--")
+        if name := _renamed(pending, path):
+            return name
+        deleted = ("--first-parent", "-n1", "--format=%H", "--diff-filter=D")
+        if commit := self._run("log", *deleted, "--", self._relative(path)).decode().strip():
+            show = ("show", "--first-parent", "-m", "--format=", "--no-ext-diff")
+            return _renamed(self._run(*show, *renames, commit, "--"), path)
+        return ""
+
+    def _relative(self, path: str) -> str:
+        """Return a path relative to the vault's folder, in which git runs."""
+        return os.path.relpath(self._repository.top / path, self._repository.git.folder)
+
+    def _run(self, *args: str, data: bytes = b"", ok_codes: tuple[int, ...] = (0,)) -> bytes:
+        """Return git's output, which citations of the same file share."""
+        remaining = self._until - time.monotonic()
+        if (args, data) not in self._outputs and remaining > 0:
+            self._outputs[args, data] = b""
+            with contextlib.suppress(MemvaultError):
+                self._outputs[args, data] = self._repository.git.run(
+                    *args, data=data, ok_codes=ok_codes, seconds=remaining
+                )
+        return self._outputs.get((args, data), b"")
+
+
+def _renamed(output: bytes, path: str) -> str:
+    """Return the new name of a path in git's list of renames; empty if it is not in it."""
+    fields = null_separated(output)
+    for status, old, new in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
+        if status.startswith("R") and old == path:
+            return new
+    return ""
