@@ -89,7 +89,7 @@ def test_vault_cannot_provide_the_editor(
     assert not (folder / "ran").exists()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals are of POSIX")
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_edit_leaves_ctrl_c_to_the_editor(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,7 +355,7 @@ PRINTS = 'import sys\nprint("opened", *sys.argv[1:])\n'
         ("my-editor", "opened {}"),
     ],
 )
-@pytest.mark.skipif(os.name == "nt", reason="a script with a first line is of POSIX")
+@pytest.mark.skipif(os.name == "nt", reason="scripts with a #! line are POSIX-only")
 def test_open_starts_editor_at_line_of_recall_result(
     run: Run,
     folder: Path,

@@ -333,7 +333,7 @@ def test_lookup_prefers_title_over_mem_id_prefix(run: Run, folder: Path) -> None
     assert run("show", "redis-c", "--json").json["memId"] == "redis-cache-abcdef"
 
 
-def test_recall_after_lookup_finds_the_same(call: Call, folder: Path) -> None:
+def test_lookup_does_not_change_later_recall(call: Call, folder: Path) -> None:
     """A lookup by name while another process indexes does not change a later search."""
     request = RecallRequest("wombat", "vector")
     with FileLock(index_of(folder) / "lock"):

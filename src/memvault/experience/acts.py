@@ -88,7 +88,7 @@ _COMMON_FILES = frozenset(
     "setup.py config.py utils.py types.ts styles.css test.py conftest.py main.tf variables.tf "
     "outputs.tf build.gradle settings.py urls.py views.py models.py admin.py apps.py".split()
 )
-"""Base names that occur in many folders, so that a memory must name the folder as well."""
+"""Base names that occur in many folders, so a memory must also name the folder."""
 
 
 class ActMatch(NamedTuple):

@@ -87,7 +87,7 @@ class WebSession:
     def _presented(
         self, call: Call, result: Mapping[str, Any], shown: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return a result with public ids for memIds that are secrets."""
+        """Return a result in which each memId that is a secret is replaced by a public id."""
         ids = _mem_ids(result)
         hidden = {name for name in ids if call.settings.detector.masked(name) != name}
         if not hidden:

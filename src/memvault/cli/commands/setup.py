@@ -48,7 +48,10 @@ def setup(
     remove: Annotated[bool, Arg("Undo setup's changes")] = False,
     capture: Annotated[bool, Arg("Import each session as an episode")] = False,
     act: Annotated[
-        bool, Arg("Recall memories about a file or command when it is edited, run or fails")
+        bool,
+        Arg(
+            "Recall memories about a file when it is edited, and about a command when it runs or fails"
+        ),
     ] = False,
     yes: Annotated[bool, Arg("Write without asking")] = False,
 ) -> dict[str, Any] | None:
@@ -247,7 +250,7 @@ def run_hook(
         str, Arg("The program's event", positional=True, metavar="|".join(hook.EVENTS))
     ],
     program: Annotated[
-        str, Arg("Print in the format of this program", flag="--for", metavar="|".join(NAMES))
+        str, Arg("Print in this program's format", flag="--for", metavar="|".join(NAMES))
     ] = "",
     capture: Annotated[bool, Arg("Also import the session")] = False,
 ) -> None:

@@ -416,7 +416,7 @@ class LocalIndex:
 
     @property
     def _lacks_dates(self) -> bool:
-        """Return whether commits are unread because git took too long."""
+        """Whether commits have not been read yet because git took too long."""
         dates = self._store.dates
         return dates is not None and dates.is_delayed
 
