@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memvault.workspace import Workspace
 
 _BUDGET = 60
-"""Maximum number of tokens of the line."""
+"""Maximum number of tokens in the line."""
 _EDIT_THRESHOLD, _ERROR_THRESHOLD = 0.4, 0.5
 """Minimum match probabilities of a memory that does not name the file or the error."""
 _MAX_CHANGE = 4_000
@@ -61,7 +61,7 @@ def _changed_text(hook_input: Mapping[str, Any]) -> str:
 
 
 def recall_line(workspace: Workspace, caller: Caller, act: Act) -> str:
-    """Return one line of the memory that is most likely about an act, or an empty string."""
+    """Return one line of the memory most likely to be about an act, or an empty string."""
     from memvault.tools.core import invoke
     from memvault.tools.experience import recall_memory
 

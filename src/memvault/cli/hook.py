@@ -243,7 +243,7 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
 
 
 def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
-    """Return a line of a memory about a tool use: before it, or after it has failed."""
+    """Return a line from a memory about a tool use that is about to start or has failed."""
     from memvault.cli import act_hook
 
     act = act_hook.act_of(line.event, hook_input)

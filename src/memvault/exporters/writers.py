@@ -1,7 +1,7 @@
 """Write exported files as JSON lines, a zip, a folder, or one markdown file.
 
 Each function writes through ``files.target`` and returns the number of files; ``replaces`` allows
-an existing target. ``importers.memvault`` reads all of these formats except the markdown file.
+replacing the target. ``importers.memvault`` reads all of these formats except the markdown file.
 """
 
 from __future__ import annotations

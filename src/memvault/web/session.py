@@ -196,7 +196,7 @@ class WebSession:
         return self._map[1]
 
     def build_map(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
-        """Return a map of the given records, which are from a view."""
+        """Return a map of the given records from a view."""
         from memvault.index.embedding.text_clustering import open_meaning
         from memvault.web import layout
 

@@ -49,9 +49,7 @@ def setup(
     capture: Annotated[bool, Arg("Import each session as an episode")] = False,
     act: Annotated[
         bool,
-        Arg(
-            "Recall memories about a file when it is edited, and about a command when it runs or fails"
-        ),
+        Arg("Recall memories about a file when it is edited, or a command when it runs or fails"),
     ] = False,
     yes: Annotated[bool, Arg("Write without asking")] = False,
 ) -> dict[str, Any] | None:
@@ -64,8 +62,9 @@ def setup(
     undoes exactly these changes. docs/reference/agent-setup.md lists the files that are written.
 
     `--capture` adds hooks that import each session as an episode when it ends and before its
-    context is compacted. `--act` adds hooks that recall a memory before a file is edited or a
-    command runs that it names, and after a command fails. Setup without them removes these hooks.
+    context is compacted. `--act` adds hooks that recall a memory about a file before it is edited,
+    about a command before it runs, and about the error after a command fails. Setup without them
+    removes these hooks.
     """
     from memvault.integrations import setup as planning
 

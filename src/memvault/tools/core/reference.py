@@ -136,8 +136,8 @@ def _coercions() -> list[str]:
     return [
         "## Accepted beyond the schemas",
         "",
-        "Keys may be written in any case, with or without `_` and `-`. An argument is also",
-        "accepted under the other names in its row, unless the tool has an argument of that name.",
+        "Keys are case-insensitive and may be written with or without `_` and `-`. An argument is",
+        "also accepted under the other names in its row, unless the tool has an argument of that name.",
         "Values that a schema does not allow are accepted if they are unambiguous, inside objects",
         "too:",
         "",
