@@ -270,8 +270,8 @@ def _scorer(kind: Kind, text: str) -> Callable[[str], float]:
 
 def _best_line(score: Callable[[str], float], memory: Memory) -> ActMatch | None:
     scored = [(score(line), line) for line in _lines(memory)]
-    best, line = max(scored, key=lambda entry: entry[0])  # the first of equal scores return
-    ActMatch(memory, line, best) if best > 0 else None
+    best, line = max(scored, key=lambda entry: entry[0])  # the first of equal scores
+    return ActMatch(memory, line, best) if best > 0 else None
 
 
 def _lines(memory: Memory) -> Iterator[str]:

@@ -312,7 +312,7 @@ class AsyncVault(AsyncOpenVault):
     async def episode_recent(
         self, *, days: int = 7, limit: int = 10, offset: int = 0
     ) -> EpisodeListing:
-        """List the episodes of the last days, newest first, without archived ones."""
+        """List recent episodes, newest first, without archived ones."""
         return cast("EpisodeListing", await self._run("get_recent_episodes", locals()))
 
     async def episode_with_skill(

@@ -72,7 +72,7 @@ class Worktree(NamedTuple):
 
 
 class UnmergedMemory(NamedTuple):
-    """A memory that this worktree lacks, or of which it has only an earlier or diverging version."""
+    """A memory that this worktree lacks, or has only in an earlier or diverging version."""
 
     memory: Memory
     worktree: Worktree

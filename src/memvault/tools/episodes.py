@@ -68,8 +68,7 @@ def _outcome(text: str) -> dict[str, Any]:
 @group.tool(
     "episode store",
     examples=(
-        'memvault episode store --context "Tests hung" --action "Ran one test" '
-        "--outcome success:ok",
+        'memvault episode store --context Hang --action "Ran one test" --outcome success:ok',
         'memvault episode store --context "Deploy" --action push --outcome "action_error:no disk"',
     ),
     view="""

@@ -392,8 +392,8 @@ def recall_memory(
 ) -> RecalledExperience:
     """Recall everything about a situation: facts, experiences and procedures.
 
-    With a path, a command or an error, memories lists the memories that name it, each with the line
-    that does, such as the fix for the same error in an earlier session.
+    With a path, a command or an error, memories lists the memories that name it, each with the
+    matching line, such as the fix for the same error in an earlier session.
 
     Returns the content of at most 5 facts, at most 3 experiences with an importance of 0.3 or
     more, and the procedures with a success rate of 0.6 or more. Weak matches and replaced or

@@ -89,8 +89,7 @@ class Daemon:
         self._null = -1
 
     def serve(self) -> bool:
-        """Serve until the daemon is idle or asked to stop; return False if another daemon is
-        serving.
+        """Serve until idle or asked to stop; return False if another daemon is serving.
 
         Raises:
             Refused: this process may be in a sandbox, or may not open enough files.
