@@ -128,7 +128,7 @@ def test_open_passes_file_to_obsidian(run: Run, folder: Path) -> None:
     assert ran.out == f"obsidian://open?path={path}\n"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="a script stands for the desktop's program")
+@pytest.mark.skipif(os.name == "nt", reason="needs a script in place of the desktop's program")
 def test_open_uses_obsidian_for_its_vaults(
     run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, editor: None
 ) -> None:
