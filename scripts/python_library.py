@@ -110,7 +110,7 @@ def _signature(head: str, given: list[str], result: str) -> Iterator[str]:
 
 
 def _parameter(line: str) -> Iterator[str]:
-    """Yield a parameter's line, broken before the last type of a union if it is too long."""
+    """Yield a parameter's line, broken before the last type of a union and in a long literal."""
     if len(line) <= _LINE - 4:
         yield line
     else:

@@ -49,6 +49,19 @@ def test_hook_recalls_memory_before_edit(project: Path, run: Run) -> None:
     assert "\n" not in text
 
 
+def test_hook_gives_a_session_a_memory_once(project: Path, vault: Vault, run: Run) -> None:
+    """A session gets a memory about an act once, and again only after the memory has changed."""
+    file = {"file_path": "/home/ana/shop/src/billing/retry.py", "new_string": "tries = 6"}
+    given = {"tool_name": "Edit", "tool_input": file, "session_id": "one"}
+    text = sooner_or_later(lambda: hooked(run, "before-tool", **given))
+    assert "Retry cap (retry-cap-" in text
+    assert hooked(run, "before-tool", **given) == ""
+    assert "Retry cap" in hooked(run, "before-tool", **{**given, "session_id": "two"})
+    changed = vault.call("memory_compound", query="Retry cap", modifications="Ask Husam first.")
+    assert changed["success"]
+    assert "Retry cap" in sooner_or_later(lambda: hooked(run, "before-tool", **given))
+
+
 def test_hook_recalls_memory_before_command(project: Path, run: Run) -> None:
     """Before a command runs, the hook adds a memory that names its program and subcommand."""
     given = {"tool_name": "Bash", "tool_input": {"command": "cd app && uv run alembic merge heads"}}

@@ -29,7 +29,7 @@ FOR_PERSONS = {"model_use", "model_verify", "git_init"}
 FAILING = {"git_sync": "The vault is not in a git repository"}
 SCOPED = {"list_agents", "memory_log", "vault_stats", "get_available_tools"}
 """Tools whose results have less for a client with a token: no other agent's files, fewer tools."""
-LOCAL_KEYS = {"context": ["parts"], "vault_status": ["vault", "folder"]}
+LOCAL_KEYS = {"context": ["memories", "parts"], "vault_status": ["vault", "folder"]}
 """Keys of results that a person on this machine gets alone, or with a path."""
 COUNTS = {".memvault/access.jsonl", ".memvault/access.lock"}
 """Files that count recalls, which a tool that only reads may change."""

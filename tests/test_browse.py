@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import re
 import select
 import signal
 import sys
@@ -99,6 +100,8 @@ def test_browse_searches_as_you_type(notes: Path) -> None:
         await pilot.press(*"who digs")
         await settled(pilot)
         assert listed(pilot)[0] == "Wombats"
+        entry = str(pilot.app.query_one("#list", OptionList).options[0].prompt)
+        assert re.search(r"  (strong|fair|weak) \d\.\d\d  fact", entry)
         assert "The wombat digs." in shown(pilot)
         assert "fact/wombats.md:7" in shown(pilot)
         await pilot.press("tab")

@@ -61,6 +61,7 @@ NOT_RUN = frozenset(
         "memvault reply 1 @notes.txt --agent user",
         'memvault restore "Deploy notes" --revision 20261122T0200',  # revisions are timestamps
         'memvault diff "Deploy notes" 20261122T0200',
+        "memvault undo 3k9x2m7q --keep-changed",  # ids of changes are random
     }
 )
 """Examples that cannot be run here, or that depend on something outside the vault."""
@@ -109,7 +110,8 @@ def _example(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("Thrown away", "Gone.", "context"),
             ("Disk full", "Staging ran out of disk space.", "issue"),
         ):
-            call("memory_remember", title=title, content=text, memoryType=kind, tags=["network"])
+            tags = ["network", "database", "team"]
+            call("memory_remember", title=title, content=text, memoryType=kind, tags=tags)
         call("memory_forget", query="Thrown away", confirm=True)
         call("save_search", name="blockers", query="blocked")
         for text in ("At ten.", "At noon.", "- [ ] Tell Husam"):

@@ -42,12 +42,32 @@ def test_generic_prompts_rarely_bring_up_memories(
         assert share([query["text"] for query in ops.queries[::2]]) >= kept
 
 
-def test_hook_is_silent_on_generic_prompt(folder: Path, run: Run) -> None:
-    """The prompt hook adds a memory about tests to a question about them, not to an instruction."""
+@pytest.fixture
+def notes(folder: Path) -> Path:
+    """A vault with a note about tests, and notes about bridges."""
     text = "# Flaky tests\n\nThe payment tests fail on Mondays, since the bank's sandbox restarts."
     write(folder, "flaky.md", f"{text}\n")
     for number in range(20):
         write(folder, f"{number}.md", f"# Note {number}\n\nThe bridge number {number} is open.\n")
+    return folder
+
+
+@pytest.mark.usefixtures("notes")
+def test_context_recalls_only_for_specific_tasks(run: Run) -> None:
+    """A task that would fit any project adds no memories; the note counts the omitted ones."""
+    task = "find out why the payment tests fail on mondays"
+    assert "Flaky tests" in run("context", task).out
+    for generic in ("run the tests again", "continue", "fix the failing test"):
+        said = succeeded(run("context", generic))
+        assert said.out.strip() == ""
+        assert "unlikely matches omitted: " in said.err
+    # Each line of a task is judged on its own.
+    assert "Flaky tests" in run("context", f"continue\n{task}\nrun the tests again").out
+
+
+@pytest.mark.usefixtures("notes")
+def test_hook_is_silent_on_generic_prompt(run: Run) -> None:
+    """The prompt hook adds a memory about tests to a question about them, not to an instruction."""
 
     def hook(prompt: str) -> str:
         return succeeded(run("hook", "prompt", stdin=json.dumps({"prompt": prompt}))).out

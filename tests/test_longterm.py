@@ -67,16 +67,16 @@ def test_threshold_is_compared_with_displayed_number(vault: Vault, tool: str) ->
     ):
         vault.call("memory_save", text=text)
 
+    shown = {
+        "memory_load": "similarity",
+        "memory_forget": "score",
+        "memory_recall": "probability",
+    }
+
     def found(query: str, threshold: float) -> dict[str, float]:
-        shown = {"explain": True} if tool == "memory_recall" else {}
-        result = vault.call(tool, query=query, threshold=threshold, **shown)
+        result = vault.call(tool, query=query, threshold=threshold)
         entries = result["candidates" if tool == "memory_forget" else "memories"]
-        return {
-            entry["id"] if tool == "memory_load" else entry["memId"]: entry["why"]["chance"]
-            if "why" in entry
-            else entry["similarity" if tool == "memory_load" else "score"]
-            for entry in entries
-        }
+        return {entry.get("id") or entry["memId"]: entry[shown[tool]] for entry in entries}
 
     numbers = set()
     for query in ("which port has the gateway", "port of the gateway is 8081", "soup", "metrics"):

@@ -415,12 +415,14 @@ def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
         case "mcp":
             return json.dumps(over_mcp(root, "memory_show", {"memId": "deploy-1"}))
         case "context":
-            return json.dumps(over_mcp(root, "context", {"task": "secret of the deploy job"}))
+            return json.dumps(
+                over_mcp(root, "context", {"task": "which secret does the deploy job read"})
+            )
         case "hook":
             from memvault.cli import hook
 
             line = hook.HookInvocation("prompt", "", str(root), None)
-            return hook._response(line, {"prompt": "which secret does the deploy job read"})
+            return hook._response(line, {"prompt": "which secret does the deploy job read"}).text
         case "memory tool":
             from memvault.anthropic.memory_tool import MemoryFiles
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from conftest import Run, index_of, recalled, titles, write
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
+from memvault.recall import answer
+from memvault.tools.core.render import rounded_down
 from test_ranking import filler
 
 FERRY = "The ferry to Aldern leaves at nine from the northern pier."
@@ -46,14 +49,26 @@ def test_recall_result_starts_with_best_strength(harbour: Vault, run: Run) -> No
     assert "best" not in harbour.call("memory_recall", isAll=True)
 
 
+@pytest.mark.parametrize("name", ["strong", "fair"])
+def test_displayed_probability_agrees_with_strength(name: str) -> None:
+    """A probability just below the minimum of a strength is displayed as below it."""
+    minimum = {"strong": answer.STRONG, "fair": answer.FAIR}[name]
+    assert float(rounded_down(minimum)) == minimum
+    assert float(rounded_down(minimum - 0.0001)) < minimum
+    assert [rounded_down(number / 100) for number in range(101)] == [
+        f"{number / 100:.2f}" for number in range(101)
+    ]
+
+
 @pytest.mark.usefixtures("harbour")
 def test_recall_output_warns_if_all_matches_are_weak(run: Run) -> None:
-    """Each result shows a strength, not a score, and a first line warns of weak matches."""
+    """Each result shows its strength and probability, and a first line warns of weak matches."""
     first, *_ = run("recall", STRONG).out.splitlines()
-    assert first == "1. Ferry  strong  context"
+    (shown, *_) = run("recall", STRONG, "--json").json["memories"]
+    assert first == f"1. Ferry  strong {rounded_down(shown['probability'])}  context"
     above, first, *_ = run("recall", WEAK).out.splitlines()
     assert above.startswith("Probably no memory answers this")
-    assert first.endswith("  weak  context")
+    assert re.search(r"  weak 0\.0\d  context$", first)
     assert run("search", WEAK).out.splitlines()[0].startswith("Probably no memory")
 
 
@@ -122,7 +137,7 @@ def test_context_omits_weak_matches(harbour: Vault) -> None:
 
 
 def test_compound_refuses_a_weak_match(harbour: Vault, folder: Path) -> None:
-    """A weak match is not changed; the error lists the candidates with their strength."""
+    """A weak match is not changed; the error lists the candidates with their probability."""
     refused = harbour.call("memory_compound", query=WEAK, modifications="x")
     assert refused["error"]["code"] == "ambiguous"
     assert {entry["strength"] for entry in refused["candidates"]} == {"weak"}

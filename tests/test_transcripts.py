@@ -39,6 +39,7 @@ _VARYING = (
     (re.compile(r"(?<=oldest from )20\d\d-\d\d-\d\d"), "<date>"),
     (re.compile(r"(?<=^> )20\d\d-\d\d-\d\d(?= )", re.MULTILINE), "<date>"),
     (re.compile(r"\b[0-9a-f]{20}\b"), "<etag>"),
+    (re.compile(r"\d+(?= of 2000 tokens$)", re.MULTILINE), "<tokens>"),
     (
         re.compile(
             r"(?<=  )[0-9a-hjkmnp-tv-z]{8}(?=  |$)|(?<=undo )[0-9a-hjkmnp-tv-z]{8}(?=[ `])"
@@ -60,7 +61,9 @@ _VARYING = (
 )
 _SCORE = re.compile(
     r"(?<![\d.])0\.\d\d(?=  (?:strong|fair|weak)\b)|(?<=^   )0\.\d\d(?=  .*\.md$)"
-    r'|(?<="score": )0\.\d+',
+    r"|(?<=  )[01]\.\d\d(?=  [0-9a-f]{20}$)"
+    r"|(?<=  strong )[01]\.\d\d\b|(?<=  (?:fair|weak) )0\.\d\d\b"
+    r'|(?<="score": )0\.\d+|(?<="probability": )[01]\.\d+',
     re.MULTILINE,
 )
 

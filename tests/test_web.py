@@ -207,7 +207,9 @@ def test_web_memory_text_cannot_run_scripts(text: str) -> None:
 
 def test_web_pages_show_the_vault(client: TestClient) -> None:
     """Search works; a memory shows its links, images and backlinks; the map shows all nodes."""
-    assert "Tea" in client.get("/?q=tea").text
+    results = client.get("/?q=tea").text
+    assert "Tea" in results
+    assert re.search(r'<span class="strength \w+">\w+ \d\.\d\d</span>', results)
     assert "Cups" not in client.get("/results?tag=hot").text
     cups = client.get("/m/cups-7k2m9q").text
     assert '<img src="/its-folder/f/pot.png"' in cups

@@ -71,6 +71,8 @@ class Caller(NamedTuple):
     sees_worktrees: bool = True
     # Whether to answer from the current index; the caller updates it afterwards.
     reads_early: bool = False
+    # Whether ``context`` records its block; a hook records the text that contains the block.
+    keeps_receipts: bool = True
 
     @property
     def mask_secrets(self) -> bool:
@@ -121,6 +123,47 @@ class EventDelivery:
         return leases
 
 
+class _OtherWorktrees:
+    """The memories that only other git worktrees have, looked up on first use.
+
+    A separate object, so that a call and its recall engine do not refer to each other.
+    """
+
+    def __init__(self, workspace: Workspace, caller: Caller) -> None:
+        self._workspace = workspace
+        self._caller = caller
+        self._extended: tuple[View, View] | None = None
+
+    @cached_property
+    def unmerged(self) -> Unmerged | None:
+        """See ``Call.unmerged``."""
+        workspace, caller = self._workspace, self._caller
+        is_off = workspace.settings.index.sent or not workspace.settings.git.worktrees
+        if is_off or not caller.sees_worktrees or not workspace.may_have_worktrees:
+            return None
+        from memvault.memories.unmerged import Unmerged
+
+        unmerged = Unmerged(workspace.store, workspace.index.folder, caller.scope != "read")
+        return unmerged if unmerged.exists else None
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes about memories that were not searched."""
+        unmerged = self.__dict__.get("unmerged")
+        return unmerged.notes if unmerged is not None else []
+
+    def extend(self, view: View) -> View:
+        """Return a view with the memories that only other git worktrees have."""
+        if self.unmerged is None:
+            return view
+        if self._extended is None or self._extended[0] is not view:
+            items = self.unmerged.memories(view.records())
+            added = [(item.memory, item.worktree.checked_out) for item in items]
+            index = self._workspace.index
+            self._extended = view, index.with_memories(view, added) if added else view
+        return self._extended[1]
+
+
 class Call:
     """One call of a tool in a vault.
 
@@ -152,7 +195,7 @@ class Call:
         self.saved_search_filters = saved_search_filters
         self.change_set = ChangeSet(tool, caller.agent, sees_all=caller.scope == "all")
         self._store: MemoryStore | None = None
-        self._extended: tuple[View, View] | None = None
+        self._worktrees = _OtherWorktrees(workspace, caller)
         self.notes: list[str] = []
         self.delivery = EventDelivery()
 
@@ -209,34 +252,16 @@ class Call:
             patience,
             self.saved_search_filters,
             self.workspace.rerank_scores,
-            self._with_unmerged,
+            self._worktrees.extend,
         )
 
-    @cached_property
+    @property
     def unmerged(self) -> Unmerged | None:
-        """The memories that only other git worktrees have, or None if there are no other worktrees.
+        """The memories that only other git worktrees have; None if there are no others.
 
         Callers over the network, and front ends that open files by path, do not see them.
         """
-        is_off = self.settings.index.sent or not self.settings.git.worktrees
-        if is_off or not self.caller.sees_worktrees or not self.workspace.may_have_worktrees:
-            return None
-        from memvault.memories.unmerged import Unmerged
-
-        folder, may_write = self.index.folder, self.caller.scope != "read"
-        unmerged = Unmerged(self.workspace.store, folder, may_write)
-        return unmerged if unmerged.exists else None
-
-    def _with_unmerged(self, view: View) -> View:
-        """Return a view with the memories that only other git worktrees have."""
-        if self.unmerged is None:
-            return view
-        if self._extended is None or self._extended[0] is not view:
-            items = self.unmerged.memories(view.records())
-            added = [(item.memory, item.worktree.checked_out) for item in items]
-            extended = self.index.with_memories(view, added) if added else view
-            self._extended = view, extended
-        return self._extended[1]
+        return self._worktrees.unmerged
 
     def link_graph(self, view: View) -> LinkGraph:
         """Return the vault's links in a view of its index."""
@@ -331,7 +356,7 @@ class Call:
             index = self.workspace.open_other(root).search_index
             if root != self.root or self.unmerged is None:
                 return index
-            return ExtendedIndex(index, self._with_unmerged)
+            return ExtendedIndex(index, self._worktrees.extend)
 
         index = FederatedIndex({name: partial(opened, root) for name, root in vaults.items()})
         return RecallEngine(
@@ -344,8 +369,7 @@ class Call:
         if "engine" in self.__dict__:
             with contextlib.suppress(OSError, MemoryError):  # The index has been deleted.
                 left_out = self.engine.notes()
-        unmerged = self.__dict__.get("unmerged")
-        skipped = unmerged.notes if unmerged is not None else []
+        skipped = self._worktrees.notes
         return [*self.change_set.warnings, *self.notes, *skipped, *left_out]
 
     @cached_property

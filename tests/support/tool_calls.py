@@ -67,6 +67,7 @@ OWN: dict[str, dict[str, Any]] = {
         "type": "keyword",
         "explain": True,
     },
+    "recall_memory": {"observations": ["zebra"]},
     "memory_compound": {"mode": "append"},
     "memory_forget": {"threshold": 0.8},
     "memory_create": {"tags": ["a", "b"]},

@@ -78,7 +78,7 @@ def gather(
     results: list[RecallResult] = []
     if task.strip():
         results = read("no memories were recalled", lambda: _recalled(engine(), task))
-    recalled = [entry for entry in results if entry.is_relevant]
+    recalled = [entry for entry in results if entry.is_specific]
     if len(results) > len(recalled):
         omitted = len(results) - len(recalled)
         notes.append(f"unlikely matches omitted: {omitted}; run `memvault recall` to see them")
@@ -111,7 +111,7 @@ def gather(
 
 
 def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list[str]]:
-    """Return the memories that match a task, best first, and the notes from the search."""
+    """Return the memories that may match a task, best first, and the notes from the search."""
     from memvault.recall.answer import RecallRequest
 
     topics = list(filter(None, map(str.strip, task.splitlines())))
@@ -130,6 +130,7 @@ def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list
             RecallRequest(
                 topic,
                 limit=_MAX_RECALLED,
+                marks_specific=True,
                 only_current=True,
                 unmerged=True,
                 patience=BEST_EFFORT,
@@ -138,12 +139,17 @@ def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list
         notes += answer.notes
         for entry in answer.found:
             earlier = best.get(entry.memory.path)
-            if earlier is None or entry.probability > earlier.probability:
+            if earlier is None or _rank(entry) > _rank(earlier):
                 best[entry.memory.path] = entry
     memories = list(best.values())
     if len(topics) > 1:
-        memories.sort(key=lambda entry: -entry.probability)
+        memories.sort(key=_rank, reverse=True)
     return memories[:_MAX_RECALLED], list(dict.fromkeys(notes))
+
+
+def _rank(entry: RecallResult) -> tuple[bool, float]:
+    """Return the sort key of the results of several topics: specific ones are better."""
+    return bool(entry.is_specific), entry.probability
 
 
 def _event_entry(event: Event, detector: SecretDetector) -> PromptEntry:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memvault.call import Caller
     from memvault.workspace import Workspace
 
-_BUDGET = 60
+BUDGET = 60
 """Maximum number of tokens in the line."""
 _EDIT_THRESHOLD, _ERROR_THRESHOLD = 0.4, 0.5
 """Minimum match probabilities of a memory that does not name the file or the error."""
@@ -52,6 +52,13 @@ def act_of(event: str, hook_input: Mapping[str, Any]) -> Act | None:
     return Act(error=output) if has_failed else None
 
 
+class ActLine(NamedTuple):
+    """A line of a memory about an act, and the memory: its memId, etag and score."""
+
+    text: str
+    memory: Mapping[str, Any]
+
+
 def _changed_text(hook_input: Mapping[str, Any]) -> str:
     values = hook_input.get("tool_input")
     if isinstance(values, str):
@@ -60,25 +67,34 @@ def _changed_text(hook_input: Mapping[str, Any]) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))[:_MAX_CHANGE]
 
 
-def recall_line(workspace: Workspace, caller: Caller, act: Act) -> str:
-    """Return one line of the memory most likely to be about an act, or an empty string."""
+def recall_line(
+    workspace: Workspace, caller: Caller, act: Act, given: Mapping[str, str]
+) -> ActLine | None:
+    """Return one line of the memory most likely to be about an act; None if there is none.
+
+    ``given`` maps the memIds of memories that the agent already has to their etags. These memories
+    are left out unless they have changed.
+    """
     from memvault.tools.core import invoke
     from memvault.tools.experience import recall_memory
 
     found = invoke.run(workspace, caller, recall_memory, **act._asdict())
-    named = (memory for memory in found.get("memories", ()) if memory["score"] >= acts.SURE)
-    best = max(named, key=lambda memory: memory["score"], default=None)
-    if best is not None:
-        return _line(best["title"], best["memId"], best["line"])
+    named = [memory for memory in found.get("memories", ()) if memory["score"] >= acts.SURE]
+    if named:
+        new = [memory for memory in named if given.get(memory["memId"]) != memory["etag"]]
+        best = max(new, key=lambda memory: memory["score"], default=None)
+        return _line(best, best["line"], best["score"]) if best is not None else None
     if act.path is not None:
-        return _similar(workspace, caller, f"{act.path}\n{act.change}", _EDIT_THRESHOLD)
+        return _similar(workspace, caller, f"{act.path}\n{act.change}", _EDIT_THRESHOLD, given)
     if act.error is not None:
         errors = "\n".join(acts.error_lines(act.error)[:2])
-        return _similar(workspace, caller, errors, _ERROR_THRESHOLD)
-    return ""
+        return _similar(workspace, caller, errors, _ERROR_THRESHOLD, given)
+    return None
 
 
-def _similar(workspace: Workspace, caller: Caller, text: str, threshold: float) -> str:
+def _similar(
+    workspace: Workspace, caller: Caller, text: str, threshold: float, given: Mapping[str, str]
+) -> ActLine | None:
     """Return a line of the memory that is most similar to an act, if it is likely to fit."""
     from memvault.recall import query_filters
     from memvault.tools.core import invoke
@@ -86,7 +102,7 @@ def _similar(workspace: Workspace, caller: Caller, text: str, threshold: float) 
 
     query = query_filters.as_words(_NO_WORDS.sub(" ", text)[:_MAX_QUERY])
     if not query.strip():
-        return ""
+        return None
     recalled = invoke.run(
         workspace,
         caller,
@@ -95,16 +111,20 @@ def _similar(workspace: Workspace, caller: Caller, text: str, threshold: float) 
         limit=1,
         specific=True,
         threshold=threshold,
+        full=True,
     )
     for memory in recalled["memories"]:
-        if not (memory.get("supersededBy") or memory.get("expired") or memory.get("notYet")):
-            return _line(memory["title"], memory["memId"], memory["snippet"])
-    return ""
+        if memory.get("supersededBy") or memory.get("expired") or memory.get("notYet"):
+            continue
+        if given.get(memory["memId"]) != memory["etag"]:
+            return _line(memory, memory["snippet"], memory["probability"])
+    return None
 
 
-def _line(title: str, mem_id: str, text: str) -> str:
+def _line(memory: Mapping[str, Any], text: str, probability: float) -> ActLine:
     from memvault.index.embedding import tokenizer
 
-    rest = text.removeprefix(title).lstrip(" :#.-")
-    line = prompt_block.clean_line(f"{title} ({mem_id}): {rest}")
-    return prompt_block.fenced(line[: tokenizer.prefix_within(line, _BUDGET)])
+    rest = text.removeprefix(memory["title"]).lstrip(" :#.-")
+    line = prompt_block.clean_line(f"{memory['title']} ({memory['memId']}): {rest}")
+    line = line[: tokenizer.prefix_within(line, BUDGET)]
+    return ActLine(prompt_block.fenced(line), {**memory, "probability": probability})

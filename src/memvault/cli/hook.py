@@ -12,7 +12,8 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
@@ -31,6 +32,8 @@ _MAX_QUERY = 1_000
 """Maximum number of characters of a prompt to use as the query."""
 _MAX_HITS = 5
 _PROMPT_BUDGET = 400
+_SESSION_KEYS = ("session_id", "conversation_id", "sessionID")
+"""The keys that programs use for a session's id."""
 _MAX_LINE = 200
 _BLOCK = 1_500
 """Token budget of the context block at the start of a session."""
@@ -69,6 +72,13 @@ class HookInvocation(NamedTuple):
     captures: bool = False
 
 
+class HookResponse(NamedTuple):
+    """The text for the agent, and the receipt to keep once the text is written."""
+
+    text: str
+    keep_receipt: Callable[[], None] = lambda: None
+
+
 def main(arguments: list[str]) -> NoReturn:
     """Answer the event given on the command line."""
     answer(_parse_arguments(arguments))
@@ -78,7 +88,9 @@ def respond(arguments: list[str]) -> int:
     """Answer an event without exiting; return 0, even after an error."""
     line = _parse_arguments(arguments)
     with contextlib.suppress(Exception):
-        _write(_response(line, _read_event()))
+        response = _response(line, _read_event())
+        _write(response.text)
+        response.keep_receipt()
     return 0
 
 
@@ -91,7 +103,8 @@ def answer(line: HookInvocation) -> NoReturn:
     try:
         response = _response(line, _read_event())
         with answering:
-            _write(response)
+            _write(response.text)
+            response.keep_receipt()
     finally:
         os._exit(0)
 
@@ -148,8 +161,8 @@ def _read_event() -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _response(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
-    """Return the response in the client's format, or an empty string."""
+def _response(line: HookInvocation, hook_input: Mapping[str, Any]) -> HookResponse:
+    """Return the response, whose text is empty or in the client's format."""
     if line.captures:
         with contextlib.suppress(Exception):
             _capture(line, hook_input)
@@ -159,16 +172,18 @@ def _response(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     event = cast("Event", line.event)  # An unknown event gets no response.
     program = PROGRAMS[line.program] if line.program else None
     try:
-        text = _EVENTS[event](line, hook_input).strip()
+        answered = _EVENTS[event](line, hook_input)
     except (VaultNotFound, VaultUnreadable) as error:
         if event != "session-start" or not (line.vault or os.environ.get("MEMVAULT_VAULT")):
             raise
         notice = f"memvault remembers and recalls nothing here. {error.message}; {error.hint}"
-        return program.notice_output("", notice) if program else notice
+        return HookResponse(program.notice_output("", notice) if program else notice)
     except Exception as error:
         _record_failure(event, getattr(error, "message", type(error).__name__))
         raise
-    return program.hook_output(event, text) if program and text else text
+    response = HookResponse(answered) if isinstance(answered, str) else answered
+    text = response.text.strip()
+    return response._replace(text=program.hook_output(event, text) if program and text else text)
 
 
 def _capture(line: HookInvocation, hook_input: Mapping[str, Any]) -> None:
@@ -185,7 +200,7 @@ def _capture(line: HookInvocation, hook_input: Mapping[str, Any]) -> None:
         process.spawn_detached(command, variables)
 
 
-def _session_start(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
+def _session_start(line: HookInvocation, hook_input: Mapping[str, Any]) -> HookResponse:
     """Return the context block, and the reminder, which helps only before the work starts."""
     from memvault.tools.active_memory import context
     from memvault.tools.core import agent_guide, invoke
@@ -194,7 +209,9 @@ def _session_start(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     folder = Path(str(hook_input.get("cwd") or ".")).resolve()
     task = "" if folder == workspace.root else _project_task(folder)
     block = invoke.run(workspace, _caller(line), context, task=task, budget=_BLOCK)
-    return f"{block['context']}\n\n{agent_guide.reminder()}"
+    text = f"{block['context']}\n\n{agent_guide.reminder()}".strip()
+    memories = block.get("memories", ())
+    return _with_receipt(workspace, line, hook_input, text, block["tokens"], _BLOCK, memories)
 
 
 def _project_task(folder: Path) -> str:
@@ -204,12 +221,13 @@ def _project_task(folder: Path) -> str:
     return _QUOTES.sub(" ", "\n".join(project.project_topics(folder)))[:_MAX_QUERY]
 
 
-def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
+def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookResponse:
     """Return the memories that may answer a prompt, one per line, within the budget."""
     from memvault import clock
     from memvault.agents import prompt_block
     from memvault.index.embedding import tokenizer
     from memvault.recall import query_filters
+    from memvault.recall.request_text import request_text
     from memvault.tools.core import invoke
     from memvault.tools.recall import memory_recall
 
@@ -218,9 +236,10 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     ).strip()
     if not prompt_text or _SLASH_COMMAND.match(prompt_text):
         return ""
-    query_text = query_filters.as_words(prompt_text[:_MAX_QUERY])
+    query_text = query_filters.as_words(request_text(prompt_text)[:_MAX_QUERY])
+    workspace = _workspace(line)
     recalled = invoke.run(
-        _workspace(line),
+        workspace,
         _caller(line),
         memory_recall,
         query=query_text,
@@ -228,10 +247,14 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
         specific=True,
         full=True,
     )
-    entries = []
+    given = _given(workspace, line, hook_input) if recalled["memories"] else {}
+    entries, memories = [], []
     for memory in recalled["memories"]:
         if memory.get("supersededBy") or memory.get("expired") or memory.get("notYet"):
             continue
+        if given.get(memory["memId"]) == memory["etag"]:
+            continue
+        memories.append(memory)
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
         passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
         branch = memory.get("unmergedBranch")
@@ -239,26 +262,89 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
         text = f"{title} ({memory['memId']}{unmerged}): {passage}"
         entries.append(prompt_block.PromptEntry(clock.local(memory.get("modified", "")), text))
     section = prompt_block.PromptSection("RECALLED, read a whole one with memory_show", entries)
-    return prompt_block.build([section], _PROMPT_BUDGET, tokenizer.count_tokens).text
+    block = prompt_block.build([section], _PROMPT_BUDGET, tokenizer.count_tokens)
+    if not block.text:
+        return ""
+    memories = memories[: len(block.sections[0].entries)]
+    size = (block.tokens, _PROMPT_BUDGET)
+    return _with_receipt(workspace, line, hook_input, block.text, *size, memories)
 
 
-def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
+def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookResponse:
     """Return a line from a memory about a tool use that is about to start or has failed."""
     from memvault.cli import act_hook
 
     act = act_hook.act_of(line.event, hook_input)
-    return act_hook.recall_line(_workspace(line), _caller(line), act) if act is not None else ""
+    if act is None:
+        return ""
+    workspace = _workspace(line)
+    given = _given(workspace, line, hook_input)
+    recalled = act_hook.recall_line(workspace, _caller(line), act, given)
+    if recalled is None:
+        return ""
+    from memvault.index.embedding import tokenizer
+
+    size = (tokenizer.count_tokens(recalled.text), act_hook.BUDGET)
+    return _with_receipt(workspace, line, hook_input, recalled.text, *size, [recalled.memory])
 
 
-def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
+def _given(
+    workspace: Workspace, line: HookInvocation, hook_input: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the etags of the memories that this session has been given, by memId."""
+    session = _session(hook_input)
+    if not session or not workspace.settings.receipts:
+        return {}
+    from memvault.agents import receipts
+
+    return receipts.given(workspace.root, session, line.agent or "main")
+
+
+def _with_receipt(
+    workspace: Workspace,
+    line: HookInvocation,
+    hook_input: Mapping[str, Any],
+    text: str,
+    tokens: int = 0,
+    budget: int = _BLOCK,
+    memories: Iterable[Mapping[str, Any]] = (),
+) -> HookResponse:
+    """Return a response whose receipt has its text and the memories in it."""
+    from memvault.agents import receipts
+
+    receipt = receipts.Receipt(
+        _session(hook_input),
+        line.agent or "main",
+        line.event,
+        line.program,
+        text.strip(),
+        tokens,
+        budget,
+        memories=tuple(map(receipts.GivenMemory.of, memories)),
+    )
+    keep = partial(receipts.keep, workspace.root, workspace.settings, receipt)
+    return HookResponse(text, keep)
+
+
+def _session(hook_input: Mapping[str, Any]) -> str:
+    """Return the session's id; empty if the program sent none."""
+    ids = (hook_input.get(key) for key in _SESSION_KEYS)
+    return next((value for value in ids if isinstance(value, str) and value), "")
+
+
+def _pre_compact(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookResponse:
     """Return the reminder for the agent that writes the summary, or else for the user."""
     from memvault.integrations.programs import PROGRAMS
     from memvault.tools.core import agent_guide
 
-    _workspace(line)
+    workspace = _workspace(line)
+    reminder = _SAVE_REMINDER
     if line.program in PROGRAMS and PROGRAMS[line.program].summary_reads_output:
-        return f"In the summary, list everything worth keeping. {agent_guide.reminder()}"
-    return _SAVE_REMINDER
+        reminder = f"In the summary, list everything worth keeping. {agent_guide.reminder()}"
+    if not _session(hook_input):
+        return reminder
+    # An empty receipt marks that the agent forgets the memories it was given.
+    return _with_receipt(workspace, line, hook_input, "")._replace(text=reminder)
 
 
 def _session_end(line: HookInvocation, _: Mapping[str, Any]) -> str:
@@ -295,10 +381,10 @@ def _workspace(line: HookInvocation) -> Workspace:
 def _caller(line: HookInvocation) -> Caller:
     from memvault.call import Caller
 
-    return Caller(line.agent or "main", may_run_programs=False)
+    return Caller(line.agent or "main", may_run_programs=False, keeps_receipts=False)
 
 
-_EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str]] = {
+_EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str | HookResponse]] = {
     "session-start": _session_start,
     "prompt": _prompt,
     "before-tool": _tool_use,

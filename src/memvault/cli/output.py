@@ -25,7 +25,7 @@ _FAILURE = """
        line {line}: {problem}  {text}
 
     *candidates
-       {score:.2f}  {strength}  {title}  {memoryType}  {memId}  {filePath}  {marks}"""
+       {strength} {probability:floor}  {title}  {memoryType}  {memId}  {filePath}  {marks}"""
 """The view for the details of an error."""
 _PROGRESS_DELAY = 1.0
 _LONG = 2_000_000

@@ -44,9 +44,7 @@ _ERROR = lazy_pattern(
     r"[A-Za-z](?:Error|Exception|Warning)\b",
     re.IGNORECASE,
 )
-_NAMED_ERROR = lazy_pattern(
-    r"\b(?:[A-Za-z_][\w.]*(?:Error|Exception)|error\[?\w*\]?|fatal|panic)\b:?"
-)
+_NAMED_ERROR = lazy_pattern(r"(?:Error|Exception)\b|\berror(?:\[\w{1,40}\])?:|\b(?:fatal|panic)\b")
 _NOISE = lazy_pattern(
     r"^\s*(?:at |File \"|\^|\||-+$|=+|~+|note:|help:|Traceback|During handling|warning:)|"
     r"\b(?:\d+ (?:passed|failed|errors?)\b|exit(?:ed)?(?: with)? (?:code|status)|"
@@ -54,8 +52,8 @@ _NOISE = lazy_pattern(
     re.IGNORECASE,
 )
 _VARIABLE = lazy_pattern(
-    r"https?://\S+|(?:[A-Za-z]:)?[\w.@~-]*(?:[/\\][\w.@~-]+)+|0x[0-9a-f]+|\b[0-9a-f]{7,}\b|"
-    r"\b\d[\w.:,-]*|\x1b\[[0-9;]*m",
+    r"https?://\S++|(?<![\w.@~/\\:-])(?:[A-Za-z]:)?[\w.@~-]*+(?:[/\\][\w.@~-]++)++|0x[0-9a-f]++|"
+    r"\b[0-9a-f]{7,}+\b|\b\d[\w.:,-]*+|\x1b\[[0-9;]*+m",
     re.IGNORECASE,
 )
 """Matches the parts of an error that differ between two occurrences: paths, numbers and hashes."""

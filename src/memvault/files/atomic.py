@@ -377,9 +377,10 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def append_line(path: Path, line: bytes) -> None:
+def append_line(path: Path, line: bytes, private: bool = False) -> None:
     """Append a line to a regular file, creating it if missing and ending an incomplete last line.
 
+    With ``private``, a new file can only be read by its owner.
     Each line is a single write at the end of the file, so concurrent appends do not mix.
 
     Raises:
@@ -395,7 +396,7 @@ def append_line(path: Path, line: bytes) -> None:
             raise Refused(
                 f"{path} is not a regular file", "move it away, and memvault will create a new one"
             )
-        with open(os.open(path, flags, 0o666), "ab+") as file:
+        with open(os.open(path, flags, 0o600 if private else 0o666), "ab+") as file:
             adopt(file.fileno(), path)
             end = file.seek(0, os.SEEK_END)
             if end:

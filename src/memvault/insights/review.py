@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from memvault import clock
+from memvault.agents import receipts
 from memvault.call import Call
 from memvault.doctor.doctor import run_checks
 from memvault.doctor.findings import Finding, Fix
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 EPISODE_DAYS = 7
 """The number of past days to consolidate, as in `memvault consolidate`."""
+_UNUSED = 10
+"""How often agents must have been given an unused memory for it to be reviewed."""
 _CONFLICT, _SECRET = "kept-twice", "secret-in-text"
 _MIN_DUPLICATE = 40
 """Minimum length in characters of a body that counts as a duplicate."""
@@ -92,6 +95,8 @@ def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]
         items += _duplicates(call, records)
     if kind in (None, "outdated"):
         items += _outdated(call, records)
+    if kind in (None, "unused"):
+        items += _unused(call, records)
     if kind in (None, "proposal"):
         items += _proposals(call, by_path)
     selected = [item for item in items if kind in (None, item.kind)]
@@ -187,6 +192,16 @@ def _words(call: Call, record: MemoryRecord) -> str:
         return " ".join(body_of(data, call.settings.encoding).split())
     except MemvaultError:
         return ""
+
+
+def _unused(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
+    """Yield memories that agents were given often and never used."""
+    by_id = {record.mem_id: record for record in records}
+    for mem_id, count in receipts.unused(call.root, _UNUSED):
+        if mem_id in by_id:
+            record = by_id[mem_id]
+            reason = f"It was given to agents {count} times and never used"
+            yield ReviewItem("unused", record.path, record.title, reason, record)
 
 
 def _proposals(call: Call, by_path: dict[str, MemoryRecord]) -> Iterator[ReviewItem]:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from memvault import clock
+from memvault.agents import receipts
 from memvault.call import Call
 from memvault.index.protocol import MemoryRecord, View
 from memvault.memories.link_graph import LinkGraph
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _MONTHS, _DAYS = 12, 30
 _LISTED = 10
+_OFTEN = 3
+"""How often an agent must have been given a memory for the statistics to list it as unused."""
 _STALE_DAYS = 365
 """Days after which a memory that was neither changed nor recalled counts as stale."""
 
@@ -60,6 +63,11 @@ def _statistics(call: Call, view: View) -> VaultStatistics:
         "mostRecalled": [
             _memory(by_id[mem_id], count) for mem_id, count in recalled.most_common(_LISTED)
         ],
+        "mostUnused": [
+            _memory(by_id[mem_id], count)
+            for mem_id, count in receipts.unused(call.root, _OFTEN)
+            if mem_id in by_id
+        ][:_LISTED],
         "oldest": [_memory(record, recalls.get(record.mem_id, 0)) for record in stale[:_LISTED]],
     }
 

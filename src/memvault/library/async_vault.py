@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ForgottenMemories,
         FoundMemories,
         GatheredResource,
+        GivenTexts,
         HappenedEvents,
         InboxEvents,
         InboxListing,
@@ -233,6 +234,12 @@ class AsyncVault(AsyncOpenVault):
     async def context(self, task: str = "", *, budget: int | None = None) -> PromptContextBlock:
         """Write a block for a system prompt: memories, goals, due plans, inbox, recalled memories."""
         return cast("PromptContextBlock", await self._run("context", locals()))
+
+    async def receipt(
+        self, session: str = "", *, is_list: bool = False, limit: int = 50, offset: int = 0
+    ) -> GivenTexts:
+        """Show the exact text that hooks and `memvault context` gave an agent, and why."""
+        return cast("GivenTexts", await self._run("memory_receipt", locals()))
 
     async def save(
         self, text: str, *, area: str | None = None, metadata: Mapping[str, Any] | None = None
@@ -742,7 +749,14 @@ class AsyncVault(AsyncOpenVault):
         self,
         *,
         kind: Literal[
-            "conflict", "secret", "unmerged", "duplicate", "outdated", "proposal", "finding"
+            "conflict",
+            "secret",
+            "unmerged",
+            "duplicate",
+            "outdated",
+            "unused",
+            "proposal",
+            "finding",
         ]
         | None = None,
         limit: int = 50,

@@ -53,6 +53,7 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
             **memory_candidate(entry.memory),
             "score": round(entry.score, 4),
             "strength": entry.strength,
+            "probability": entry.probability,
             **entry.validity.marks(),
         }
         for entry in results

@@ -28,8 +28,9 @@ class RecallRequest(NamedTuple):
     With ``rerank`` a cross-encoder reorders the best results. Without ``diverse``, memories that
     repeat a better result or were superseded keep their score and rank. ``threshold`` is the
     minimum match probability; ``strict`` omits irrelevant results. ``specific`` also omits the
-    results of a query that would fit any vault, such as "run the tests again". ``only_current``
-    omits memories that are superseded, expired or not yet valid. ``as_of`` searches the vault as it
+    results of a query that would fit any vault, such as "run the tests again";
+    ``marks_specific`` sets ``RecallResult.is_specific`` instead. ``only_current`` omits memories
+    that are superseded, expired or not yet valid. ``as_of`` searches the vault as it
     was at that time. ``lines`` adds a one-line excerpt to each result, starting at its most
     relevant sentence. Quoted phrases that no memory contains are searched as plain words, unless
     ``exact`` is set. ``unmerged`` also searches memories that only other git worktrees have.
@@ -46,6 +47,7 @@ class RecallRequest(NamedTuple):
     diverse: bool = True
     strict: bool = False
     specific: bool = False
+    marks_specific: bool = False
     only_current: bool = False
     as_of: datetime | None = None
     lines: bool = False
@@ -121,7 +123,8 @@ class RecallResult(NamedTuple):
     ``line_number`` is the line number in the file where the snippet begins. ``vault`` is the
     memory's vault if several were searched. ``sent`` is when another machine published the memory,
     if its file is on that machine. ``branch`` is the git branch that has the memory if this
-    worktree does not.
+    worktree does not. ``is_specific`` is whether the memory is relevant and the query would not fit
+    any vault; it is None unless the request asked for it.
     """
 
     memory: Memory
@@ -140,6 +143,7 @@ class RecallResult(NamedTuple):
     vault: str = ""
     sent: str = ""
     branch: str = ""
+    is_specific: bool | None = None
 
     @property
     def parts(self) -> dict[str, float]:

@@ -225,21 +225,24 @@ class Search:
                 is_doubtful and probability_of_answer < RELEVANT
             ):
                 continue
-            if request.specific and not self._stands_out(uid, probability_of_answer):
+            is_specific = None
+            if request.specific or request.marks_specific:
+                is_specific = self._is_specific(uid, probability_of_answer)
+            if request.specific and not is_specific:
                 continue
             memory = self._read(uid)
             if memory is not None:
-                yield (
-                    uid,
-                    self._build_result(
-                        memory, self._rows[uid], entry, probability_of_answer, newer
-                    ),
+                result = self._build_result(
+                    memory, self._rows[uid], entry, probability_of_answer, newer
                 )
+                yield uid, result._replace(is_specific=is_specific)
 
-    def _stands_out(self, uid: int, probability: float) -> bool:
-        """Return whether the query names something that a memory is about."""
+    def _is_specific(self, uid: int, probability: float) -> bool:
+        """Return whether a memory is relevant, and about something that the query names."""
         from memvault.recall import specificity
 
+        if probability < RELEVANT:
+            return False
         row = self._rows[uid]
         return specificity.stands_out(row, self._query, self._is_multilingual(uid), probability)
 
@@ -359,7 +362,6 @@ class Search:
                 **candidates.raw_scores(uid),
                 "coverage": round(coverage, 4),
                 "proximity": round(row.sentences.proximity, 4),
-                "probability_of_answer": probability_of_answer,
                 "dates": {"created": record.created_from, "modified": record.modified_from},
             },
             entry.validity._replace(newer=newest.record.mem_id if newest is not None else ""),

@@ -128,15 +128,61 @@ class ContextCut(TypedDict):
     of: int
 
 
+class ContextMemory(TypedDict):
+    """A recalled memory in the block, with the etag of its file."""
+
+    memId: str
+    etag: str
+    probability: float
+
+
 class PromptContextBlock(ToolResult):
-    """The result of ``context``."""
+    """The result of ``context``; ``memories`` are the recalled memories in the block."""
 
     context: str
     tokens: int
     budget: int
     parts: NotRequired[list[ContextSection]]
+    memories: NotRequired[list[ContextMemory]]
     cut: list[ContextCut]
     shortened: NotRequired[list[str]]
+
+
+class GivenText(TypedDict):
+    """A receipt: a text that an agent was given at an event, and the memories in it.
+
+    ``threshold`` is the minimum match probability of the memories; ``tokens`` and ``budget`` are
+    the size of the text and its maximum.
+    """
+
+    when: str
+    agent: str
+    event: str
+    program: str
+    text: str
+    tokens: int
+    budget: int
+    threshold: float
+    memories: list[ContextMemory]
+
+
+class RecordedSession(TypedDict):
+    """A session with receipts, and the time of the last one."""
+
+    session: str
+    agent: str
+    program: str
+    when: str
+    receipts: int
+    tokens: int
+
+
+class GivenTexts(Listing):
+    """The result of ``memory_receipt``."""
+
+    session: NotRequired[str]
+    receipts: NotRequired[list[GivenText]]
+    sessions: NotRequired[list[RecordedSession]]
 
 
 class SavedText(ToolResult):

@@ -153,6 +153,7 @@ class NamingMemory(MemoryReference):
     ``score`` is how specifically the line names it, from 0 to 1.
     """
 
+    etag: str
     line: str
     score: float
 

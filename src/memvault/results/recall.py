@@ -17,17 +17,20 @@ from memvault.results.shared import (
 
 
 class RecalledMemory(MemoryDescription, ValidityMarks, UnmergedMarks, AsOfMark):
-    """A memory in a result; a listed one has neither ``strength`` nor ``line``.
+    """A memory in a result; a listed one has no ``strength``, ``probability`` or ``line``.
 
-    ``line`` is the line number of the snippet in the file. It is missing if an earlier state of the
-    memory is shown, or if its file is on another machine.
+    ``probability`` is the match probability, to which ``threshold`` applies. ``line`` is the line
+    number of the snippet in the file. It is missing if an earlier state of the memory is shown, or
+    if its file is on another machine.
     """
 
     line: NotRequired[int]
     score: float
     strength: NotRequired[Strength]
+    probability: NotRequired[float]
     snippet: str
     content: NotRequired[str]
+    etag: NotRequired[str]
     why: NotRequired[dict[str, Any]]
     vault: NotRequired[str]
 

@@ -235,7 +235,7 @@ class CompletedTask(NoteTask, ToolResult):
 
 
 ReviewKind = Literal[
-    "conflict", "secret", "unmerged", "duplicate", "outdated", "proposal", "finding"
+    "conflict", "secret", "unmerged", "duplicate", "outdated", "unused", "proposal", "finding"
 ]
 """The kinds of items to review in a vault, the most urgent first."""
 
@@ -272,7 +272,7 @@ class NamedCount(TypedDict):
 
 
 class CountedMemory(MemoryReference):
-    """A memory with the time of its last change, and the number of its links or recalls."""
+    """A memory with the time of its last change, and a count, such as that of its links."""
 
     modified: str
     count: int
@@ -283,7 +283,8 @@ class VaultStatistics(ToolResult):
 
     ``months`` contains the number of memories at the end of each month. ``days`` contains the
     number of changes that tools made on each day. ``oldest`` lists the stale memories, least
-    recently changed first.
+    recently changed first. ``mostUnused`` lists memories that agents were given several times,
+    according to receipts, and never used.
     """
 
     memories: int
@@ -299,6 +300,7 @@ class VaultStatistics(ToolResult):
     days: list[NamedCount]
     mostLinked: list[CountedMemory]
     mostRecalled: list[CountedMemory]
+    mostUnused: list[CountedMemory]
     oldest: list[CountedMemory]
 
 

@@ -303,6 +303,7 @@ class Settings(Section):
     ignore: Setting[tuple[str, ...]] = Setting(
         (), _PATTERNS, "patterns of files that are not memories", ["drafts/**"]
     )
+    receipts = Setting(True, FLAG, "record what agents are given, for `memvault receipt`")
     embedder = EmbedderSettings()
     ranking = RankingSettings()
     rerank = RerankSettings()

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from memvault.results import (
         ActiveMemories,
         ActivePart,
+        ContextMemory,
         CreatedMemory,
         EvictedMemory,
         FoundMemories,
@@ -588,7 +589,7 @@ def context(
     The sections have this order, and their entries are dated and marked as data. Due plans become
     events in the inbox; no event is removed. If there is nothing to include, the block is empty.
     """
-    from memvault.agents import prompt_block
+    from memvault.agents import prompt_block, receipts
     from memvault.agents.context import RECALLED, gather
     from memvault.index.embedding import tokenizer
 
@@ -610,7 +611,20 @@ def context(
     if call.caller.has_token_budget:
         del result["parts"]  # The parts repeat the block's text.
     shown = sum(len(section.entries) for section in block.sections if section.title == RECALLED)
-    count_retrievals(call, (recalled.memory for recalled in gathered.recalled[:shown]))
+    recalled = gathered.recalled[:shown]
+    count_retrievals(call, (entry.memory for entry in recalled))
+    memories: list[ContextMemory] = [
+        {"memId": entry.memory.mem_id, "etag": entry.memory.etag, "probability": entry.probability}
+        for entry in recalled
+    ]
+    if block.text and call.caller.keeps_receipts and call.caller.scope != "read":
+        given = tuple(map(receipts.GivenMemory.of, memories))
+        receipt = receipts.Receipt(
+            "", call.caller.agent, "context", "", block.text, block.tokens, limit, memories=given
+        )
+        receipts.keep(call.root, call.settings, receipt)
+    if not call.caller.has_token_budget:
+        result["memories"] = memories
     if block.omitted and not block.text:
         tokens = f"{limit} token{'s' * (limit != 1)}"
         call.notes.insert(0, f"the first entry is longer than {tokens}")

@@ -98,8 +98,9 @@ def vault_review(
 
     A conflict is a memory that git sync kept as two files. An unmerged memory was written in a git
     worktree that was then deleted; `memvault restore` copies it here. A duplicate has the same body
-    as another memory, or most of its phrases. Outdated memories are superseded or expired.
-    Proposals come from `memvault consolidate`, findings from `memvault doctor`.
+    as another memory, or most of its phrases. Outdated memories are superseded or expired. Unused
+    memories were given to agents ten times, and no call mentioned them. Proposals come from
+    `memvault consolidate`, findings from `memvault doctor`.
     """
     from memvault.insights import review
 
@@ -162,6 +163,9 @@ def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:
         *mostRecalled Most recalled episodes, facts and procedures:
            {count:>4}  {title}  {filePath}
 
+        *mostUnused Given to agents, never used:
+           {count:>4}  {title}  {filePath}
+
         *oldest Stale, not changed for a year:
            {modified:day}  {title}  {filePath}""",
         _with_bars,
@@ -171,7 +175,8 @@ def vault_stats(call: Call) -> VaultStatistics:
     """Show vault statistics: growth, activity, types, tags, links, recalls, stale memories.
 
     A memory is stale if it was neither changed for a year nor ever recalled. Recalls are counted
-    on this machine, and only for episodes, facts and procedures.
+    on this machine, and only for episodes, facts and procedures. A memory is used if a later call
+    shows, changes, cites or quotes it.
     """
     from memvault.insights.statistics import statistics
 

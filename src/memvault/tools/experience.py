@@ -344,7 +344,6 @@ def update_success_rate(
     read_only=True,
     examples=(
         'memvault experience "The deploy hangs"',
-        'memvault experience "The deploy hangs" "the disk is full"',
         "memvault experience --path src/billing/retry.py",
         'memvault experience --error "ModuleNotFoundError: No module named yaml"',
     ),
@@ -418,6 +417,7 @@ def recall_memory(
         result["memories"] = [
             {
                 **memory_reference(match.memory),
+                "etag": match.memory.etag,
                 "line": match.line,
                 "score": round(match.score, 2),
             }

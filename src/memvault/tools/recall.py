@@ -54,7 +54,7 @@ from memvault.tools.core.shared_args import (
 if TYPE_CHECKING:
     from memvault.memories.rename import Retyping
     from memvault.model import Memory
-    from memvault.recall.answer import RecallRequest, RecallResult, Strength
+    from memvault.recall.answer import RecallRequest, RecallResult
     from memvault.recall.filters import Filters
     from memvault.results import (
         CompoundedMemory,
@@ -105,7 +105,7 @@ def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
     view=Template(
         """{notice}
         *memories
-        {number}. {title}  {strength}  {memoryType}  {tags}
+        {number}. {title}  {strength} {probability:floor}  {memoryType}  {tags}
            {vault}  {memId}  {place|filePath}  {modified:day}
            {marks}
            > {content|snippet:each}
@@ -174,7 +174,7 @@ def memory_recall(
         Arg("Search the vault as it was at the end of a day, or at a time"),
     ] = None,
     is_all: Annotated[bool, Arg("List every memory, newest change first", flag="--all")] = False,
-    full: Annotated[bool, Arg("Include the whole content")] = False,
+    full: Annotated[bool, Arg("Include the whole content and the etag")] = False,
     explain: Annotated[bool, Arg("Explain each score")] = False,
     brief: Annotated[
         bool, Arg("Return one line per result: title, best sentence, memory id")
@@ -201,9 +201,9 @@ def memory_recall(
 ) -> RecalledMemories:
     """Recall the memories that best answer a question, each with its best passage.
 
-    strength rates a match: strong, fair or weak, comparable across vaults; best is the highest
-    strength, or none if no memory is likely to answer. Superseded, expired and not yet valid
-    memories are marked and listed after current ones.
+    strength is the match probability as a word: strong, fair or weak, comparable across vaults;
+    best is the highest strength, or none if no memory is likely to answer. Superseded, expired and
+    not yet valid memories are marked and listed after current ones.
 
     Scores are only comparable within one result. With `--as-of`, later memories are omitted, and
     content is as it was then, as far as revisions exist; memories deleted since are missing. With
@@ -354,9 +354,9 @@ def _render_result(
     }
     why = None
     if explain:
-        why = {"chance": round(entry.probability, 4), "score": score, **entry.why}
+        why = {"chance": entry.probability, "score": score, **entry.why}
     whole: RecalledMemory = {
-        **_entry(entry.memory, score, entry.strength, entry.snippet, full, entry.vault),
+        **_entry(entry.memory, score, entry, entry.snippet, full, entry.vault),
         **without_none(line=None if entry.is_earlier or entry.sent else entry.line_number),
         **marks,
         **without_none(why=why),
@@ -370,7 +370,7 @@ def _render_result(
 def _entry(
     memory: Memory,
     score: float,
-    strength: Strength | None,
+    result: RecallResult | None,
     snippet: str,
     full: bool,
     vault: str,
@@ -379,9 +379,11 @@ def _entry(
         **item(memory),
         **without_none(vault=vault or None),
         "score": score,
-        **without_none(strength=strength),
+        **without_none(
+            strength=result and result.strength, probability=result and result.probability
+        ),
         "snippet": snippet,
-        **without_none(content=memory.body if full else None),
+        **without_none(content=memory.body if full else None, etag=memory.etag if full else None),
     }
 
 

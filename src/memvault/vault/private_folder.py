@@ -10,6 +10,8 @@ from memvault.errors import MemvaultError, Refused
 from memvault.files import atomic, plain_files
 from memvault.vault.paths import require_plain_folders
 
+RECEIPTS = "receipts"
+"""The name of the folder of receipts of the texts that agents were given."""
 MOVE_INTENT = ".memvault/moving.json"
 """The file that records a move of a memory until it is complete."""
 
@@ -36,6 +38,11 @@ def private_folder(root: Path, name: str = "") -> Path:
                 atomic.create(folder / ".gitignore", b"*\n")
                 _exclude_from_git(root)
     return folder / name
+
+
+def has_receipts(root: Path) -> bool:
+    """Return whether ``memvault.agents.receipts`` has recorded anything."""
+    return (root / ".memvault" / RECEIPTS).is_dir()
 
 
 def existing_private(root: Path, name: str = "") -> Path | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from memvault import clock, sanitize
+from memvault.tools.core.render import rounded_down
 from memvault.web.addresses import Addresses
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def _environment() -> Environment:
     made.filters["day"] = lambda text: clock.local(str(text or ""))
     made.filters["minute"] = lambda text: clock.local(str(text or ""), 16).replace("T", " ")
     made.filters["seen"] = lambda text: sanitize.escape_text(str(text))
+    made.filters["rounded_down"] = rounded_down
     made.filters["address"] = lambda text: quote(str(text), safe="")
     return made
 

@@ -15,6 +15,7 @@ from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 from memvault import clock
 from memvault.call import Call, Caller
 from memvault.errors import MemvaultError
+from memvault.tools.core.render import rounded_down
 from memvault.workspace import Workspace, silent
 
 Result = TypeVar("Result")
@@ -57,8 +58,15 @@ class BrowsedMemory(NamedTuple):
             tuple(masked["tags"]),
             clock.local(entry["modified"]),
             str(masked.get("snippet", "")),
-            str(entry.get("strength", "")),
+            _strength(entry),
         )
+
+
+def _strength(entry: Mapping[str, Any]) -> str:
+    """Return the strength and match probability of a search result; empty for a listed memory."""
+    if "strength" not in entry:
+        return ""
+    return f"{entry['strength']} {rounded_down(entry['probability'])}"
 
 
 class SearchOutcome(NamedTuple):

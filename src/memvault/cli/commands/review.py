@@ -29,6 +29,7 @@ _KEYS = {
     "unmerged": "y copy it here  t trash",
     "duplicate": "1 keep the first  2 keep the second",
     "outdated": "t trash  e edit",
+    "unused": "t trash  e edit",
     "proposal": "y write it",
     "finding": "f fix  e edit",
 }
@@ -227,6 +228,8 @@ _ACTIONS: dict[tuple[str, str], Callable[[Call, ReviewItem], object]] = {
     ("duplicate", "2"): lambda call, item: _keep(call, item, True),
     ("outdated", "t"): _trash,
     ("outdated", "e"): _edit,
+    ("unused", "t"): _trash,
+    ("unused", "e"): _edit,
     ("proposal", "y"): _write_proposal,
     ("finding", "f"): _fix,
     ("finding", "e"): _edit,

@@ -19,6 +19,7 @@ from memvault.errors import FailedCall, MemvaultError, Refused, UsageError, to_m
 from memvault.settings import locate
 from memvault.tools.core import available, registry
 from memvault.tools.core.registry import Tool
+from memvault.vault.private_folder import has_receipts
 from memvault.workspace import Workspace
 
 
@@ -376,6 +377,10 @@ def _run(
                 raise
             autocommit(call_context)  # Commit the changes made before the failure.
             raise failed from error.__cause__ if failed is error else error
+        if ("memId" in values or not tool.read_only) and has_receipts(call_context.root):
+            from memvault.tools.core import memory_uses
+
+            memory_uses.record(call_context, tool, bound, values)
         notes = [*notes, *call_context.settings.warnings]
         with _failures_noted(call_context, notes):
             autocommit(call_context)

@@ -46,6 +46,7 @@ class Template(NamedTuple):
       the first word if true, else the second
     - ``value=text``: the text if it has that value
     - ``#``: the number of entries
+    - ``floor``: a probability with two decimals, rounded down
     - ``first``: the first line of text
     - ``json``: JSON
     - ``day``, ``minute``, ``second``: a time in the user's time zone, truncated to that unit
@@ -85,6 +86,7 @@ _STYLES = {
     "score": "green",
     "similarity": "green",
     "strength": "dim",
+    "probability": "dim",
     "best": "dim",
     "distance": "green",
     "tokens": "green",
@@ -247,6 +249,11 @@ def _split(text: str) -> list[str]:
     return text.strip("\n").splitlines()
 
 
+def rounded_down(probability: float) -> str:
+    """Return a probability with two decimals, never above a threshold that it does not reach."""
+    return f"{int(100 * probability + 1e-6) / 100:.2f}"
+
+
 def _render_view(template: str, result: Result, markdown: Markdown | None) -> Iterator[Line]:
     rows = template.split("\n")
     while rows:
@@ -356,7 +363,7 @@ def _text(name: str, value: Any, spec: str) -> str:
     if value == "":
         return ""
     if isinstance(value, float) or spec[:1] in ("<", ">", "."):
-        return format(value, spec)
+        return rounded_down(value) if spec == "floor" else format(value, spec)
     return _words(value)
 
 

@@ -37,10 +37,12 @@ export const Memvault = async ({ directory }) => {
       const session = input.sessionID
       const parts = output.parts.filter((part) => part.type === "text" && !part.synthetic)
       const prompt = parts.map((part) => part.text).join("\n")
-      const start = begun.has(session) ? "" : ask("session-start", { cwd: directory }, directory)
+      const given = { cwd: directory, session_id: session }
+      // The prompt's memories depend on what the start has recorded.
+      const start = begun.has(session) ? "" : await ask("session-start", given, directory)
       begun.add(session)
-      const texts = await Promise.all([start, ask("prompt", { prompt }, directory)])
-      const text = texts.filter(Boolean).join("\n\n")
+      const found = await ask("prompt", { ...given, prompt }, directory)
+      const text = [start, found].filter(Boolean).join("\n\n")
       const last = output.parts.at(-1)
       // OpenCode sorts parts by id: this one comes after those of the user.
       if (text && last)
@@ -66,7 +68,7 @@ export const Memvault = async ({ directory }) => {
       if (text) output.output = `${output.output}\n\n${text}`
     },
     "experimental.session.compacting": async (input, output) => {
-      const text = await ask("pre-compact", {}, directory)
+      const text = await ask("pre-compact", { session_id: input.sessionID }, directory)
       if (text) output.context.push(text)
     },
   }
