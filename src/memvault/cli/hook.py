@@ -343,7 +343,7 @@ def _pre_compact(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | H
         reminder = f"In the summary, list everything worth keeping. {agent_guide.reminder()}"
     if not _session(hook_input):
         return reminder
-    # An empty receipt marks that the agent forgets the memories it was given.
+    # An empty receipt marks that the agent no longer has the memories it was given.
     return _with_receipt(workspace, line, hook_input, "")._replace(text=reminder)
 
 
