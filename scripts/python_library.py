@@ -117,7 +117,10 @@ def _parameter(line: str) -> Iterator[str]:
         types_before, _, last = line.rpartition(" | ")
         head, bracket, choices = types_before.partition("Literal[")
         if len(types_before) > _LINE - 4 and bracket:
-            yield from (f"{head}{bracket}", f"        {choices.removesuffix(']')}", "    ]")
+            listed = [f"        {choices.removesuffix(']')}"]
+            if len(listed[0]) > _LINE - 4:
+                listed = [f"        {choice}," for choice in choices.removesuffix("]").split(", ")]
+            yield from (f"{head}{bracket}", *listed, "    ]")
         else:
             yield types_before
         yield f"    | {last}"

@@ -99,7 +99,7 @@ def test_hook_recalls_memory_after_failure(project: Path, run: Run) -> None:
 def test_tool_hook_ignores_foreign_fields(
     event: str, given: dict[str, Any], project: Path, run: Run
 ) -> None:
-    """Missing or foreign fields in a tool event are no error and print nothing."""
+    """Missing or foreign fields in a tool event cause no error and no output."""
     ran = run("hook", event, "--for", "claude-code", stdin=json.dumps(given))
     assert (ran.code, ran.out.strip(), ran.err) == (0, "", "")
 
@@ -138,7 +138,7 @@ def session(*uses: tuple[str, dict[str, str], str]) -> Session:
 
 
 def test_session_keeps_what_fixed_an_error() -> None:
-    """An imported session says which error a command had, and what was done until it worked."""
+    """An imported session records the error of a failed command, and the steps that fixed it."""
     made = session(
         ("Bash", {"command": "uv run pytest -q"}, f"Exit code 1\n{TRACEBACK}"),
         ("Read", {"file_path": "/a/pyproject.toml"}, ""),
@@ -168,7 +168,7 @@ def test_session_keeps_what_fixed_an_error() -> None:
     ],
 )  # fmt: skip
 def test_error_line_is_the_most_informative(output: str, line: str) -> None:
-    """Of a command's output, the line with the error is kept, without colors and frames."""
+    """The line with the error is selected from a command's output, without colors and frames."""
     assert acts.error_line(output) == line
 
 
@@ -194,7 +194,7 @@ def test_path_is_not_confused_with_same_name_elsewhere() -> None:
 
 
 def test_act_files_have_the_documented_counts() -> None:
-    """The replayed acts in bench are as many as its README says."""
+    """The README of bench/acts states the actual number of acts of each kind."""
     files = (ROOT / "bench/acts").glob("*.json")
     projects = [json.loads(file.read_text("utf-8")) for file in files]
     made = [act for one in projects for part in one["sessions"] for act in part.get("acts", ())]
@@ -231,7 +231,7 @@ def test_setup_adds_and_removes_tool_hooks(
 
 
 def test_setup_refuses_tool_hooks_without_support(folder: Path, run: Run) -> None:
-    """A program whose hooks cannot add text to tool uses is named, and nothing is written."""
+    """A program whose hooks cannot add text to tool uses is refused, and nothing is written."""
     ran = run("setup", "cursor", "--act", "--yes")
     assert refused(ran, 2) == "error: Cursor's hooks cannot add text to tool uses"
     assert not (folder / ".cursor").exists()

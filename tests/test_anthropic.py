@@ -301,8 +301,8 @@ def test_anthropic_tool_masks_secrets_and_warns(ask: Ask, folder: Path) -> None:
     assert secret in (folder / "memories/a.md").read_text("utf-8")
 
 
-def test_anthropic_async_tool_returns_the_same(folder: Path) -> None:
-    """The tool for the async client returns the same results."""
+def test_anthropic_async_tool_matches_sync_tool(folder: Path) -> None:
+    """The tool for the async client returns the same results as the tool for the sync client."""
     from memvault.anthropic import AsyncVaultMemoryTool
 
     async def talk() -> str:

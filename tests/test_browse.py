@@ -322,7 +322,7 @@ def test_browse_without_terminal_prints_the_list(run: Run, notes: Path) -> None:
         assert f"`{command}" in listed
 
 
-@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX-only")
 def test_show_without_name_opens_the_picker(notes: Path) -> None:
     """On a terminal, show lets the user pick a memory; Escape ends with exit code 130."""
     code, text = at_terminal(notes, "show", answer="\r", asked="Wombats")

@@ -211,7 +211,9 @@ def loaded(folder: Path, *line: str) -> set[str]:
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere platformdirs finds the folders")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="platformdirs finds the folders on other systems"
+)
 def test_plain_command_line_does_not_import_typer(folder: Path, subtests: pytest.Subtests) -> None:
     """A plain command line imports neither Typer nor the modules that only Typer needs."""
     write(folder, "fact/a.md", "# Wombats\n\nThey dig.\n")
@@ -293,7 +295,7 @@ def test_command_line_works_under_profiler(folder: Path) -> None:
     assert "function calls" in done.stdout
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_command_line_reports_failed_flush_at_exit(folder: Path) -> None:
     """Output that can't be written at exit causes exit code 120, as in any Python program."""
     full = "os.dup2(os.open('/dev/full', os.O_WRONLY), 1)"

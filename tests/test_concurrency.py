@@ -34,7 +34,7 @@ from memvault.vault.scan import Scan
 from memvault.workspace import Workspace
 from racing import Racing, raced
 
-pytest.importorskip("fcntl", reason="there is flock only on Unix")
+pytest.importorskip("fcntl", reason="flock exists only on Unix")
 
 WRITER = """
 import sys

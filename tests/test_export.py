@@ -450,7 +450,7 @@ main(sys.argv[4:])
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a file without a name is Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="nameless files need Linux")
 @pytest.mark.promise("R29")
 @pytest.mark.parametrize("kind", ["zip", "jsonl"])
 def test_killed_export_leaves_no_file(folder: Path, tmp_path: Path, kind: str) -> None:

@@ -25,7 +25,7 @@ from memvault.vault import folder_watch, scan
 from memvault.vault.folder_watch import FolderWatch
 from memvault.vault.scan import Scan
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify needs Linux")
 
 FOLDERS = st.sampled_from(["", "a", "a/b", "c", ".git", "agents/main/inbox"])
 NAMES = st.sampled_from(["x.md", "y.md", "Z.MD", ".hidden.md", "note.txt"])

@@ -514,7 +514,7 @@ def test_recall_reads_old_index_during_reindex(folder: Path) -> None:
 
 
 @soak_only
-@pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource limits")
 def test_full_disk_for_deep_vectors_is_reported(folder: Path, run: Run, deep_now: None) -> None:
     """If deep vectors don't fit on the disk, reindex reports it and recall adds a note."""
     for number in range(20):
@@ -532,7 +532,7 @@ def test_full_disk_for_deep_vectors_is_reported(folder: Path, run: Run, deep_now
     assert "the built-in table answers alone" in found["warnings"][0]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource limits")
 def test_reindex_keeps_old_index_if_disk_is_full(folder: Path, run: Run) -> None:
     """A reindex on a full disk fails with one sentence, and the vault keeps working."""
     _filled(folder, 60)

@@ -665,7 +665,9 @@ def test_sync_does_not_run_pushed_files(tmp_path: Path, ran: Path, what: str) ->
 
 
 @pytest.mark.promise("S33")
-def test_unfinished_sync_ref_is_not_a_git_option(begun: Path, vault: Vault, tmp_path: Path) -> None:
+def test_forged_sync_ref_is_not_passed_as_git_option(
+    begun: Path, vault: Vault, tmp_path: Path
+) -> None:
     """A forged ref of an unfinished sync is never passed to git as an option."""
     git(begun, "remote", "add", "origin", "../shared.git")
     file = tmp_path / "outside"

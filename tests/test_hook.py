@@ -264,7 +264,7 @@ def test_hook_times_out_on_endless_input(endless: bytes, known: Path) -> None:
     silent(Ran(process.returncode, out.decode(), err.decode()))
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_hook_times_out_on_silent_transcript_pipe(known: Path, run: Run, tmp_path: Path) -> None:
     """If the transcript is a pipe without a writer, the hook gives up after one second."""
     os.mkfifo(tmp_path / "pipe")

@@ -123,7 +123,7 @@ def test_session_api_errors_are_not_answers(
     )
     body = Episodes(run, folder, made).body
     assert "529" not in body
-    assert "- action_error: It ended with an error of the program\n" in body
+    assert "- action_error: It ended with a program error\n" in body
     assert body.endswith("Half of it is done.")
     record(
         tmp_path,
@@ -308,7 +308,7 @@ def test_codex_forked_sessions_are_one_episode(run: Run, folder: Path, tmp_path:
         assert got.found["new"] == 0
         assert got.body.count("Asked: ") == 2
         assert got.body.count("Round prices") == 1
-        assert "- action_error: It ended with an error of the program" in got.body
+        assert "- action_error: It ended with a program error" in got.body
     assert got.omitted["subagent session"] == 1
 
 
@@ -356,7 +356,7 @@ def test_opencode_inserted_text_is_skipped(run: Run, folder: Path, tmp_path: Pat
     got = Episodes(run, folder, tmp_path / "opencode.db", "opencode")
     assert got.body.count("Asked") == 1
     assert got.body.endswith("Added.")
-    assert "- action_error: It ended with an error of the program" in got.body
+    assert "- action_error: It ended with a program error" in got.body
     assert (folder / "episode/2025-11-19 Add a rate.md").is_file()
     assert got.omitted == {
         "subagent session": 1,

@@ -352,7 +352,7 @@ MORE = (
 
 
 @sampled(5)
-@pytest.mark.skipif(os.mkdir not in os.supports_dir_fd, reason="no way to make such folders")
+@pytest.mark.skipif(os.mkdir not in os.supports_dir_fd, reason="needs mkdir with dir_fd")
 @pytest.mark.parametrize(
     "place",
     [

@@ -34,7 +34,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "memory_links": {"memId": "hub"},
     "memory_backlinks": {"memId": "hub"},
 }
-"""What the tools that list need, so that there is much to list."""
+"""Arguments with which each listing tool returns many entries."""
 LISTS = {
     "memory_recall": "memories",
     "memory_list": "memories",

@@ -326,4 +326,4 @@ def test_forget_preview_reports_its_limit(
     for number in range(6):
         write(folder, f"n/{number}.md", f"An old note, number {number}.\n")
     found = vault.call("memory_forget", query="old notes", threshold=0.0)
-    assert "at most 5 are selected; forget again for the rest" in found["warnings"]
+    assert "at most 5 are selected; run it again for the rest" in found["warnings"]

@@ -89,7 +89,7 @@ def test_vault_cannot_provide_the_editor(
     assert not (folder / "ran").exists()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals are of POSIX")
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_edit_leaves_ctrl_c_to_the_editor(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +128,7 @@ def test_open_passes_file_to_obsidian(run: Run, folder: Path) -> None:
     assert ran.out == f"obsidian://open?path={path}\n"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="a script stands for the desktop's program")
+@pytest.mark.skipif(os.name == "nt", reason="needs a script in place of the desktop's program")
 def test_open_uses_obsidian_for_its_vaults(
     run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, editor: None
 ) -> None:
@@ -355,7 +355,7 @@ PRINTS = 'import sys\nprint("opened", *sys.argv[1:])\n'
         ("my-editor", "opened {}"),
     ],
 )
-@pytest.mark.skipif(os.name == "nt", reason="a script with a first line is of POSIX")
+@pytest.mark.skipif(os.name == "nt", reason="scripts with a #! line are POSIX-only")
 def test_open_starts_editor_at_line_of_recall_result(
     run: Run,
     folder: Path,

@@ -19,7 +19,9 @@ from children import become, bind, in_child, only_as_root
 from conftest import write
 from memvault import Vault, open_vault
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts, users and groups of Linux")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="needs Linux mounts, users and groups"
+)
 
 NOTE = "---\nid: m1\nmemory_type: team\ntags: [x]\n---\n\n# Pay talk\n\nzebra\n\n- [ ] Ask more\n"
 PATH = "team/pay-talk.md"

@@ -79,7 +79,7 @@ def test_benchmark_sampler_keeps_command_output(folder: Path, tmp_path: Path) ->
     assert sum(done.values()) == pytest.approx(spent, abs=0.03)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's clocks of processes")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux process clocks")
 def test_benchmark_reads_cpu_time_of_another_process() -> None:
     """Another process's computing time is counted, but not its waiting time."""
     line = "import time; end = time.process_time() + 0.2\nwhile time.process_time() < end: pass\n"

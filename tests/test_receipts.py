@@ -69,7 +69,7 @@ def test_any_session_id_is_accepted(hook: Hook, notes: Path, key: str, value: st
 
 @pytest.mark.parametrize("value", [None, 7, "", [], {"a": 1}])
 def test_missing_session_id_injects_as_before(hook: Hook, value: object) -> None:
-    """An id that is missing or not text prevents nothing."""
+    """If the id is missing or not text, memories are injected each time."""
     assert PORT in hook(session_id=value)
     assert PORT in hook(session_id=value)
 
@@ -121,7 +121,7 @@ def test_concurrent_receipts_are_complete(tmp_path: Path) -> None:
 
 
 def test_receipt_is_the_exact_text(hook: Hook, run: Run) -> None:
-    """A receipt has every byte that was printed, and the reasons for it."""
+    """A receipt contains the exact printed text, and the reasons for it."""
     texts = [
         hook("session-start", session_id="a"),
         hook(session_id="a"),
@@ -143,7 +143,7 @@ def test_receipt_is_the_exact_text(hook: Hook, run: Run) -> None:
 
 
 def test_receipts_are_listed_by_session(hook: Hook, run: Run) -> None:
-    """Without an id, the last session is shown; a list has all, and unknown ones have none."""
+    """Without an id, the last session is shown; --list lists all; an unknown id shows nothing."""
     hook(session_id="first")
     hook(session_id="second")
     assert run("receipt", "--json").json["session"] == "second"
@@ -217,7 +217,7 @@ def test_receipts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_damaged_receipts_are_ignored(hook: Hook, notes: Path, run: Run, damage: bytes) -> None:
-    """Damaged lines, also of the uses, are left out; the rest is read, and the hook goes on."""
+    """Damaged lines in receipts and uses are skipped; the rest is read, and the hook works."""
     hook(session_id="a")
     (file,) = (notes / ".memvault" / "receipts").iterdir()
     with file.open("ab") as stream:

@@ -52,7 +52,7 @@ def test_prompt_without_pasted_material_is_unchanged(prompt: str) -> None:
 
 
 def test_long_prose_is_reduced_to_its_requests() -> None:
-    """Of many sentences, the questions and the first and last one remain, in any language."""
+    """Long prose is reduced to its questions and its first and last sentence, in any language."""
     filler = "I read all of it yesterday and it looks good to me. " * 5
     assert request_text(f"Thanks a lot. {filler}Which port does it use? {filler}Go on.") == (
         "Thanks a lot. Which port does it use? Go on."

@@ -192,7 +192,7 @@ def test_resident_is_not_started_at_low_priority(
     assert not child(folder, "watch", "--status", "--json").json["running"]
 
 
-@pytest.mark.skipif(os.nice(0) != 0, reason="with nice no recall starts it")
+@pytest.mark.skipif(os.nice(0) != 0, reason="a recall under nice never starts it")
 def test_resident_is_started_by_second_recall(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,7 +65,7 @@ def test_review_of_healthy_vault_is_one_line(run: Run, folder: Path) -> None:
     assert succeeded(run("review")).out == "Nothing to review\n"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX-only")
 def test_review_answers_with_single_keys_and_undoes_together(
     run: Run, troubled: Path, tmp_path: Path
 ) -> None:
@@ -85,7 +85,7 @@ def test_review_answers_with_single_keys_and_undoes_together(
     assert notes(troubled) == before
 
 
-@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX-only")
 @pytest.mark.parametrize("end", ["q", "\x03", "\x04"])
 def test_review_keeps_answers_after_any_exit(run: Run, troubled: Path, end: str) -> None:
     """Enter and arrows answer nothing; after q, Ctrl-C or Ctrl-D, one undo reverts all answers."""
@@ -118,8 +118,8 @@ def test_review_finds_near_duplicates(run: Run, folder: Path) -> None:
     assert re.search(r"It shares 9\d% of its phrases with (one|two).md", said["items"][0]["reason"])
 
 
-@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
-def test_review_writes_consolidation_proposal_with_one_key(run: Run, folder: Path) -> None:
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX-only")
+def test_review_y_key_writes_consolidation_proposal(run: Run, folder: Path) -> None:
     """Each proposal is an item; y writes it with its ID, and it is not proposed again."""
     for place in ("Oslo", "Rome"):
         put(folder, place, [f"A day in {place}"], reflection="The tests need the Docker daemon.")
@@ -138,7 +138,7 @@ def test_review_writes_consolidation_proposal_with_one_key(run: Run, folder: Pat
     assert notes(folder) == before
 
 
-@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX-only")
 def test_review_quits_immediately_and_masks_secrets(troubled: Path) -> None:
     """Pressing Q quits without a change, and secrets are masked on the screen."""
     before = notes(troubled)

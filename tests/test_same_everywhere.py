@@ -333,7 +333,7 @@ def test_lookup_prefers_title_over_mem_id_prefix(run: Run, folder: Path) -> None
     assert run("show", "redis-c", "--json").json["memId"] == "redis-cache-abcdef"
 
 
-def test_recall_after_lookup_finds_the_same(call: Call, folder: Path) -> None:
+def test_lookup_does_not_change_later_recall(call: Call, folder: Path) -> None:
     """A lookup by name while another process indexes does not change a later search."""
     request = RecallRequest("wombat", "vector")
     with FileLock(index_of(folder) / "lock"):
@@ -342,7 +342,7 @@ def test_recall_after_lookup_finds_the_same(call: Call, folder: Path) -> None:
     assert len(after.found) == len(alone.found) == 5
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no limits on a file's size")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no file size limits")
 def test_index_survives_full_disk(folder: Path, run: Run) -> None:
     """If the disk is full, recall still works and the index is unchanged."""
     for number in range(5):

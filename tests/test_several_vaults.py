@@ -345,7 +345,7 @@ def test_own_vault_prefixes_are_equivalent(work: Vault) -> None:
     assert "several vaults: home and this one" in mixed["error"]["message"]
 
 
-def test_error_in_another_vault_has_its_name(work: Vault) -> None:
+def test_error_from_another_vault_contains_vault_name(work: Vault) -> None:
     """An error in another vault contains that vault's name."""
     result = work.call("memory_show", memId="home:nothing-like-it")
     assert (result["success"], result["vault"]) == (False, "home")

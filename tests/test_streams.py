@@ -246,7 +246,7 @@ exit_process(run_guarded(run))
 """A program that reports an error while a thread waits for a terminal that nobody reads."""
 
 
-@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX-only")
 def test_termination_stops_process_with_frozen_terminal() -> None:
     """A terminated process exits even if its terminal accepts no more messages."""
     child, terminal = pty.fork()

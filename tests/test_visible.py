@@ -204,7 +204,7 @@ JSON = st.recursive(
 
 
 @given(value=st.dictionaries(st.text(), JSON, max_size=5))
-def test_output_json_lines_equal_the_value(value: dict[str, Any]) -> None:
+def test_output_json_lines_parse_to_the_same_value(value: dict[str, Any]) -> None:
     """JSON from ``--json`` equals the value, with one line for each key and each entry."""
     text = sanitize.as_json_lines(value)
     assert json.loads(text) == value

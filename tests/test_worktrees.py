@@ -50,7 +50,7 @@ def worktree(top: Path, name: str) -> Path:
 
 
 def call(top: Path, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Run a tool in a worktree's vault, as a program would that opens it for one call."""
+    """Run a tool in a worktree's vault, which is opened for this one call."""
     with open_vault(top / "notes") as vault:
         result = vault.call(tool, **arguments)
     assert result["success"], result
@@ -72,7 +72,7 @@ def by_hand(top: Path, path: str, text: str) -> Path:
 
 
 def recalled(top: Path, query: str) -> dict[str, dict[str, Any]]:
-    """Return the memories that a recall finds, by title; a title found twice fails."""
+    """Return the memories that a recall finds, by title; fail if a title is found twice."""
     memories = call(top, "memory_recall", query=query, limit=50)["memories"]
     by_title = {memory["title"]: memory for memory in memories}
     assert len(by_title) == len(memories), [memory["title"] for memory in memories]
@@ -108,7 +108,7 @@ def test_recall_in_linked_worktree_finds_memory_of_main(project: Path) -> None:
 
 
 def test_newer_version_of_other_worktree_is_found_once(project: Path) -> None:
-    """Of a memory changed in another worktree, the version that fits is shown, and marked."""
+    """If another worktree changed a memory, recall shows the version that matches, with a mark."""
     feat = worktree(project, "feat")
     call(feat, "memory_compound", memId="port", content="Since Monday it is 9090, behind Caddy.")
     newer = recalled(project, "Caddy")["Port"]
@@ -450,7 +450,7 @@ def test_recall_never_deletes_unseen_copies(project: Path) -> None:
 
 
 def test_foreign_branch_is_not_copied_and_does_not_win(project: Path) -> None:
-    """Memories that a checkout wrote are not copied, and a date in the future wins nothing."""
+    """Memories that a checkout wrote are not copied, and a future date gives no precedence."""
     feat = worktree(project, "feat")
     text = (feat / "notes/fact/port.md").read_text("utf-8")
     changed = text.replace("modified: 20", "modified: 29").replace("8080", "6666")

@@ -9,7 +9,7 @@ from memvault import threads
 from memvault.cli.daemon.client import end_at_once_on_interrupt, run_in_daemon
 
 _OBJECTS = 100_000
-"""Garbage collection threshold; objects created at startup live until the end anyway."""
+"""The garbage collection threshold: high, because objects created at startup are never freed."""
 
 
 def main(arguments: list[str] | None = None) -> int:

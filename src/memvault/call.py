@@ -311,7 +311,7 @@ class Call:
             ) from error
 
     def find_unmerged(self, name: str) -> UnmergedMemory | None:
-        """Return the memory that only another git worktree has and a name refers to, if any."""
+        """Resolve a name to a memory that only another git worktree has; None if there is none."""
         if self.unmerged is None:
             return None
         return self.unmerged.find(name, self.engine.on_view(lambda view: [*view.records()]))
@@ -319,7 +319,8 @@ class Call:
     def copy_unmerged(self, item: UnmergedMemory, discards: bool = False) -> Memory:
         """Copy a memory from another git worktree, replacing the older version here.
 
-        With ``discards`` it is then moved to the trash, or the older version becomes current again.
+        With ``discards`` the copy then moves to the trash, or the older version becomes current
+        again.
 
         Raises:
             Conflict: the version here changes at the same time.

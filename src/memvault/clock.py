@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from memvault.lazy_pattern import lazy_pattern
 
 ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-"""The 32 characters of random ids, which leave out look-alikes."""
+"""The 32 characters used in random ids; letters that are easily confused are left out."""
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _LOCK = threading.Lock()
 _latest = datetime.min.replace(tzinfo=UTC)
@@ -49,7 +49,7 @@ def today(moment: datetime | None = None) -> date:
     at = moment or now()
     try:
         return at.astimezone().date()
-    except (OverflowError, OSError, ValueError):  # out of the range of datetime
+    except (OverflowError, OSError, ValueError):  # outside the range of datetime
         return at.date()
 
 
@@ -63,7 +63,7 @@ def local(text: str, length: int = len("2026-01-31")) -> str:
     moment = None if is_day or "T" not in text else parse(text)
     try:
         return (moment.astimezone().isoformat() if moment else text)[:length]
-    except (OverflowError, OSError, ValueError):  # out of the range of datetime
+    except (OverflowError, OSError, ValueError):  # outside the range of datetime
         return text[:length]
 
 

@@ -296,7 +296,7 @@ def start(
     """Start a module as a process: forked with ``others`` loaded, or ``fresh`` by Python itself.
 
     Without ``errors`` it shares this process's standard error. ``prefix`` is a program that starts
-    it, which also requires a fresh process.
+    it; a prefix requires a fresh process.
     """
     if not fresh and not prefix:
         launched = launcher_with(others).start(arguments, cwd, environment, module, errors)

@@ -240,7 +240,7 @@ class AgentFileStore:
         return f"---\n{lines}---\n\n{document.plain_text(text)}\n".encode()
 
     def _entry(self, file: HeaderFile) -> AgentFile:
-        """Return the entry in a file."""
+        """Parse a file as an entry."""
         header = file.document.header or {}
         body = file.document.parts.body.replace("\r\n", "\n").replace("\r", "\n")
         if file.document.header is not None:

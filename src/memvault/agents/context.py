@@ -158,7 +158,7 @@ def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list
 
 
 def _rank(entry: RecallResult) -> tuple[bool, float]:
-    """Return the sort key of the results of several topics: specific ones are better."""
+    """Return the key that sorts the results of several topics; specific results are better."""
     return bool(entry.is_specific), entry.probability
 
 

@@ -1,4 +1,4 @@
-"""Record the text that agents were given unasked, and the memories in it, on this machine only.
+"""Record the text that hooks and ``context`` give agents, and its memories, on this machine only.
 
 Each session has a file of JSON lines in ``.memvault/receipts``, readable only by its owner. A
 receipt shows later what an agent knew; it also prevents a hook from repeating a memory in the same
@@ -35,8 +35,7 @@ _OLDER = "older-"
 """The prefix of a full file's name; the next full file replaces it."""
 _MAX_BYTES = 256 * 1024
 _MAX_SESSIONS = 200
-"""Number of sessions to keep once there are a quarter more; the least recently changed are deleted.
-"""
+"""Number of sessions to keep; older ones are deleted once there are a quarter more."""
 _MAX_NAME = 200
 """Maximum length of a session's name in characters."""
 RESETS = ("session-start", "pre-compact")
@@ -44,9 +43,9 @@ RESETS = ("session-start", "pre-compact")
 
 
 class GivenMemory(NamedTuple):
-    """A memory in a text: the etag of its file, and the match probability.
+    """A memory in a text: its memId, the etag of its file, and its match probability.
 
-    For a memory that names a file, a command or an error, it is the score of its line instead.
+    For a memory that names a file, a command or an error, ``probability`` is its line's score.
     """
 
     mem_id: str
@@ -55,7 +54,7 @@ class GivenMemory(NamedTuple):
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> GivenMemory:
-        """Create one from a memory in a tool's result."""
+        """Create an entry from a memory in a tool's result."""
         return cls(entry["memId"], entry["etag"], entry["probability"])
 
 
@@ -86,7 +85,7 @@ def keep(root: Path, settings: Settings, receipt: Receipt) -> None:
 
 
 def record(root: Path, receipt: Receipt) -> None:
-    """Append a receipt to the file of its session; without one, to the file of the day.
+    """Append a receipt to the file of its session or, without a session, of the day.
 
     Raises:
         StorageError: the vault cannot be written.
@@ -136,7 +135,7 @@ def record_uses(root: Path, mem_ids: Collection[str]) -> None:
 def unused(root: Path, minimum: int) -> list[tuple[str, int]]:
     """Return the memIds that were injected at least ``minimum`` times and never used.
 
-    Each has its number of injections; the highest comes first.
+    Each memId comes with its number of injections; they are sorted by it, highest first.
     """
     lines = [line for name in (_USES, _OLDER + _USES) for line in _lines(root, name)]
     used = {
@@ -192,7 +191,7 @@ def _size(path: Path) -> int:
 
 
 def _delete_oldest(folder: Path) -> None:
-    """Delete the oldest sessions, if there are some more than the maximum."""
+    """Delete the oldest sessions once their number exceeds the maximum by a quarter."""
     # Reading the times of the files takes longer than everything else in a call.
     if len(os.listdir(folder)) <= _MAX_SESSIONS * 5 // 4:
         return
@@ -203,7 +202,7 @@ def _delete_oldest(folder: Path) -> None:
 
 
 def _by_time(folder: Path) -> list[Path]:
-    """Return the current files of the sessions, the last changed first."""
+    """Return the current files of the sessions, last changed first."""
     times: dict[Path, float] = {}
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):

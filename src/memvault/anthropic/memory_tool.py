@@ -249,7 +249,7 @@ class MemoryFiles:
         """Run a command and return the answer for Claude.
 
         Raises:
-            MemvaultError: the command failed; the message is for Claude too.
+            MemvaultError: the command failed; return the message to Claude.
         """
 
         def find(_: Workspace, __: Caller, name: str) -> Tool:

@@ -167,8 +167,8 @@ COERCIONS = (
     ),
     Coercion('a number as a string, such as `"3"` or `"0.5"`', "the number", _number),
     Coercion(
-        '`"true"`, `"t"`, `"yes"`, `"y"`, `"on"` or `1` in any case for true, '
-        '`"false"`, `"f"`, `"no"`, `"n"`, `"off"` or `0` for false',
+        '`"true"`, `"t"`, `"yes"`, `"y"`, `"on"` or `1` for true, '
+        '`"false"`, `"f"`, `"no"`, `"n"`, `"off"` or `0` for false, ignoring case',
         "true or false",
         _flag,
     ),

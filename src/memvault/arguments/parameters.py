@@ -86,7 +86,7 @@ class Arg(NamedTuple):
     # "space" or "file"; "search" also accepts the @NAME of a saved search, and "query" also accepts
     # filters.
     completes: str = ""
-    # The name of its value in the help; by default the key.
+    # The placeholder for the value in the help; by default the key.
     metavar: str = ""
     # Whether options set the keys of one object, not a list of objects.
     flatten: bool = False

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memvault.workspace import Workspace
 
 BUDGET = 60
-"""Maximum number of tokens of the line."""
+"""Maximum number of tokens in the line."""
 _EDIT_THRESHOLD, _ERROR_THRESHOLD = 0.4, 0.5
 """Minimum match probabilities of a memory that does not name the file or the error."""
 _MAX_CHANGE = 4_000
@@ -70,10 +70,10 @@ def _changed_text(hook_input: Mapping[str, Any]) -> str:
 def recall_line(
     workspace: Workspace, caller: Caller, act: Act, given: Mapping[str, str]
 ) -> ActLine | None:
-    """Return one line of the memory that is most likely about an act; None without one.
+    """Return one line of the memory most likely to be about an act; None if there is none.
 
-    ``given`` contains the etags of memories, by memId, that the agent already has. They are left
-    out unless they have changed.
+    ``given`` maps the memIds of memories that the agent already has to their etags. These memories
+    are left out unless they have changed.
     """
     from memvault.tools.core import invoke
     from memvault.tools.experience import recall_memory

@@ -18,7 +18,7 @@ from memvault.cli.options import GLOBAL_OPTIONS, decode
 from memvault.cli.registry import ShellCommand
 
 SHORT_FLAGS = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
-"""Single-letter forms of options, in every command that has the option."""
+"""The short forms of options, which work in every command that has the option."""
 
 
 def option_names(parameter: Parameter) -> tuple[tuple[str, ...], str]:

@@ -281,7 +281,7 @@ def _code_note(cited: list[CitedCode] | None) -> str:
 
 
 def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookResponse:
-    """Return a line of a memory about a tool use: before it, or after it has failed."""
+    """Return a line from a memory about a tool use that is about to start or has failed."""
     from memvault.cli import act_hook
 
     act = act_hook.act_of(line.event, hook_input)
@@ -353,7 +353,7 @@ def _pre_compact(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | H
         reminder = f"In the summary, list everything worth keeping. {agent_guide.reminder()}"
     if not _session(hook_input):
         return reminder
-    # An empty receipt marks that the agent forgets the memories it was given.
+    # An empty receipt marks that the agent no longer has the memories it was given.
     return _with_receipt(workspace, line, hook_input, "")._replace(text=reminder)
 
 

@@ -135,7 +135,7 @@ class GlobalOptions:
         ``--NAME=``. A number directly after an option is not replaced, because Typer parses it as
         that option's value.
         """
-        # The vault may define the command.
+        # A custom command is defined in the vault, so the vault must be known before parsing.
         self._vault_on_line = scan(arguments).options.get("--vault")
         escaped = []
         previous = ""

@@ -178,7 +178,7 @@ def _text_from_editor(
 
 
 def _only_changes_type(values: Mapping[str, Any]) -> bool:
-    """Return whether a command changes the type of a memory, so that it needs no text."""
+    """Return whether a command only changes the type of a memory and so needs no text."""
     return bool(values.get("query") and values.get("memory_type"))
 
 

@@ -101,7 +101,7 @@ def _image_source(state: StateInline, silent: bool) -> bool:
 def wrap(line: list[Piece], width: int) -> list[list[Piece]]:
     """Wrap a line to a width in cells, between its parts or, in a long part, its words.
 
-    Further rows are indented, and rows of a quoted passage begin with its quote sign. A word longer
+    Rows after the first are indented; in a quoted passage, they begin with ``> ``. A word longer
     than a row is not broken.
     """
     text = "".join(piece for piece, _ in line)

@@ -155,7 +155,7 @@ def unusable_ids(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "id-shared",
     "error",
-    "Several memories with one memory id",
+    "Several memories with the same memory id",
     fix="gives all but the oldest a new id",
 )
 def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
@@ -238,7 +238,7 @@ def future_times(vault: VaultInspection) -> Iterator[Finding]:
     latest = vault.now + _MAX_CLOCK_SKEW
     for memory in vault.memories:
         ahead = [
-            f"Its {time.key} {time.value} is in the future"
+            f"`{time.key}` is in the future: {time.value}"
             for time in _header_times(memory)
             if time.moment is not None and time.moment > latest and time.key.casefold() != "date"
         ]
@@ -266,7 +266,7 @@ def _header_times(memory: InspectedMemory) -> list[header_dates.HeaderTime]:
 def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         for time in header_dates.unread(memory.record.metadata):
-            message = f"Its header's {time.key} is not a date: {str(time.value)[:60]!r}"
+            message = f"`{time.key}` in its header is not a date: {str(time.value)[:60]!r}"
             yield Finding(memory.path, f"{message}; write it as 2026-01-31, or with T12:00")
 
 

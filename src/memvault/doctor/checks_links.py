@@ -45,12 +45,14 @@ def _other_memory(vault: VaultInspection, memory: InspectedMemory, name: str) ->
 
 
 @check(
-    "supersedes-broken", "warning", "`supersedes` or `superseded_by` that refers to no other memory"
+    "supersedes-broken",
+    "warning",
+    "`supersedes` or `superseded_by` that does not refer to another memory",
 )
 def broken_references(vault: VaultInspection) -> Iterator[Finding]:
     for memory, key, name in _references(vault, SUPERSEDES, SUPERSEDED_BY):
         if not _other_memory(vault, memory, name):
-            yield Finding(memory.path, f"Its {key} refers to {name!r}, which is not another memory")
+            yield Finding(memory.path, f"`{key}` refers to {name!r}, which is not another memory")
 
 
 @check("supersedes-circle", "warning", "Memories that supersede each other")
@@ -136,7 +138,7 @@ def settled_conflicts(vault: VaultInspection) -> Iterator[Finding]:
         if names and not any(_other_memory(vault, memory, name) for name in names):
             fix = set_header(memory.file, f"remove {LINK} from its header", {LINK: None})
             yield Finding(
-                memory.path, f"Its {LINK} refers to {names[0]!r}, which no longer exists", fix
+                memory.path, f"`{LINK}` refers to {names[0]!r}, which no longer exists", fix
             )
 
 

@@ -1,8 +1,8 @@
 """Find memories that name a file, a command or an error.
 
-An act is something that an agent is about to do, or that has just failed: editing a file, running a
-command, a command's error. A memory is relevant to it if one of its lines names the file or the
-command, or has the constant part of the error, without its numbers, paths and times.
+An act is an edit that an agent is about to make, a command that it is about to run, or the error of
+a command that has just failed. A memory is relevant if one of its lines names the file or the
+command, or contains the constant part of the error: its words without numbers, paths and times.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _MAX_ERROR_LINES = 8
 _MAX_WORDS = 40
 _MIN_ERROR_WORDS = 3
 _NAMED, _FOLDER, _PROGRAM, _OTHER_USE = 0.8, 0.4, 0.4, 0.3
-"""Scores of lines that name a file or a command without its folder or arguments, only the folder,
-only the program, or the program with another subcommand.
+"""Scores of a line that names a file without its folder, or a command without its arguments; only
+the folder; only the program; or the program with another subcommand.
 """
 SURE = 0.45
-"""The minimum score of a line that is shown to an agent without being asked for."""
+"""The minimum score of a line that is shown to an agent without a request."""
 _FAILED = lazy_pattern(
     r"\bexit(?:ed)?[ _-]?(?:with )?(?:code|status)?[\"': =]{1,4}-?[1-9]\d*", re.IGNORECASE
 )
 _CANDIDATES = 60
-"""The number of memories in which a search for the act's words looks for its names."""
+"""The maximum number of search results that are checked for the names in an act."""
 _ERROR = lazy_pattern(
     r"\b(?:error|exception|fatal|panic(?:ked)?|failed|failure|denied|refused|cannot|can't|unable|"
     r"not found|no such|undefined|unexpected|invalid|missing|timed? ?out|traceback)\b|"
@@ -79,18 +79,18 @@ _READING = frozenset(
 _TRIVIAL = _READING.union(
     "mkdir touch cp mv rm ln chmod sed export set unset source xargs tee".split()
 )
-"""Programs about which a line rarely says anything that fits their next use."""
+"""Programs with so many uses that a line about one use rarely applies to the next."""
 _COMMON_FILES = frozenset(
     "__init__.py index.ts index.js index.tsx index.jsx index.html main.py main.go main.rs main.ts "
     "mod.rs lib.rs readme.md package.json cargo.toml pyproject.toml go.mod makefile dockerfile "
     "setup.py config.py utils.py types.ts styles.css test.py conftest.py main.tf variables.tf "
     "outputs.tf build.gradle settings.py urls.py views.py models.py admin.py apps.py".split()
 )
-"""Base names that occur in many folders, so that a memory must name the folder as well."""
+"""Base names that occur in many folders, so a memory must also name the folder."""
 
 
 class ActMatch(NamedTuple):
-    """A memory that names an act: the line that does, and how specific the match is, in 0..1."""
+    """A memory that names an act, its matching line, and how specific the match is, in 0..1."""
 
     memory: Memory
     line: str
@@ -98,7 +98,7 @@ class ActMatch(NamedTuple):
 
 
 def error_line(output: str) -> str:
-    """Return the line of a command's output that says most about its failure, or nothing."""
+    """Return the line of a command's output that best describes its failure; empty if none."""
     return next(iter(error_lines(output)), "")
 
 
@@ -161,7 +161,7 @@ def command_names(command: str) -> list[tuple[str, ...]]:
 
 
 def may_change(command: str) -> bool:
-    """Return whether a shell command may change anything, so that it may fix an error."""
+    """Return whether a shell command may change anything and so may fix an error."""
     programs = (part.split()[:1] for part in _SEPARATORS.split(command))
     return any(words and words[0] not in _READING for words in programs)
 
@@ -169,7 +169,7 @@ def may_change(command: str) -> bool:
 def is_same_command(command: str, other: str) -> bool:
     """Return whether the last simple commands of two shell commands are the same.
 
-    Their programs must be equal, and their first arguments if both have any.
+    Their programs must be equal, and so must their first arguments if both have any.
     """
     first, second = command_names(command)[-1:], command_names(other)[-1:]
     if not (first and second):
@@ -198,7 +198,7 @@ def _unwrapped(words: list[str]) -> list[str]:
 
 
 def symbols_in(change: str) -> list[str]:
-    """Return the identifiers in changed lines that are likely to be unique to a few places."""
+    """Return the identifiers in changed lines that are likely to occur in only a few places."""
     names = _IDENTIFIER.findall(change)
     parts = [part for name in names for part in (name, name.rpartition(".")[2])]
     return list(dict.fromkeys(name for name in parts if _is_distinctive(name)))[:40]
@@ -268,7 +268,7 @@ def _scorer(kind: Kind, text: str) -> Callable[[str], float]:
 
 def _best_line(score: Callable[[str], float], memory: Memory) -> ActMatch | None:
     scored = [(score(line), line) for line in _lines(memory)]
-    best, line = max(scored, key=lambda entry: entry[0])  # The first one of equals.
+    best, line = max(scored, key=lambda entry: entry[0])  # the first of equal scores
     return ActMatch(memory, line, best) if best > 0 else None
 
 
@@ -320,14 +320,14 @@ def command_score(name: Sequence[str], words: Container[str], line: str) -> floa
         if count > 1:
             return 1.0 if count > 2 else _NAMED
         if any(char in prefix for char in "._-"):
-            return _NAMED  # A script such as deploy.sh is named by its file alone.
+            return _NAMED  # The name of a script such as deploy.sh is specific.
         has_subcommand = len(name) > 1 and name[1].replace("-", "").isalpha()
         return _OTHER_USE if has_subcommand else _PROGRAM
     return 0.0
 
 
 def _is_other(word: str, words: Container[str]) -> bool:
-    """Return whether a word after a command in code is missing in the command itself."""
+    """Return whether a word after a command in code is missing from the command itself."""
     is_placeholder = word[:1] in "<[{$." or word.isupper()
     return not is_placeholder and word not in words
 

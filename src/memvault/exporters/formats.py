@@ -19,11 +19,11 @@ class ExportFormat(NamedTuple):
     function: str
 
     def write(self, files: ExportedFiles, target: Path, replaces: bool) -> int:
-        """Write the files and return their number; ``replaces`` allows an existing target.
+        """Export the files and return how many; ``replaces`` allows replacing the target.
 
         Raises:
-            Refused: if the target exists.
-            StorageError: if the target cannot be written.
+            Refused: the target exists and must not be replaced.
+            StorageError: the target cannot be written.
         """
         module = import_module(f"memvault.exporters.{self.module}")
         written: int = getattr(module, self.function)(files, target, replaces)

@@ -1,7 +1,7 @@
 """Write exported files as JSON lines, a zip, a folder, or one markdown file.
 
 Each function writes through ``files.target`` and returns the number of files; ``replaces`` allows
-an existing target. ``importers.memvault`` reads all of these formats except the markdown file.
+replacing the target. ``importers.memvault`` reads all of these formats except the markdown file.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def write_markdown(files: ExportedFiles, target: Path, replaces: bool) -> int:
 
 
 def _section(memory: Memory) -> bytes:
-    """Return a memory below its title, with its headings one level lower."""
+    """Return a memory with its title as the top heading and its own headings one level lower."""
     parts = [memory.memory_type, *(f"#{tag}" for tag in memory.tags), clock.local(memory.modified)]
     about = f"*{memory.path} · {' · '.join(parts)}*"
     body = plain_text(memory.body)

@@ -38,7 +38,7 @@ def project_topics(folder: Path) -> list[str]:
     """Return strings about the topic of a project's folder, the most general first.
 
     The strings are the remote's name, such as ``owner/name``, or else the folder's name; the words
-    of the branch; and the subjects of the last commits, newest first. Without a repository, only
+    of the branch; and the subjects of the latest commits, newest first. Without a repository, only
     the folder's name is returned. Secrets are masked, and only the path of a remote's URL is used.
     """
     location = None
@@ -78,7 +78,7 @@ def _remote_name(location: RepositoryLocation) -> str:
 
 
 def _subjects(location: RepositoryLocation) -> list[str]:
-    """Return the subjects of the last commits, newest first, with secrets masked."""
+    """Return the subjects of the latest commits, newest first, with secrets masked."""
     commit = _head(location)
     if not commit:
         return []

@@ -341,7 +341,7 @@ def _outcomes(session: Session, shown: str) -> list[str]:
     decided += [f"fix: {text}" for text in _fixes(session)]
     calls, failed = len(session.tools), len(session.failed)
     if session.is_interrupted or not session.answers:
-        how = "with an error of the program" if session.is_interrupted else "without an answer"
+        how = "with a program error" if session.is_interrupted else "without an answer"
         return [*decided, f"{episodes.ERROR}: It ended {how}"]
     used = f"after {calls} tool {'call' if calls == 1 else 'calls'}, {failed} failed"
     return [*decided, f"answer: given {used if calls else 'without tools'}"]

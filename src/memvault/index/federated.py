@@ -298,7 +298,7 @@ class FederatedView:
 
 
 class ExtendedIndex:
-    """An index whose views a function extends, for example by memories of other worktrees."""
+    """An index whose views a function extends, for example with memories from other worktrees."""
 
     def __init__(self, index: SearchIndex[Any], extend: Callable[[View], View]) -> None:
         self._index = index

@@ -49,7 +49,7 @@ def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int,
         if len(phrases) < _MIN_PHRASES:
             continue
         shared = Counter(other for phrase in phrases for other in earlier.get(phrase, ()))
-        likely = (  # The Jaccard index cannot exceed the common share of the longer text.
+        likely = (  # The Jaccard index cannot exceed the shared part of the longer text.
             other
             for other, common in shared.items()
             if common >= MIN_SHARE * max(len(phrases), len(phrase_sets[other]))

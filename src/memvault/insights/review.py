@@ -68,8 +68,7 @@ class ReviewItem(NamedTuple):
             "kind": self.kind,
             "filePath": self.path,
             "title": self.title,
-            # Only findings contain commands; the other reasons contain titles and steps of
-            # memories.
+            # Only the reasons of findings contain commands; the others quote titles and steps.
             "reason": self.reason if self.code else Verbatim(self.reason),
         }
         if self.memory is not None:
@@ -157,7 +156,7 @@ def _unmerged(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
         for item in call.unmerged.memories(records):
             if item.worktree.is_copy:
                 memory, branch = item.memory, item.worktree.checked_out
-                reason = f"The deleted worktree of {branch} had it, and no other worktree has it"
+                reason = f"It was in the deleted worktree of {branch} and is in no other worktree"
                 yield ReviewItem("unmerged", memory.path, memory.title, reason, unmerged=item)
 
 

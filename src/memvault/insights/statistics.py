@@ -81,7 +81,7 @@ def _counted(counts: Counter[str]) -> list[NamedCount]:
 
 
 def _months(records: Iterable[MemoryRecord]) -> list[NamedCount]:
-    """Return the number of memories at the end of each of the last months."""
+    """Return the number of memories at the end of each of the last ``_MONTHS`` months."""
     created = Counter(clock.local(record.created)[:7] for record in records)
     day = clock.today().replace(day=1)
     names = []
@@ -95,7 +95,7 @@ def _months(records: Iterable[MemoryRecord]) -> list[NamedCount]:
 
 
 def _days(call: Call) -> list[NamedCount]:
-    """Return the number of changes by tools on each of the last days."""
+    """Return the number of changes by tools on each of the last ``_DAYS`` days."""
     first = clock.today() - timedelta(days=_DAYS - 1)
     changes: Counter[str] = Counter()
     for change in call.store.changes.journal.changes():

@@ -121,7 +121,7 @@ def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> EmbedderSu
 
 
 def _shared_ids(records: list[MemoryRecord]) -> list[FileProblem]:
-    """Return the files that share a memId, so that only their paths distinguish them."""
+    """Return the files that share a memId and are therefore distinguished only by their paths."""
     sharing: dict[str, list[str]] = {}
     for record in sorted(records, key=lambda record: record.path):
         sharing.setdefault(record.mem_id, []).append(record.path)

@@ -239,7 +239,7 @@ def hook_entries(program: Integration, context: SetupContext) -> tuple[JsonEntry
 
 
 def unwanted_hooks(program: Integration, context: SetupContext) -> tuple[JsonEntry, ...]:
-    """Return the hooks for capturing sessions and for tool uses that this setup does not want."""
+    """Return the hooks for capturing sessions and for tool uses that were not requested."""
     capturing = {} if context.captures else program.capture_events
     acting = {} if context.acts else program.act_events
     return tuple(

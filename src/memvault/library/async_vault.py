@@ -319,7 +319,7 @@ class AsyncVault(AsyncOpenVault):
     async def episode_recent(
         self, *, days: int = 7, limit: int = 10, offset: int = 0
     ) -> EpisodeListing:
-        """List the episodes of the last days, newest first, without archived ones."""
+        """List recent episodes, newest first, without archived ones."""
         return cast("EpisodeListing", await self._run("get_recent_episodes", locals()))
 
     async def episode_with_skill(
@@ -749,7 +749,15 @@ class AsyncVault(AsyncOpenVault):
         self,
         *,
         kind: Literal[
-            "conflict", "secret", "unmerged", "duplicate", "outdated", "code", "unused", "proposal", "finding"
+            "conflict",
+            "secret",
+            "unmerged",
+            "duplicate",
+            "outdated",
+            "code",
+            "unused",
+            "proposal",
+            "finding",
         ]
         | None = None,
         limit: int = 50,

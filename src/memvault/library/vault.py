@@ -313,7 +313,7 @@ class Vault(OpenVault):
         return cast("RecalledEpisodes", self._run("recall_similar_experience", locals()))
 
     def episode_recent(self, *, days: int = 7, limit: int = 10, offset: int = 0) -> EpisodeListing:
-        """List the episodes of the last days, newest first, without archived ones."""
+        """List recent episodes, newest first, without archived ones."""
         return cast("EpisodeListing", self._run("get_recent_episodes", locals()))
 
     def episode_with_skill(
@@ -739,7 +739,15 @@ class Vault(OpenVault):
         self,
         *,
         kind: Literal[
-            "conflict", "secret", "unmerged", "duplicate", "outdated", "code", "unused", "proposal", "finding"
+            "conflict",
+            "secret",
+            "unmerged",
+            "duplicate",
+            "outdated",
+            "code",
+            "unused",
+            "proposal",
+            "finding",
         ]
         | None = None,
         limit: int = 50,

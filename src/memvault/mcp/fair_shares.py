@@ -84,7 +84,7 @@ class FairShares:
 
 
 class CallCosts:
-    """The costs of the last calls of each key and tool, in seconds of CPU time."""
+    """The costs of the latest calls of each key and tool, in seconds of CPU time."""
 
     def __init__(self) -> None:
         self._recent: OrderedDict[tuple[Hashable, str], deque[float]] = OrderedDict()

@@ -60,7 +60,7 @@ def only_reads(name: str, arguments: Mapping[str, Any]) -> bool:
 
 
 class TooHeavy(Exception):
-    """Raised for a call that was found to be heavy while it waited; it was not started."""
+    """Raised, instead of starting a call, if it turned out to be heavy while it waited."""
 
 
 class ReadRunner(Protocol):

@@ -40,7 +40,7 @@ _NOT_IN_LINKS = frozenset("[]|#^\n")
 
 
 class LinkRewrite(NamedTuple):
-    """A memory with links to update: the number of links, and its new header values and body."""
+    """A memory with links to update: how many, and the memory's new header values and body."""
 
     memory: Memory
     links: int

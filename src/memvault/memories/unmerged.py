@@ -1,8 +1,9 @@
 """Find the memories that other git worktrees have and this one lacks.
 
-Worktrees of a repository are compared by the hashes of their memories, without running git. A
-different version of a memory is unmerged unless it is an earlier one: a revision of the version
-here, a part of its text, or a file that has not changed since its worktree was created.
+Worktrees of a repository are compared by the hashes of their memories, without running git. If a
+worktree has a different version of a memory, it is unmerged unless it is an earlier version: a
+revision of the version here, a part of its text, or a file that has not changed since its worktree
+was created.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from memvault.vault.paths import numbered_names, require_plain_folders
 _CACHE = "worktrees.json"
 _MAX_CACHE_BYTES = 256 * 1024 * 1024
 _MAX_UNMERGED = 200
-"""Maximum number of memories of a worktree to read; a call reads them again."""
+"""Maximum number of a worktree's memories to read; each call reads them again."""
 _SETTLED_NS = 2_000_000_000
 """Age in nanoseconds from which a file's times reveal whether it has changed."""
 _CHECKOUT_NS = 60_000_000_000
-"""Nanoseconds after the creation of a worktree in which git may still write its files."""
+"""Time in nanoseconds for which git may still write files after it has created a worktree."""
 
 _Etags = dict[str, list[int | str]]
 """The size, mtime, ctime, inode and etag of each memory's file, by path."""
@@ -63,7 +64,7 @@ class Worktree(NamedTuple):
     def is_untouched(self, path: str) -> bool:
         """Return whether a file has not changed since git created the worktree.
 
-        A change by memvault has a copy; another one is recognized by the file's time.
+        A file that memvault changed has a copy; any other change is detected by the file's time.
         """
         if self.copies is None or os.path.lexists(self.copies.root / path):
             return False
@@ -71,7 +72,7 @@ class Worktree(NamedTuple):
 
 
 class UnmergedMemory(NamedTuple):
-    """A memory that this worktree lacks, or has in another version that is not a later one."""
+    """A memory that this worktree lacks, or has only in an earlier or diverging version."""
 
     memory: Memory
     worktree: Worktree
@@ -90,7 +91,7 @@ class Unmerged:
         self._copies = copies
         self.notes: list[str] = []
         self.by_id: dict[str, UnmergedMemory] = {}
-        """The unmerged memories by memId, after ``memories``."""
+        """The unmerged memories by memId; filled by ``memories``."""
 
     @cached_property
     def _worktrees(self) -> list[Worktree]:
@@ -153,7 +154,7 @@ class Unmerged:
         return next(item for item in items if item.memory is matches[0])
 
     def _etags_of_worktrees(self, own: Mapping[str, str]) -> dict[Worktree, Mapping[str, str]]:
-        """Return the etag of each memory by path, for each worktree; ``own`` are this one's."""
+        """Return each worktree's etags by path; ``own`` contains the etags of this worktree."""
         most = _MAX_CACHE_BYTES
         cached = plain_files.read_json(self._cache, most) if self._cache is not None else {}
         current: dict[str, _Etags] = {}
@@ -227,7 +228,7 @@ class Unmerged:
         return deleted
 
     def _update_copies(self, etags: Mapping[Worktree, Mapping[str, str]]) -> None:
-        """Copy memories that were edited by hand, and delete the copies that are not needed.
+        """Copy memories that were edited by hand, and delete copies that are no longer needed.
 
         A copy is deleted if the main worktree has the same text, or if its worktree still exists
         and no longer has the file.
@@ -268,7 +269,7 @@ def _copy(copies: Copies, root: Path, path: str) -> None:
 
 
 def _is_merged(copy: Path, main: Worktree | None, merged: Mapping[str, str]) -> bool:
-    """Return whether a file in the main worktree has the bytes of a copy; it is read again."""
+    """Return whether a file in the main worktree, which is read again, has the bytes of a copy."""
     with contextlib.suppress(OSError):
         data = plain_files.read(copy)
         path = merged.get(document.etag(data))
@@ -286,7 +287,7 @@ def copy_here(
 ) -> Memory:
     """Copy an unmerged memory to a vault; ``own`` is the vault's older version, if any.
 
-    With ``discards`` it is then moved to the trash, or the older version becomes current again.
+    With ``discards`` the copy then moves to the trash, or the older version becomes current again.
 
     Raises:
         Conflict: the older version has changed since it was read.

@@ -56,8 +56,8 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
 
     The first upload gives the vault an id, which is written to memvault.toml, and makes this
     machine the publisher. With ``take_over`` it becomes the publisher even if another machine was
-    the publisher before. ``to`` is the engine's address as the user typed it, which permits sending
-    the token there.
+    the publisher before. ``to`` is the engine's address if the user typed it; typing it permits
+    sending the token there.
 
     Raises:
         UsageError: if no engine or a different one is configured, or pymilvus is not installed.

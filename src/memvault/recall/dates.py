@@ -448,9 +448,9 @@ def _find_foreign(text: str, today: date) -> DateMention | None:
 
 
 def parse_moment(text: str, end: bool) -> datetime | None:
-    """Return the time that a date, time, age or phrase means, or None if it cannot be parsed.
+    """Parse a date, time, age or phrase as a time; return None if it cannot be parsed.
 
-    For a day or a longer span this is its start, or with ``end`` its end.
+    A day or a longer period is parsed as its start, or with ``end`` as its end.
     """
     phrase = text.strip()
     days = parse_period(phrase) or _parse_date_phrase(phrase, clock.today())

@@ -84,7 +84,7 @@ def _prose_lines(text: str) -> list[str]:
         lines = list(group)
         pasted = [number for number, line in enumerate(lines) if _is_pasted(line)]
         if pasted:
-            # The rest of a paragraph of pasted lines belongs to them, even if it looks like prose.
+            # The rest of a pasted paragraph counts as pasted, even if it looks like prose.
             end = len(lines) if 2 * len(pasted) > len(lines) else pasted[-1] + 1
             del lines[pasted[0] : end]
         prose += (line.strip() for line in lines)

@@ -393,6 +393,6 @@ def _read(file: Path, most: int = plain_files.MAX_STATE_BYTES) -> bytes | None:
     except OSError as error:
         if not os.path.lexists(file):
             return None
-        message = f"{replace_surrogates(file.name)} of git cannot be read: {error.strerror}"
+        message = f"git's {replace_surrogates(file.name)} cannot be read: {error.strerror}"
         hint = "git would read it; replace it with a regular file or move it away"
         raise Refused(message, hint) from error

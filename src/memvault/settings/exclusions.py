@@ -114,7 +114,7 @@ def _combined(rules: Iterable[_Rule]) -> list[tuple[re.Pattern[str], bool]]:
 
 
 def _parse(line: str) -> _Rule | None:
-    """Parse a line in git's syntax; return None for comments and patterns for hidden files."""
+    """Parse a ``.gitignore`` line; return None for a comment or a pattern for hidden files."""
     text = line.rstrip(" \t")
     if (len(text) - len(text.rstrip("\\"))) % 2:  # The first trailing space is escaped.
         text = line[: len(text) + 1]

@@ -20,9 +20,9 @@ def find_vault(vault: str | None, on_default: Callable[[str, Path], object] | No
     """Return the vault's root: ``vault``, ``MEMVAULT_VAULT``, or the nearest parent folder.
 
     ``vault`` is a folder or a name that the user gave to a vault. If a linked git worktree lacks
-    the vault, because it is not tracked, the one in the main worktree is used. With ``on_default``,
-    the first of the user's default vaults is used outside of any vault; the function is called with
-    its name and root.
+    the vault because git does not track it, the vault in the main worktree is used. With
+    ``on_default``, the first of the user's default vaults is used outside of any vault; the
+    function is called with its name and root.
 
     A vault found in a parent folder that belongs to another user is used only if this user trusts
     it, since its ``memvault.toml`` determines which files are read and run here.
@@ -214,7 +214,7 @@ def _in_worktrees(folder: Path) -> Path | None:
 
 
 def _main_twin(path: Path, top: Path) -> tuple[Path, Path] | None:
-    """Return the top of the main worktree, and the path in it that matches a linked worktree's.
+    """Return the top of the main worktree, and the path there that corresponds to ``path``.
 
     Returns None if ``top`` is not the top of a linked worktree.
     """

@@ -18,7 +18,7 @@ _LONG_NUMBER = lazy_pattern(r"(?<!\d)\d{300}")
 
 
 def read_table(path: Path, failure: type[MemvaultError]) -> dict[str, Any]:
-    """Return the content of a TOML file.
+    """Parse a TOML file and return its top-level table.
 
     Raises:
         MemvaultError: the file is a link, not a regular file, too large, or not valid TOML. The

@@ -89,7 +89,7 @@ class Copies(NamedTuple):
 
 
 def copies_of(location: RepositoryLocation, root: Path) -> Copies | None:
-    """Return where the memories of a vault in a linked worktree are copied to; None in others."""
+    """Return where a vault's memories are copied to; None if it is not in a linked worktree."""
     if not location.is_linked:
         return None
     name = _name_of(location.folder)
@@ -153,7 +153,7 @@ def _existing_names(common: Path) -> Iterator[str]:
 def _name_of(folder: Path) -> str:
     """Return the name of the copies' folder for a worktree's git directory.
 
-    It includes the time of the worktree's creation, since a later one may have the same name.
+    It includes the time of the worktree's creation, since a later worktree may have the same name.
     """
     created = created_ns(folder)
     return f"{slug(folder.name, 40)}-{plain_files.digest_of(str(created).encode(), 4).hex()}"

@@ -576,7 +576,7 @@ def context(
     budget: Annotated[
         int | None,
         Arg(
-            "Maximum tokens of the block; over MCP, of the whole result",
+            "Maximum tokens in the block; over MCP, in the whole result",
             minimum=0,
             default=_DEFAULT_BUDGET,
         ),

@@ -89,7 +89,7 @@ def _with_statements(result: Result) -> Result:
 def consolidate_memories(
     call: Call,
     days: Annotated[
-        int, Arg("Consider the episodes of this many days", minimum=1, maximum=1_000_000)
+        int, Arg("Number of days whose episodes are considered", minimum=1, maximum=1_000_000)
     ] = 7,
     apply: Annotated[bool, Arg("Write the proposals; otherwise nothing changes")] = False,
     extractor: Annotated[

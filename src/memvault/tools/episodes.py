@@ -68,7 +68,7 @@ def _outcome(text: str) -> dict[str, Any]:
 @group.tool(
     "episode store",
     examples=(
-        'memvault episode store --context "Tests hung" --action "Ran one" --outcome success:ok',
+        'memvault episode store --context Hang --action "Ran one test" --outcome success:ok',
         'memvault episode store --context "Deploy" --action push --outcome "action_error:no disk"',
     ),
     view="""
@@ -208,7 +208,7 @@ def get_recent_episodes(
     limit: Limit = 10,
     offset: Offset = 0,
 ) -> EpisodeListing:
-    """List the episodes of the last days, newest first, without archived ones."""
+    """List recent episodes, newest first, without archived ones."""
     from datetime import timedelta
 
     from memvault import clock

@@ -93,7 +93,7 @@ def store_fact(
     paged_keys=("facts",),
     read_only=True,
     examples=(
-        'memvault fact recall "how much disk has staging"',
+        'memvault fact recall "how much disk does staging have"',
         "memvault fact recall tea --category people",
     ),
     view="""*facts
@@ -190,7 +190,7 @@ def update_fact(
     destructive=True,
     examples=(
         'memvault procedure store roll_back "Stop, restore, start."',
-        'memvault procedure store roll "One by one." --skill-id ops.deploy.roll',
+        'memvault procedure store roll "One host at a time." --skill-id ops.deploy.roll',
     ),
     view="{isUpdate:Updated|Stored} {procedureId}  {filePath}",
 )
@@ -384,13 +384,15 @@ def recall_memory(
     ] = None,
     error: Annotated[
         str | None,
-        Arg("A command's output: recall memories with its error, ignoring numbers and paths"),
+        Arg(
+            "A command's output: recall memories that contain its error, ignoring numbers and paths"
+        ),
     ] = None,
 ) -> RecalledExperience:
     """Recall everything about a situation: facts, experiences and procedures.
 
-    With a path, a command or an error, memories lists the memories with a line that names it, and
-    that line, such as what fixed the same error in an earlier session.
+    With a path, a command or an error, memories lists the memories that name it, each with the
+    matching line, such as the fix for the same error in an earlier session.
 
     Returns the content of at most 5 facts, at most 3 experiences with an importance of 0.3 or
     more, and the procedures with a success rate of 0.6 or more. Weak matches and replaced or

@@ -77,7 +77,7 @@ def memory_log(
 
     A revision is the file as it was before that change; `memvault diff` compares it and
     `memvault restore` restores it. Edits in programs other than `memvault edit` are not listed;
-    edited is true if there has been such an edit since the newest listed change.
+    `edited` is true if the file has been edited that way since the newest listed change.
     """
     from memvault.history import log
 
@@ -256,7 +256,7 @@ def trash_empty(
     older: Annotated[
         str | None,
         Arg(
-            "Only memories forgotten before a date, or an age such as 30d",
+            "Only memories forgotten before a date, or longer ago than an age such as 30d",
             json_aliases=("olderThan",),
         ),
     ] = None,

@@ -171,7 +171,7 @@ def memory_recall(
     ] = 0.0,
     strict: Annotated[bool, Arg("Omit memories that are unlikely to answer")] = False,
     specific: Annotated[
-        bool, Arg("Omit memories also if the query would fit any vault, such as `go on`")
+        bool, Arg("Also omit memories if the query would fit any vault, such as `go on`")
     ] = False,
     expression: Expression = None,
     since: Since = None,
@@ -189,7 +189,7 @@ def memory_recall(
     budget: Annotated[
         int | None,
         Arg(
-            "Maximum tokens of the result: the best in full, then one line each; 0: no limit",
+            "Maximum tokens in the result: the best in full, then one line each; 0: no limit",
             minimum=0,
         ),
     ] = None,
@@ -485,7 +485,7 @@ _DEFAULT_THRESHOLD = 0.25
         "section": "Heading to replace or add",
     },
     examples=(
-        'memvault compound "Use PostgreSQL" "We run version 17 since March."',
+        'memvault compound "Use PostgreSQL" "We have been running version 17 since March."',
         'memvault compound "Use PostgreSQL" "Easier backups." --section Reasons',
         'date | memvault compound "Deploy notes" -',
     ),
@@ -512,7 +512,7 @@ def memory_compound(
     memory_type: Annotated[
         str | None,
         Arg(
-            "Change the type; a file in its type's folder moves to the new one's",
+            "Change the type; a file in its type's folder moves to the new type's folder",
             flag="--type",
             completes="type",
             json_aliases=TYPE_ALIASES,
@@ -592,7 +592,7 @@ def memory_forget(
     ],
     memory_type: TypeName = None,
     threshold: Annotated[
-        float, Arg("Minimum probability that a memory is meant by the query", minimum=0, maximum=1)
+        float, Arg("Minimum probability that the query means the memory", minimum=0, maximum=1)
     ] = _DEFAULT_THRESHOLD,
     expression: Expression = None,
     confirm: Confirm = None,
@@ -625,7 +625,7 @@ def memory_forget(
         warn_unknown_filters(call, search_filters)
     nothing = f"No memory matches well enough (threshold {threshold:g}); nothing to forget"
     if len(selected) == MAX_RESULTS:
-        call.notes.append(f"at most {MAX_RESULTS:,} are selected; forget again for the rest")
+        call.notes.append(f"at most {MAX_RESULTS:,} are selected; run it again for the rest")
     items = [f"{entry.memory.path}\0{entry.memory.etag}" for entry in selected]
     if token := token_to_confirm(confirm, items, "the files found now"):
         standings = call.engine.validities([entry.memory for entry in selected])

@@ -56,20 +56,20 @@ def memory_receipt(
     session: Annotated[
         str,
         Arg(
-            "The session's id, or a day for text without one; by default the last session",
+            "Session id, or a date for texts without a session; by default the last session",
             positional=True,
         ),
     ] = "",
-    is_list: Annotated[bool, Arg("List the sessions, last one first", flag="--list")] = False,
+    is_list: Annotated[bool, Arg("List the sessions, most recent first", flag="--list")] = False,
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> GivenTexts:
     """Show the exact text that hooks and `memvault context` gave an agent, and why.
 
     Each receipt has the text, the memories in it with the match probability and etag of each, the
-    minimum probability, and the size in tokens. An agent with limited rights only gets its own.
-    Receipts are stored on this machine, for the last 200 sessions, with secrets masked; the setting
-    `receipts = false` turns them off.
+    minimum probability, and the size in tokens. An agent with limited rights gets only its own
+    receipts. Receipts are stored on this machine, for the last 200 sessions, with secrets masked;
+    the setting `receipts = false` turns them off.
     """
     from memvault.agents import receipts
 

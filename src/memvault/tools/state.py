@@ -328,7 +328,7 @@ _PLANS = """*plans | There are no plans
     examples=(
         'memvault plans set "Daily numbers" "Post them" --cron "0 9 * * *"',
         'memvault plans set "Ask again" "Is it done?" --run-after "2 hours"',
-        'memvault plans set Launch "Check all" --at 2999-03-01T08:00',
+        'memvault plans set Launch "Check everything" --at 2999-03-01T08:00',
     ),
     view=_PLANS,
 )

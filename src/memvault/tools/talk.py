@@ -210,7 +210,7 @@ def talk_brain(
 
 @group.tool(
     "talk log",
-    examples=('memvault talk log info "Began"', 'memvault talk log error "No disk left"'),
+    examples=('memvault talk log info "Started"', 'memvault talk log error "No disk space left"'),
     view="talk {talkId}",
 )
 def talk_log(

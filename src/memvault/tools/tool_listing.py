@@ -123,7 +123,7 @@ def register_tool(
     command: ToolCommand,
     parameters: ToolParameters = None,
     timeout: ToolTimeout = None,
-    documentation: Annotated[str | None, Arg("Markdown for people, the file's body")] = None,
+    documentation: Annotated[str | None, Arg("Markdown for people; the body of the file")] = None,
 ) -> RegisteredTool:
     """Register a tool in the vault: a program, defined in tools/NAME.md.
 

@@ -63,7 +63,7 @@ class DateRange(NamedTuple):
             if end:
                 return clock.day_start(self.last + timedelta(days=1)) - timedelta(microseconds=1)
             return clock.day_start(self.first)
-        except (OverflowError, OSError, ValueError):  # out of the range of datetime
+        except (OverflowError, OSError, ValueError):  # outside the range of datetime
             day = self.last if end else self.first
             return datetime.combine(day, time.max if end else time.min, UTC)
 

@@ -237,7 +237,7 @@ def _edit(
             parts = parts._replace(header=patched(parts))
         except ValueError as error:
             raise Refused(
-                f"The front matter is broken ({error})", "first fix it in an editor"
+                f"The front matter is broken ({error})", "fix it in an editor first"
             ) from error
     elif values := {key: value for key, value in changes.items() if value is not None}:
         line = parts.newline

@@ -32,7 +32,7 @@ _MAX_REPAIRED = 64 * 1024
 
 
 def read_by_entry(header: str) -> ReadHeader | None:
-    """Parse each entry of an invalid header separately; return None for text that is no header."""
+    """Parse an invalid header's entries one by one; return None for text that is not a header."""
     if len(header) > _MAX_REPAIRED:
         return None
     starts = sorted({0, *(match.start() for match in _ENTRY.finditer(header))})

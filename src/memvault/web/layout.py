@@ -67,7 +67,8 @@ def _relaxed(points: Points, edges: NDArray[np.int64]) -> Points:
         if len(edges):
             apart = points[edges[:, 1]] - points[edges[:, 0]]
             lengths = np.linalg.norm(apart, axis=1, keepdims=True).clip(1e-6)
-            apart *= (1 - 0.6 * scale / lengths).clip(-1, 1)  # Keep linked nodes at a distance.
+            # Linked nodes are at rest at a distance of 0.6 * scale.
+            apart *= (1 - 0.6 * scale / lengths).clip(-1, 1)
             np.add.at(moves, edges[:, 0], apart)
             np.add.at(moves, edges[:, 1], -apart)
             moves /= degrees

@@ -88,7 +88,7 @@ class WebSession:
     def _presented(
         self, call: Call, result: Mapping[str, Any], shown: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return a result with public ids for memIds that are secrets."""
+        """Return a result in which each memId that is a secret is replaced by a public id."""
         ids = _mem_ids(result)
         hidden = {name for name in ids if call.settings.detector.masked(name) != name}
         if not hidden:
@@ -198,7 +198,7 @@ class WebSession:
         return self._map[1]
 
     def build_map(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
-        """Return a map of the given records, which are from a view."""
+        """Return a map of the given records from a view."""
         from memvault.index.embedding.text_clustering import open_meaning
         from memvault.web import layout
 

@@ -61,7 +61,7 @@ class FolderWatcher:
         """Ask the operating system to report changes from now on, if it can."""
         self.close()
         if os.environ.get("MEMVAULT_POLL", "") in ("", "0"):
-            # Any error of watchdog, such as too many watches or an unsupported file system.
+            # Ignore every watchdog error, such as too many watches or an unsupported file system.
             with contextlib.suppress(Exception):
                 atomic.make_folders(self._folder)
                 self._observer = self._start_observer()

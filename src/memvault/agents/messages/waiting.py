@@ -102,7 +102,8 @@ def wait(
     ``turn.notify`` causes a read; if ``stopped`` returns true, the wait ends and nothing is popped.
 
     Raises:
-        Refused: the awaited participant was sent no talk, or not the one with the given talkId.
+        Refused: no talk, or not the talk with the given talkId, was sent to the awaited
+        participant.
         TimedOut: nothing happened in time, or before the wait was stopped.
     """
     for entry in patterns:

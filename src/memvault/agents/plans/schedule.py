@@ -33,7 +33,7 @@ _DELAY_PART = lazy_pattern(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)(?:\s*,\s*|\s+and
 _MAX_DELAY = 3_660 * 86_400
 _MAX_CRON = 200
 _OVERLAP = timedelta(hours=3)
-"""A duration longer than any clock change that time zones use today."""
+"""A duration longer than any clock change in a current time zone."""
 _MAX_STEPS = 2_000
 """Maximum number of steps of a search; a line for 29 February takes about 400 steps."""
 _INSTANT = timedelta(microseconds=1)
@@ -119,8 +119,8 @@ def latest(cron: str, until: datetime, zone: tzinfo) -> datetime | None:
         UsageError: the cron line is invalid.
     """
     try:
-        # Start after the hour that occurs twice: from its second pass, cronsim does not find runs
-        # in the first pass.
+        # Start after an hour that occurs twice: if cronsim starts in the second occurrence, it
+        # does not find runs in the first one.
         start = until + _OVERLAP
         backwards = _times(cron, start, zone, reverse=True)
         result = next((utc for at in backwards if (utc := at.astimezone(UTC)) <= until), None)

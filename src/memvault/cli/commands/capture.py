@@ -86,7 +86,7 @@ def capture(
     memory_type: Annotated[
         str, Arg("The memory's type, context by default", flag="--type", completes="type")
     ] = "",
-    tags: Annotated[list[str] | None, Arg("Tags of the memory", completes="tag")] = None,
+    tags: Annotated[list[str] | None, Arg("The memory's tags", completes="tag")] = None,
 ) -> None:
     """Remember a thought without a title: its first words become the title.
 

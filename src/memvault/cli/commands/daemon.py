@@ -29,7 +29,7 @@ own_status: Callable[[], dict[str, Any]] | None = None
 )
 def watch(
     _: GlobalOptions,
-    detach: Annotated[bool, Arg("Run in the background, until it is idle for 30 minutes")] = False,
+    detach: Annotated[bool, Arg("Run in the background until idle for 30 minutes")] = False,
     status: Annotated[bool, Arg("Show the running process and its memory use")] = False,
     stop: Annotated[bool, Arg("Stop the running process")] = False,
 ) -> dict[str, Any] | None:

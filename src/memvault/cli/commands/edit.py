@@ -20,7 +20,7 @@ from memvault.cli.run_editor import (
 from memvault.errors import UsageError
 
 MemoryOrVault = Annotated[
-    str, Arg("Memory id, path or title; the vault if missing", positional=True, completes="memory")
+    str, Arg("Memory id, path or title; the vault if omitted", positional=True, completes="memory")
 ]
 
 

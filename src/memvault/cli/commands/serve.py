@@ -93,7 +93,9 @@ def mcp(
 def serve(
     _: GlobalOptions,
     http: Annotated[str, Arg("The address to listen on", metavar="[HOST]:PORT")] = "",
-    vaults: Annotated[str, Arg("Vaults to serve (default all named)", metavar="NAME,NAME")] = "",
+    vaults: Annotated[
+        str, Arg("Vaults to serve (default all named vaults)", metavar="NAME,NAME")
+    ] = "",
     tools: Annotated[
         str, Arg("Profiles and tools to offer; see `memvault mcp`", metavar="NAMES")
     ] = "",

@@ -48,7 +48,8 @@ def setup(
     remove: Annotated[bool, Arg("Undo setup's changes")] = False,
     capture: Annotated[bool, Arg("Import each session as an episode")] = False,
     act: Annotated[
-        bool, Arg("Recall memories about a file or command when it is edited, run or fails")
+        bool,
+        Arg("Recall memories about a file when it is edited, or a command when it runs or fails"),
     ] = False,
     yes: Annotated[bool, Arg("Write without asking")] = False,
 ) -> dict[str, Any] | None:
@@ -61,8 +62,9 @@ def setup(
     undoes exactly these changes. docs/reference/agent-setup.md lists the files that are written.
 
     `--capture` adds hooks that import each session as an episode when it ends and before its
-    context is compacted. `--act` adds hooks that recall a memory before a file is edited or a
-    command runs that it names, and after a command fails. Setup without them removes these hooks.
+    context is compacted. `--act` adds hooks that recall a memory about a file before it is edited,
+    about a command before it runs, and about the error after a command fails. Setup without them
+    removes these hooks.
     """
     from memvault.integrations import setup as planning
 
@@ -247,7 +249,7 @@ def run_hook(
         str, Arg("The program's event", positional=True, metavar="|".join(hook.EVENTS))
     ],
     program: Annotated[
-        str, Arg("Print in the format of this program", flag="--for", metavar="|".join(NAMES))
+        str, Arg("Print in this program's format", flag="--for", metavar="|".join(NAMES))
     ] = "",
     capture: Annotated[bool, Arg("Also import the session")] = False,
 ) -> None:

@@ -22,7 +22,7 @@ def web(
     options: GlobalOptions,
     port: Annotated[
         int | None,
-        Arg("Port on 127.0.0.1, such as for SSH forwarding; 0 picks a free one", minimum=0),
+        Arg("Port on 127.0.0.1, for example for SSH forwarding; 0 picks a free one", minimum=0),
     ] = None,
     no_open: Annotated[bool, Arg("Do not open the browser")] = False,
 ) -> None:

@@ -28,7 +28,7 @@ def socket_folder() -> Path:
         Refused: the platform is not supported, or there is no cache folder outside a vault.
     """
     if sys.platform != "linux" or not hasattr(os, "eventfd"):
-        raise Refused("`memvault watch` needs Linux", "run commands without it, which is slower")
+        raise Refused("`memvault watch` needs Linux", "run commands without it; they are slower")
     folder = client.socket_folder(os.environ)
     if not folder:
         raise Refused("There is no cache folder", "set MEMVAULT_CACHE to a folder")

@@ -89,7 +89,7 @@ class Daemon:
         self._null = -1
 
     def serve(self) -> bool:
-        """Serve until the daemon is idle or asked to stop; return False if another daemon is.
+        """Serve until idle or asked to stop; return False if another daemon is serving.
 
         Raises:
             Refused: this process may be in a sandbox, or may not open enough files.
@@ -308,7 +308,7 @@ class Daemon:
 
 
 def _is_committed(vault: str | None, arguments: list[str]) -> bool:
-    """Return whether a command's changes are committed to git, which needs the client's variables.
+    """Return whether a command's changes are committed to git.
 
     Raises:
         MemvaultError: there is no vault, or its settings are invalid.

@@ -174,9 +174,8 @@ def score(
     for row, entry in enumerate(terms if statistics.total else ()):
         weights = _weights(segments, entry, norms)
         rarity = statistics.rarity(segments, row, len(weights))
-        rarities.setdefault(
-            entry.term.group[0], rarity
-        )  # use the word's idf if the term is also a whole term
+        # The first term of a group sets its idf.
+        rarities.setdefault(entry.term.group[0], rarity)
         gains = {
             number: rarity * weight * (K1 + 1.0) / (weight + K1)
             for number, weight in weights.items()

@@ -416,7 +416,7 @@ class LocalIndex:
 
     @property
     def _lacks_dates(self) -> bool:
-        """Return whether commits are unread because git took too long."""
+        """Whether commits have not been read yet because git took too long."""
         dates = self._store.dates
         return dates is not None and dates.is_delayed
 
@@ -451,7 +451,7 @@ class LocalIndex:
         return self._snapshot(self._read(self._known(), EMPTY_DIFF, unindexed), vectors)
 
     def _known(self) -> Mapping[str, IndexedFile]:
-        """Return the files of the last commit, which is opened."""
+        """Open the last commit and return its files."""
         indexed_files: Mapping[str, IndexedFile] = {}
         for _ in range(_MAX_COMPARISONS):
             opened = self.files.open()

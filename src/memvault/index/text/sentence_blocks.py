@@ -82,7 +82,7 @@ class EncodedBlock(NamedTuple):
 
 
 def decode_subwords(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
-    """Return stored subwords as arrays: the counts of the head and each stretch, and their ids."""
+    """Return stored subwords as arrays: how many the head and each stretch have, and their ids."""
     return array("H", counts), array("H", tokens)
 
 

@@ -123,7 +123,7 @@ class VectorStore:
         return cosines
 
     def token_codes(self, hashes: Hashes) -> list[Codes]:
-        """Return the codes of each text's tokens, possibly none."""
+        """Return the token codes of each text; empty for a text that has none."""
         codes = self._file.load_tokens()
         rows = self.row_numbers(hashes)
         _, _, ends = self._file.load()

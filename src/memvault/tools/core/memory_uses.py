@@ -1,4 +1,4 @@
-"""Detect that a call uses memories which an agent was given unasked."""
+"""Detect calls that use memories that a hook or ``context`` gave the agent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memvault.tools.core.registry import Tool
 _QUOTED_WORDS = 8
 """Number of consecutive words that make a quotation."""
 _MAX_RECEIPTS = 20
-"""Number of last receipts whose texts are compared with a call's."""
+"""Number of latest receipts whose texts are compared with a call's arguments."""
 _MEM_ID = lazy_pattern(r"\w[\w-]*-[0-9a-z]{6}(?![\w-])")
 _WORD = lazy_pattern(r"\w+")
 
@@ -53,7 +53,7 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def _quoted(call: Call, text: str) -> set[str]:
-    """Return the memories of the last receipts from which a text quotes several words."""
+    """Return the memories in the latest receipts from which a text quotes several words."""
     words = _words(text)
     runs = {tuple(words[n : n + _QUOTED_WORDS]) for n in range(len(words) - _QUOTED_WORDS + 1)}
     if not runs:

@@ -153,7 +153,7 @@ class Tool(NamedTuple):
 
     @property
     def page_parameters(self) -> tuple[Parameter, ...]:
-        """The parameters that select a part of the result, which ``invoke`` handles."""
+        """The parameters that select a part of the result; ``invoke`` handles them."""
         if self.paged_keys is None:
             return ()
         own_keys = {entry.key for entry in self._declared}

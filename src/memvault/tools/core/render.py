@@ -250,7 +250,7 @@ def _split(text: str) -> list[str]:
 
 
 def rounded_down(probability: float) -> str:
-    """Return a probability with two decimals, never above a threshold that it does not reach."""
+    """Format a probability with two decimals, rounded down so it reaches no higher threshold."""
     return f"{int(100 * probability + 1e-6) / 100:.2f}"
 
 

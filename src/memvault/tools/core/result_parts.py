@@ -122,7 +122,7 @@ def relevant(results: Iterable[RecallResult]) -> list[RecallResult]:
 def unmerged_marks(call: Call, memory: Memory, is_unmerged: bool) -> UnmergedMarks:
     """Return the marks of a memory that another git worktree has, or has in a newer version.
 
-    ``is_unmerged`` is whether the memory is the other worktree's.
+    ``is_unmerged`` is whether ``memory`` is the version in the other worktree.
     """
     by_id = call.unmerged.by_id if call.unmerged is not None else {}
     item = by_id.get(memory.mem_id)
