@@ -214,6 +214,10 @@ def test_receipts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         b"[" * 100_000,
         b'{"session": "a", "agent": "main", "event": "prompt", "memories": [["x", 1]]}\n',
         b'{"session": "a", "agent": "main", "event": "prompt", "memories": 7, "extra": 1}\n',
+        b'{"session": "a", "agent": "main", "event": "prompt", "memories": [], "tokens": 1'
+        + b"0" * 400
+        + b"}\n",
+        b'{"session": "a", "agent": "main", "event": "prompt", "memories": [["x", "y", NaN]]}\n',
     ],
 )
 def test_damaged_receipts_are_ignored(hook: Hook, notes: Path, run: Run, damage: bytes) -> None:
@@ -293,6 +297,23 @@ def test_agent_with_limited_rights_gets_only_its_own_receipts(
         listed = invoke.call_result(Workspace(notes), "memory_receipt", {"isList": True}, caller)
         assert len(listed["sessions"]) == expected
     assert run("receipt", "a", "--json").json["receipts"]
+
+
+def test_agents_in_one_session_have_their_own_receipts(hook: Hook, notes: Path, run: Run) -> None:
+    """A later receipt of another agent in the same session does not hide an agent's receipts."""
+    from memvault.call import Caller
+    from memvault.tools.core import invoke
+    from memvault.workspace import Workspace
+
+    assert PORT in hook(session_id="a")
+    receipts.record(notes, receipts.Receipt("a", "helper", "prompt", text="x", tokens=7))
+    (receipt,) = shown(run, "a")[:1]
+    assert [entry["agent"] for entry in shown(run)] == ["main", "helper"]
+    caller = Caller("main", scope="read")
+    listed = invoke.call_result(Workspace(notes), "memory_receipt", {"isList": True}, caller)
+    (session,) = listed["sessions"]
+    assert (session["agent"], session["receipts"]) == ("main", 1)
+    assert session["tokens"] == receipt["tokens"]
 
 
 def test_receipts_of_every_program_have_a_session() -> None:

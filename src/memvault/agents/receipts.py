@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -33,7 +34,7 @@ _LOCK = "lock"
 _LOCK_SECONDS = 1.0
 _OLDER = "older-"
 """The prefix of a full file's name; the next full file replaces it."""
-_MAX_BYTES = 256 * 1024
+_MAX_BYTES, _MAX_USES_BYTES = 256 * 1024, 2 * 1024 * 1024
 _MAX_SESSIONS = 200
 """Number of sessions to keep; older ones are deleted once there are a quarter more."""
 _MAX_NAME = 200
@@ -118,12 +119,16 @@ def of_session(root: Path, session: str) -> list[Receipt]:
     return [*_read(root, _OLDER + name), *newest] if newest else []
 
 
-def latest_first(root: Path) -> Iterator[Receipt]:
-    """Yield the last receipt of each session, the most recent session first."""
+def latest_first(root: Path, agent: str = "") -> Iterator[Receipt]:
+    """Yield the last receipt of each session, the most recent session first.
+
+    With ``agent``, yield only the last receipt of that agent in each session.
+    """
     folder = existing_private(root, RECEIPTS)
     if folder is not None:
         for path in _by_time(folder):
-            yield from _read(root, path.name)[-1:]
+            own = [entry for entry in _read(root, path.name) if agent in ("", entry.agent)]
+            yield from own[-1:]
 
 
 def record_uses(root: Path, mem_ids: Collection[str]) -> None:
@@ -174,9 +179,10 @@ def _append(path: Path, line: str) -> bool:
     A full file is renamed first, so a concurrent line is not lost.
     """
     size = _size(path)
-    if size > _MAX_BYTES:
+    limit = _MAX_USES_BYTES if path.name == _USES else _MAX_BYTES
+    if size > limit:
         with FileLock(path.with_name(_LOCK), _LOCK_SECONDS), contextlib.suppress(OSError):
-            if _size(path) > _MAX_BYTES:  # Another process may have renamed it.
+            if _size(path) > limit:  # Another process may have renamed it.
                 os.replace(path, path.with_name(_OLDER + path.name))
     atomic.append_line(path, line.encode("utf-8", "replace"), private=True)
     return not size
@@ -241,6 +247,8 @@ def _receipt(value: Any) -> Receipt | None:
         numbers = (receipt.tokens, receipt.budget, receipt.threshold)
         texts = (receipt.session, receipt.agent, receipt.event, receipt.program, receipt.text)
         is_valid = all(isinstance(text, str) for text in (*texts, receipt.when))
-        return receipt if is_valid and all(type(n) in (int, float) for n in numbers) else None
-    except (KeyError, TypeError, ValueError):
+        is_valid = is_valid and all(type(n) in (int, float) for n in numbers)
+        scores = (memory.probability for memory in memories)
+        return receipt if is_valid and all(map(math.isfinite, (*numbers, *scores))) else None
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None

@@ -75,13 +75,12 @@ def memory_receipt(
 
     own = call.caller.agent if call.caller.scope != "all" else ""
     if is_list:
-        listed = [_session_item(call, entry) for entry in receipts.latest_first(call.root)]
-        listed = [entry for entry in listed if own in ("", entry["agent"])]
-        shown, paging = paginate(listed, limit, offset, _NO_RECEIPTS)
-        return {"sessions": list(shown), **paging}
+        sessions = list(receipts.latest_first(call.root, own))
+        shown, paging = paginate(sessions, limit, offset, _NO_RECEIPTS)
+        return {"sessions": [_session_item(call, entry, own) for entry in shown], **paging}
     if not session:
-        newest = receipts.latest_first(call.root)
-        session = next((entry.session for entry in newest if entry.agent == call.caller.agent), "")
+        latest = next(receipts.latest_first(call.root, call.caller.agent), None)
+        session = latest.session if latest is not None else ""
     entries = receipts.of_session(call.root, session) if session else []
     given = [_receipt_item(entry) for entry in entries if own in ("", entry.agent) and entry.text]
     nothing = f"Nothing was recorded for {session}" if session else _NO_RECEIPTS
@@ -89,10 +88,14 @@ def memory_receipt(
     return {"session": session, "receipts": list(shown_receipts), **paging}
 
 
-def _session_item(call: Call, last: Receipt) -> RecordedSession:
+def _session_item(call: Call, last: Receipt, own: str) -> RecordedSession:
     from memvault.agents import receipts
 
-    entries = [entry for entry in receipts.of_session(call.root, last.session) if entry.text]
+    entries = [
+        entry
+        for entry in receipts.of_session(call.root, last.session)
+        if entry.text and own in ("", entry.agent)
+    ]
     return {
         "session": last.session,
         "agent": last.agent,

@@ -377,11 +377,12 @@ def _run(
                 raise
             autocommit(call_context)  # Commit the changes made before the failure.
             raise failed from error.__cause__ if failed is error else error
+        notes = [*notes, *call_context.settings.warnings]
         if ("memId" in values or not tool.read_only) and has_receipts(call_context.root):
             from memvault.tools.core import memory_uses
 
-            memory_uses.record(call_context, tool, bound, values)
-        notes = [*notes, *call_context.settings.warnings]
+            with _failures_noted(call_context, notes):
+                memory_uses.record(call_context, tool, bound, values)
         with _failures_noted(call_context, notes):
             autocommit(call_context)
         with _failures_noted(call_context, notes):

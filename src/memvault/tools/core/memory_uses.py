@@ -16,7 +16,7 @@ _QUOTED_WORDS = 8
 """Number of consecutive words that make a quotation."""
 _MAX_RECEIPTS = 20
 """Number of latest receipts whose texts are compared with a call's arguments."""
-_MEM_ID = lazy_pattern(r"\w[\w-]*-[0-9a-z]{6}(?![\w-])")
+_MEM_ID = lazy_pattern(r"(?<![\w-])\w[\w-]{0,200}-[0-9a-z]{6}(?![\w-])")
 _WORD = lazy_pattern(r"\w+")
 
 
@@ -28,11 +28,11 @@ def record(call: Call, tool: Tool, bound: Mapping[str, Any], result: Mapping[str
     if call.caller.scope == "read":
         return
     mem_ids = {result["memId"]} if isinstance(result.get("memId"), str) else set()
-    if not tool.read_only:
-        text = "\n".join(_texts(bound))
-        mem_ids |= set(_MEM_ID.findall(text))
-        mem_ids |= _quoted(call, text)
     with contextlib.suppress(MemvaultError):
+        if not tool.read_only:
+            text = "\n".join(_texts(bound))
+            mem_ids |= set(_MEM_ID.findall(text))
+            mem_ids |= _quoted(call, text)
         if mem_ids:
             receipts.record_uses(call.root, mem_ids)
 
@@ -55,12 +55,10 @@ def _flat(value: Any) -> Iterator[Any]:
 def _quoted(call: Call, text: str) -> set[str]:
     """Return the memories in the latest receipts from which a text quotes several words."""
     words = _words(text)
+    latest = next(receipts.latest_first(call.root, call.caller.agent), None)
+    if latest is None or len(words) < _QUOTED_WORDS:
+        return set()
     runs = {tuple(words[n : n + _QUOTED_WORDS]) for n in range(len(words) - _QUOTED_WORDS + 1)}
-    if not runs:
-        return set()
-    latest = next(receipts.latest_first(call.root), None)
-    if latest is None:
-        return set()
     quoted = set()
     for receipt in receipts.of_session(call.root, latest.session)[-_MAX_RECEIPTS:]:
         lines = receipt.text.splitlines()
