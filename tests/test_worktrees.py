@@ -421,8 +421,12 @@ def test_worktrees_can_be_turned_off(project: Path) -> None:
     """With ``worktrees = false``, only a worktree's own memories are recalled, and none copied."""
     feat = worktree(project, "feat")
     remember(feat, "Deploy host", "We deploy to the host kiwi.")
-    write(project, "notes/memvault.toml", "version = 1\n\n[git]\nworktrees = false\n")
+    for top in (project, feat):
+        write(top, "notes/memvault.toml", "version = 1\n\n[git]\nworktrees = false\n")
     assert "Deploy host" not in recalled(project, "deploy host")
+    before = contents(project / ".git/memvault")
+    remember(feat, "Tea", "Tea is in the left drawer.")
+    assert contents(project / ".git/memvault") == before
 
 
 def test_model_sees_unmerged_memory_without_paths(project: Path) -> None:
