@@ -244,7 +244,7 @@ class Unmerged:
                     if counts[etag] == 1 and not worktree.is_untouched(path):
                         _copy(worktree.copies, worktree.root, path)
             for path in worktree.copies.paths():
-                is_gone = not (worktree.is_copy or os.path.lexists(worktree.root / path))
+                is_gone = not worktree.is_copy and plain_files.is_missing(worktree.root / path)
                 if is_gone or _is_merged(worktree.copies.root / path, main, merged):
                     worktree.copies.delete(path)
 
