@@ -135,3 +135,33 @@ def test_removed_folder_of_copies_is_written_again(
     assert "notes" in removed
     git(project, "worktree", "remove", "--force", "../feat")
     assert "Deploy host" in recalled(project, "deploy host")
+
+
+def test_restore_in_linked_worktree_can_be_undone(project: Path) -> None:
+    """A memory of a deleted worktree survives its restore, the undo, and the next removal."""
+    feat, two = worktree(project, "feat"), worktree(project, "two")
+    mem_id = remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    git(project, "worktree", "remove", "--force", "../feat")
+    call(two, "memory_restore", memId=mem_id)
+    assert call(project, "vault_review", kind="unmerged")["items"] == []
+    call(two, "memory_undo")
+    git(project, "worktree", "remove", "--force", "../two")
+    assert recalled(project, "deploy host")["Deploy host"]["unmergedBranch"] == "feat"
+    call(project, "memory_restore", memId=mem_id)
+    call(project, "memory_undo")
+    assert "Deploy host" not in recalled(project, "deploy host")
+    call(project, "memory_restore", memId=mem_id)
+    assert "unmergedBranch" not in recalled(project, "deploy host")["Deploy host"]
+
+
+def test_copy_is_made_again_after_a_merge_is_undone(project: Path) -> None:
+    """A memory written in a worktree's first minute is copied again when main loses it."""
+    feat = worktree(project, "feat")
+    mem_id = remember(feat, "Deploy host", "We deploy to the host kiwi.")
+    call(project, "memory_restore", memId=mem_id)
+    recalled(project, "deploy host")
+    assert not list((project / ".git/memvault").rglob("*.md"))
+    git(project, "stash", "--quiet", "--include-untracked")
+    recalled(project, "deploy host")
+    git(project, "worktree", "remove", "--force", "../feat")
+    assert recalled(project, "deploy host")["Deploy host"]["unmergedBranch"] == "feat"
