@@ -6,10 +6,8 @@ import json
 import os
 import random
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +17,7 @@ from memvault import open_vault
 from memvault.call import Caller
 from memvault.tools.core import invoke
 from memvault.workspace import Workspace
+from project_worktrees import by_hand, call, commit, new_project, recalled, remember, worktree
 
 
 @pytest.fixture(autouse=True)
@@ -29,54 +28,7 @@ def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A repository with a tracked vault in the folder notes, and one memory."""
-    top = tmp_path / "project"
-    write(top, "notes/memvault.toml", "version = 1\n")
-    git(tmp_path, "init", "--quiet", "--initial-branch=main", "project")
-    remember(top, "Port", "The server listens on port 8080.")
-    commit(top)
-    return top
-
-
-def commit(top: Path) -> None:
-    """Commit everything in a worktree."""
-    git(top, "add", "--all")
-    git(top, "commit", "--quiet", "--message", "Change", "--allow-empty")
-
-
-def worktree(top: Path, name: str) -> Path:
-    """Add a linked worktree with a new branch next to the main one."""
-    git(top, "worktree", "add", "--quiet", f"../{name}")
-    return top.parent / name
-
-
-def call(top: Path, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Run a tool in a worktree's vault, which is opened for this one call."""
-    with open_vault(top / "notes") as vault:
-        result = vault.call(tool, **arguments)
-    assert result["success"], result
-    return result
-
-
-def remember(top: Path, title: str, content: str) -> str:
-    """Save a memory in a worktree; return its id."""
-    result = call(top, "memory_remember", title=title, content=content, memoryType="fact")
-    return str(result["memId"])
-
-
-def by_hand(top: Path, path: str, text: str) -> Path:
-    """Write a file in an editor, two minutes after its worktree was created."""
-    file = write(top, path, text)
-    later = time.time() + 120
-    os.utime(file, (later, later))
-    return file
-
-
-def recalled(top: Path, query: str) -> dict[str, dict[str, Any]]:
-    """Return the memories that a recall finds, by title; fail if a title is found twice."""
-    memories = call(top, "memory_recall", query=query, limit=50)["memories"]
-    by_title = {memory["title"]: memory for memory in memories}
-    assert len(by_title) == len(memories), [memory["title"] for memory in memories]
-    return by_title
+    return new_project(tmp_path)
 
 
 def test_recall_finds_memory_of_other_worktree(project: Path, run: Run) -> None:
@@ -332,6 +284,7 @@ def forged(project: Path, private: Path) -> Iterator[tuple[str, str]]:
     yield ".git/worktrees/x/gitdir", "x" * 2_000_000
     yield ".git/worktrees/x/gitdir", "\x00\n"
     yield ".git/commondir", f"{private}/.git\n"
+    yield ".git/commondir", "x" * 4_080
     yield ".git/worktrees/x/commondir", "../..\n"
 
 
@@ -465,11 +418,15 @@ def test_foreign_branch_is_not_copied_and_does_not_win(project: Path) -> None:
 
 
 def test_worktrees_can_be_turned_off(project: Path) -> None:
-    """With ``worktrees = false``, only the worktree's own memories are recalled."""
+    """With ``worktrees = false``, only a worktree's own memories are recalled, and none copied."""
     feat = worktree(project, "feat")
     remember(feat, "Deploy host", "We deploy to the host kiwi.")
-    write(project, "notes/memvault.toml", "version = 1\n\n[git]\nworktrees = false\n")
+    for top in (project, feat):
+        write(top, "notes/memvault.toml", "version = 1\n\n[git]\nworktrees = false\n")
     assert "Deploy host" not in recalled(project, "deploy host")
+    before = contents(project / ".git/memvault")
+    remember(feat, "Tea", "Tea is in the left drawer.")
+    assert contents(project / ".git/memvault") == before
 
 
 def test_model_sees_unmerged_memory_without_paths(project: Path) -> None:
@@ -510,6 +467,14 @@ def test_relative_vault_is_not_found_outside_of_git(tmp_path: Path, run: Run) ->
     inner.mkdir()
     ran = run("--vault", "notes", "recall", "x", cwd=inner)
     assert refused(ran, 3) == "error: There is no folder notes"
+
+
+def test_link_to_itself_is_no_vault(project: Path, run: Run) -> None:
+    """A --vault that is a link to itself is reported as unreadable, with a hint."""
+    (project / "loop").symlink_to("loop")
+    ran = run("--vault", "loop", "recall", "x", cwd=project)
+    assert refused(ran, 3).startswith(f"error: {project}/loop/memvault.toml cannot be read: ")
+    assert "check the path" in ran.err
 
 
 @pytest.mark.promise("S104")

@@ -124,11 +124,11 @@ def location_at(top: Path) -> RepositoryLocation | None:
         folder = common = Path(os.path.realpath(folder))
         if os.path.lexists(folder / "commondir"):
             common = Path(os.path.realpath(folder / _read_line(folder / "commondir")))
+        has_head = os.path.lexists(folder / "HEAD") and not (folder / "HEAD").is_dir()
+        if has_head and (common / "objects").is_dir() and (common / "refs").is_dir():
+            return RepositoryLocation(top, folder, common)
     except (OSError, ValueError):
-        return None
-    has_head = os.path.lexists(folder / "HEAD") and not (folder / "HEAD").is_dir()
-    if has_head and (common / "objects").is_dir() and (common / "refs").is_dir():
-        return RepositoryLocation(top, folder, common)
+        pass
     return None
 
 

@@ -72,6 +72,15 @@ def digest_of(data: bytes, size: int) -> bytes:
     return blake2b(data, digest_size=size).digest()
 
 
+def is_missing(path: Path) -> bool:
+    """Return whether there is nothing at a path; False if a folder above cannot be searched."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        return error.errno in (errno.ENOENT, errno.ENOTDIR)
+    return False
+
+
 def read_json(path: Path, most: int = MAX_STATE_BYTES) -> dict[str, Any]:
     """Return the object in a JSON file; empty if the file is missing, unreadable or damaged."""
     try:

@@ -22,12 +22,18 @@ from typing import NamedTuple
 from memvault import clock
 from memvault.errors import MemvaultError, Refused
 from memvault.files import atomic, plain_files
-from memvault.files.git_location import created_ns, other_worktrees, vault_location
+from memvault.files.git_location import (
+    created_ns,
+    linked_worktree,
+    other_worktrees,
+    vault_location,
+)
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.protocol import MemoryRecord
 from memvault.model import FileState, Memory
 from memvault.store import worktree_copies
 from memvault.store.change_set import FileRef, missing_as_not_found
+from memvault.store.journal import Journal
 from memvault.store.memory_store import MemoryStore
 from memvault.store.revisions import Revisions
 from memvault.store.worktree_copies import Copies
@@ -61,15 +67,6 @@ class Worktree(NamedTuple):
     copies: Copies | None = None
     is_copy: bool = False
 
-    def is_untouched(self, path: str) -> bool:
-        """Return whether a file has not changed since git created the worktree.
-
-        A file that memvault changed has a copy; any other change is detected by the file's time.
-        """
-        if self.copies is None or os.path.lexists(self.copies.root / path):
-            return False
-        return _mtime(self.root / path) <= self.created + _CHECKOUT_NS
-
 
 class UnmergedMemory(NamedTuple):
     """A memory that this worktree lacks, or has only in an earlier or diverging version."""
@@ -89,6 +86,7 @@ class Unmerged:
         self._store = store
         self._cache = cache / _CACHE if cache is not None else None
         self._copies = copies
+        self._written: dict[Path, set[str]] = {}
         self.notes: list[str] = []
         self.by_id: dict[str, UnmergedMemory] = {}
         """The unmerged memories by memId; filled by ``memories``."""
@@ -185,7 +183,8 @@ class Unmerged:
         differing = [
             path
             for path, etag in etags.items()
-            if etag not in own_etags and not (path in own_paths and worktree.is_untouched(path))
+            if etag not in own_etags
+            and not (path in own_paths and self._is_untouched(worktree, path))
         ]
         if len(differing) > _MAX_UNMERGED:
             differing.sort(key=lambda path: -_mtime(worktree.root / path))
@@ -194,6 +193,22 @@ class Unmerged:
                 "searched; merge the branch to search them"
             )
         return differing[:_MAX_UNMERGED]
+
+    def _is_untouched(self, worktree: Worktree, path: str) -> bool:
+        """Return whether a file has not changed since git created its worktree.
+
+        A change by memvault has a copy, or had one and is in the worktree's journal. Another change
+        is recognized by the file's time.
+        """
+        root, copies = worktree.root, worktree.copies
+        if copies is None or os.path.lexists(copies.root / path):
+            return False
+        if _mtime(root / path) > worktree.created + _CHECKOUT_NS:
+            return False
+        if root not in self._written:
+            changes = Journal(root).changes()
+            self._written[root] = {entry.path for change in changes for entry in change.files}
+        return path not in self._written[root]
 
     def _is_earlier(self, worktree: Worktree, memory: Memory, own: MemoryRecord | None) -> bool:
         """Return whether this vault has a later version of a memory, or deleted it later."""
@@ -242,10 +257,10 @@ class Unmerged:
                 continue
             if not worktree.is_copy:
                 for path, etag in etags[worktree].items():
-                    if counts[etag] == 1 and not worktree.is_untouched(path):
+                    if counts[etag] == 1 and not self._is_untouched(worktree, path):
                         _copy(worktree.copies, worktree.root, path)
             for path in worktree.copies.paths():
-                is_gone = not (worktree.is_copy or os.path.lexists(worktree.root / path))
+                is_gone = not worktree.is_copy and plain_files.is_missing(worktree.root / path)
                 if is_gone or _is_merged(worktree.copies.root / path, main, merged):
                     worktree.copies.delete(path)
 
@@ -288,6 +303,8 @@ def copy_here(
     """Copy an unmerged memory to a vault; ``own`` is the vault's older version, if any.
 
     With ``discards`` the copy then moves to the trash, or the older version becomes current again.
+    A copy that is restored to a linked worktree stays, since ``undo`` and the removal of that
+    worktree would lose the memory.
 
     Raises:
         Conflict: the older version has changed since it was read.
@@ -308,7 +325,8 @@ def copy_here(
         memory = store.read(store.changes.create(paths, data, subject))
         if discards:
             store.discard(memory.path, memory.etag)
-    if worktree.is_copy and worktree.copies is not None:
+    keeps = linked_worktree(store.root) is not None and not discards
+    if worktree.is_copy and worktree.copies is not None and not keeps:
         worktree.copies.delete(path)
     return memory
 

@@ -66,9 +66,10 @@ def _default_vault() -> tuple[str, Path] | None:
 def _readable() -> Iterator[None]:
     try:
         yield
-    except PermissionError as error:
+    except OSError as error:
         raise VaultUnreadable(
-            f"{error.filename} cannot be read: {error.strerror}", "check its permissions"
+            f"{error.filename} cannot be read: {error.strerror}",
+            "check its permissions" if isinstance(error, PermissionError) else "check the path",
         ) from error
 
 

@@ -8,6 +8,7 @@ vault of copies per worktree, with the same paths. Nothing is read or written th
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ from memvault.vault.paths import is_memory_path, require_plain_folders
 
 _FOLDER = "memvault"
 _ABOUT = "worktree.json"
+_MARKERS = {_ABOUT, SETTINGS_FILE}
+_ATTEMPTS = 5
+"""Number of attempts to write a copy while another process removes its empty folder."""
 
 
 class Copies(NamedTuple):
@@ -43,8 +47,8 @@ class Copies(NamedTuple):
         return self.common / _FOLDER / self.name / self.prefix
 
     def paths(self) -> list[str]:
-        """Return the paths of the copied memories; none if a folder is a link."""
-        with contextlib.suppress(Refused):
+        """Return the paths of the copied memories that can be listed; none through a link."""
+        with contextlib.suppress(Refused, OSError):
             self._require_plain("")
             return [
                 path
@@ -67,21 +71,25 @@ class Copies(NamedTuple):
         times = os.lstat(source / path)
         settings = plain_files.read(source / SETTINGS_FILE, plain_files.MAX_SETTING_BYTES)
         about = json.dumps({"branch": self.checked_out}).encode()
-        _write(self.common / _FOLDER / self.name / _ABOUT, about)
-        _write(self.root / SETTINGS_FILE, settings)
         _write(self.root / path, data)
         os.utime(self.root / path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        # The memory is first, so that another process keeps the markers, or writes them again.
+        _write(self.root / SETTINGS_FILE, settings)
+        _write(self._top / _ABOUT, about)
 
     def delete(self, path: str) -> None:
-        """Delete the copy of a memory, and the worktree's folder after its last copy."""
+        """Delete the copy of a memory, and the folders and markers that no copy needs then."""
         with contextlib.suppress(Refused, OSError):
             self._require_plain(path)
             (self.root / path).unlink(missing_ok=True)
-            top = self.common / _FOLDER / self.name
-            if not any(name.endswith(".md") for _, _, names in walk(top) for name in names):
-                import shutil  # It takes 3 ms to load.
+            folder = (self.root / path).parent
+            while folder.is_relative_to(self._top):
+                _remove_without_copies(folder)
+                folder = folder.parent
 
-                shutil.rmtree(top, ignore_errors=True)
+    @property
+    def _top(self) -> Path:
+        return self.common / _FOLDER / self.name
 
     def _require_plain(self, path: str) -> None:
         parent = PurePosixPath(self.prefix, path).parent if path else PurePosixPath(self.prefix)
@@ -106,7 +114,7 @@ def update(root: Path, path: str) -> str:
     copies = copies_of(location, root) if location is not None else None
     if copies is None:
         return ""
-    if not os.path.lexists(root / path):
+    if plain_files.is_missing(root / path):
         copies.delete(path)
         return ""
     try:
@@ -135,7 +143,7 @@ def abandoned(location: RepositoryLocation, prefix: str) -> Iterator[Copies]:
             about = plain_files.read_json(folder / name / _ABOUT)
             branch = "".join(filter(str.isprintable, str(about.get("branch") or "unknown")))[:100]
             copies = Copies(location.common, name, prefix, branch)
-            if (copies.root / SETTINGS_FILE).is_file() and copies.paths():
+            if copies.paths() and not plain_files.is_missing(copies.root / SETTINGS_FILE):
                 yield copies
 
 
@@ -163,4 +171,33 @@ def _write(path: Path, data: bytes) -> None:
     with contextlib.suppress(OSError):
         if plain_files.read(path) == data:
             return
+    for _ in range(_ATTEMPTS - 1):
+        # Another process may have removed the empty folder.
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            atomic.write(path, data, private=True)
+            return
     atomic.write(path, data, private=True)
+
+
+def _remove_without_copies(folder: Path) -> None:
+    """Remove a folder that contains at most markers.
+
+    If another process writes a copy to it meanwhile, the folder and its markers stay.
+
+    Raises:
+        OSError: the folder contains something else, or cannot be removed.
+    """
+    names = os.listdir(folder)
+    if not _MARKERS.issuperset(names):
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(folder))
+    markers = {folder / name: plain_files.read(folder / name) for name in names}
+    try:
+        for marker in markers:
+            marker.unlink(missing_ok=True)
+        folder.rmdir()
+    except FileNotFoundError:  # Another process has removed it.
+        pass
+    except OSError:
+        for marker, data in markers.items():
+            _write(marker, data)
+        raise

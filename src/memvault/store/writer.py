@@ -293,7 +293,7 @@ class VaultWriter:
             )
         else:
             self._prune()
-        if not _may_be_linked_worktree(self.root):
+        if not self._settings.git.worktrees or not _may_be_linked_worktree(self.root):
             return
         from memvault.store import worktree_copies
 

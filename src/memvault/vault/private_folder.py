@@ -46,11 +46,12 @@ def has_receipts(root: Path) -> bool:
 
 
 def existing_private(root: Path, name: str = "") -> Path | None:
-    """Return the path of a folder in ``.memvault`` for reading, or None if a part of it is a link.
+    """Return the path of a folder in ``.memvault`` for reading.
 
+    Returns None if a part of it is a link, or a folder above it cannot be searched.
     Reading through a link would present someone else's files as the vault's own.
     """
-    with contextlib.suppress(Refused):
+    with contextlib.suppress(Refused, OSError):
         require_plain_folders(root, f".memvault/{name}")
         return root / ".memvault" / name
     return None
