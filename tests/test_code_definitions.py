@@ -106,3 +106,31 @@ def test_citation_has_one_form() -> None:
     ):  # fmt: skip
         assert str(parse(text)) == text
     assert str(parse("a.py#L7-L9")) == "a.py:7-9"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('glob("src/*.py")\n    return 1', 'glob("src/*.py")\n    return 2'),
+        ("glob('all://*')\n    return 1", "glob('all://*')\n    return 2"),
+        ('sql = """\nSELECT a\n"""\n    return 1', 'sql = """\nSELECT b\n"""\n    return 1'),
+        ('sql = """\nSELECT a\n"""\n    return 1', 'sql = """\nSELECT a\n"""\n    return 2'),
+    ],
+)
+def test_text_in_strings_is_code(before: str, after: str) -> None:
+    """A marker of a comment in a string, or a string's unindented lines, hide no change."""
+    digests = [
+        definitions.definitions(f"def f():\n    {body}\n".split("\n"), "f")
+        for body in (before, after)
+    ]
+    assert digests[0] != digests[1]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["    return 1  # don't", "# Why one:\n    return 1", "    # 'one'\n    return 1  # \"1\""],
+)
+def test_comments_are_not_compared(body: str) -> None:
+    """Comments with quotes, and comments that are not indented, can change."""
+    plain = definitions.definitions("def f():\n    return 1\nx = 2".split("\n"), "f")
+    assert definitions.definitions(f"def f():\n{body}\nx = 2".split("\n"), "f") == plain

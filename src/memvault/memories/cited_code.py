@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from itertools import islice
 from typing import Any
 
 from memvault.model import Memory
@@ -36,7 +37,8 @@ def changed_cites(citations: CodeCitations, memory: Memory, text: str, body: str
         if citation.name not in fresh and (name in body or name not in memory.body):
             kept.append(value)
             fresh.pop(citation.path, None)  # A whole file is cited only if nothing in it is.
-    cites = [*kept, *map(str, fresh.values())][:MAX_CITATIONS]
+    free = max(0, MAX_CITATIONS - sum(parse(value) is not None for value in kept))
+    cites = [*kept, *map(str, islice(fresh.values(), free))]
     return {} if cites == existing else {KEY: cites or None}
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KEY = "cites"
 """The header key of citations."""
 MAX_CITATIONS = 20
-"""Maximum number of citations of a memory."""
+"""Maximum number of citations of a memory to write or to check."""
 MAX_LINES = 50
 """Maximum number of lines in a citation."""
 _EXTENDED = 3
@@ -112,7 +112,7 @@ def parse(value: object) -> Citation | None:
 def entries(metadata: Mapping[str, Any]) -> list[object]:
     """Return the entries of ``cites`` in a header."""
     value = metadata.get(KEY)
-    return value[:MAX_CITATIONS] if isinstance(value, list) else [value] if value else []
+    return value if isinstance(value, list) else [value] if value else []
 
 
 def is_outdated(entry: CitedCode) -> bool:

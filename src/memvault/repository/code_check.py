@@ -12,6 +12,7 @@ import posixpath
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -19,7 +20,7 @@ from memvault import grants
 from memvault.errors import MemvaultError
 from memvault.files import atomic, plain_files
 from memvault.files.git_location import RepositoryLocation
-from memvault.repository.citations import KEY, Citation, entries, parse
+from memvault.repository.citations import KEY, MAX_CITATIONS, Citation, entries, parse
 from memvault.repository.code_files import CodeFiles
 from memvault.repository.location import GRANT, find_repository
 
@@ -91,8 +92,11 @@ class CodeCitations:
         if location is None:
             return entries(header)
         check = _Check(self._root, location, self._find_folder(), UNHURRIED_SECONDS)
-        renewed = (check.renewed(value) for value in entries(header))
-        return list(dict.fromkeys(value for value in renewed if value is not None)) or None
+        cites: list[object] = []
+        for value in map(check.renewed, entries(header)):
+            if value is not None and value not in cites:
+                cites.append(value)
+        return cites or None
 
     def _location(self) -> RepositoryLocation | None:
         with contextlib.suppress(MemvaultError, OSError):
@@ -143,7 +147,7 @@ class _Check:
         left out if there is no such file. Citations that are not compared in time are left out too.
         """
         states: list[CitedCode] = []
-        for citation in filter(None, map(parse, entries(header))):
+        for citation in islice(filter(None, map(parse, entries(header))), MAX_CITATIONS):
             if str(citation) == citation.path and self.files.stamp(citation.path) is None:
                 continue
             verdict = self._verdict(citation)

@@ -6,6 +6,7 @@ digest ignores whitespace, comments and docstrings, so formatting does not chang
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Sequence
 from itertools import chain, pairwise
@@ -47,11 +48,15 @@ _STATEMENT = lazy_pattern(
 _COMMENT = lazy_pattern(r"\s*(?:#(?=[\s!]|$)|//|/\*|--\s|;;|\"\"\"|''')")
 _NOISE = lazy_pattern(
     r"(?<=:)[ \t]*\n\s*[rRuUbB]{0,2}(\"\"\"|''').*?\1"  # docstrings
+    r"|(?P<string>\"\"\"(?:.*?\"\"\"|.*)|'''(?:.*?'''|.*)"
+    r"|\"(?:\\.|[^\"\\\n])*+\"|'(?:\\.|[^'\\\n])*+')"
     r"|/\*(?:.*?\*/|.*)"
     r"|^[ \t]*(?://|#(?:[\s!]|$)|--\s|;;)[^\n]*"  # lines of comments
-    r"|(?<![ \t])[ \t]+(?://|#)[ \t][^\n\"'`]*$",  # comments after code
+    r"|(?<![ \t])[ \t]+(?://|#)[ \t][^\n]*$",  # comments after code
     re.DOTALL | re.MULTILINE,
 )
+_LINE_COMMENT = lazy_pattern(r"(?:#(?=[\s!]|$)|//|--\s|;;)")
+_QUOTES = lazy_pattern(r"\"\"\"|'''")
 _TRAILING_COMMA = lazy_pattern(r",(?=[)\]}])")
 _CLOSING = lazy_pattern(r"[)\]}>]|end\b|\{|else\b|elif\b|except\b|finally\b|catch\b|rescue\b")
 """Matches what a line at the indentation of a definition begins with if it belongs to it."""
@@ -72,7 +77,8 @@ def lines_of(data: bytes) -> list[str] | None:
     """Return the lines of a source file; None if it is binary."""
     if b"\0" in data:
         return None
-    return data.decode("utf-8", "surrogateescape").replace("\r\n", "\n").split("\n")
+    text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+    return text.replace("\r\n", "\n").split("\n")
 
 
 def digest(lines: Sequence[str]) -> str:
@@ -82,7 +88,7 @@ def digest(lines: Sequence[str]) -> str:
 
 def _without_noise(lines: Sequence[str]) -> str:
     """Return code without comments and docstrings."""
-    return _NOISE.sub("", "\n".join(lines))
+    return _NOISE.sub(lambda match: match["string"] or "", "\n".join(lines))
 
 
 def line_digest(lines: Sequence[str]) -> str:
@@ -246,9 +252,16 @@ def _end(lines: Sequence[str], first: int) -> int:
     indentation = _indentation(lines[first])
     is_braced = lines[first].rstrip().endswith(("{", "("))
     end = first + 1
+    string = _open_string(lines[first], "")
     for number in range(first + 1, len(lines)):
         line = lines[number]
         text = line.lstrip()
+        in_string, string = string, _open_string(line, string)
+        if in_string:
+            end = number + 1
+            continue
+        if _LINE_COMMENT.match(text) and _indentation(line) <= indentation:
+            continue
         if not text or _indentation(line) > indentation:
             end = number + 1 if text else end
             continue
@@ -262,6 +275,17 @@ def _end(lines: Sequence[str], first: int) -> int:
         elif not (is_braced and _LABEL.match(text)):
             break
     return end
+
+
+def _open_string(line: str, string: str) -> str:
+    """Return the quotes of a multi-line string that is open after a line; empty if there is none.
+
+    ``string`` contains those open before the line.
+    """
+    if string or not _LINE_COMMENT.match(line.lstrip()):
+        for match in _QUOTES.finditer(line):
+            string = "" if match[0] == string else string or match[0]
+    return string
 
 
 def _compared(block: Sequence[str]) -> Sequence[str]:
