@@ -265,7 +265,7 @@ def test_active_load_accepts_ids_from_search(folder: Path, vault: Vault, mode: s
 
 
 @given(st.text(), st.integers(0, 30))
-def test_active_cut_text_is_within_budget(text: str, most: int) -> None:
+def test_active_truncated_text_fits_budget(text: str, most: int) -> None:
     """A memory that fits is not cut, and a cut memory is within its budget."""
     length = tokenizer.prefix_within(text, most)
     assert tokenizer.count_tokens(text[:length]) <= most or length == 0

@@ -353,7 +353,7 @@ def test_budget_applies_to_errors(folder: Path) -> None:
     vault.close()
 
 
-def test_budget_cut_through_secret_is_masked(folder: Path) -> None:
+def test_budget_truncation_never_exposes_partial_secret(folder: Path) -> None:
     """Text can be cut at any position without showing a recognizable part of a secret."""
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     secret = secret[:40]

@@ -162,7 +162,7 @@ def test_no_git_process_runs_without_approval(
     assert not (tmp_path / "ran").exists()
 
 
-def test_recall_marks_only_what_differs(folder: Path, project: Path, run: Run) -> None:
+def test_recall_marks_only_changed_code(folder: Path, project: Path, run: Run) -> None:
     """Recall says nothing about unchanged code, and says what has changed in each format."""
     with open_vault(folder) as vault:
         remembered(vault, SEPARATOR)

@@ -518,7 +518,7 @@ def test_state_search_hides_other_agents(kept: Vault, folder: Path) -> None:
     assert {entry["name"] for entry in found} == {"mine", "Secret, ana", "Team, ana"}
 
 
-def test_state_search_needs_half_of_the_words(kept: Vault) -> None:
+def test_state_search_requires_half_the_query_words(kept: Vault) -> None:
     """Half of the words, and phrases literally, must match; more matches come first."""
     assert others(kept, "keys of the piano in the parlour", include=["state"]) == []
     assert others(kept, '"each deploy key"', include=["state"])[0]["name"] == "keys"

@@ -282,7 +282,7 @@ def test_memories_with_header_dates_need_no_git(
                 assert git_runs() == 0
 
 
-def test_uncommitted_change_is_dated_by_its_file(repository: Repository) -> None:
+def test_uncommitted_change_uses_file_mtime(repository: Repository) -> None:
     """An uncommitted change has its file's time but does not make a note newer."""
     allow(repository.root)
     write(repository.root, "old.md", "# The office\n\nOur office is in Faro, second floor.\n")

@@ -266,7 +266,7 @@ def test_damaged_parts_of_word_documents_are_reported(
     assert all("damaged XML" in reason for _, reason in got.unreadable)
 
 
-def test_copy_of_apple_notes_keeps_times_tasks_and_files(
+def test_apple_notes_import_preserves_dates_tasks_and_attachments(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """Times come from the copy's table, circles become tasks, and attachments stay in place."""

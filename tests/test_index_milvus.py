@@ -230,7 +230,7 @@ def test_milvus_push_restores_lost_rows(sent: Path, run: Run, kind: str) -> None
 
 
 @soak_only
-def test_milvus_drop_reports_its_effect(sent: Path, run: Run) -> None:
+def test_milvus_drop_reports_if_nothing_was_dropped(sent: Path, run: Run) -> None:
     """If the engine has no rows of the vault, or no file yet, drop creates and removes nothing."""
     assert "Dropped this vault's rows" in succeeded(run("index", "drop")).out
     assert "does not publish this vault" in succeeded(run("index", "drop")).out

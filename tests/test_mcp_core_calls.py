@@ -205,7 +205,7 @@ def test_tools_without_required_arguments_accept_any_key(notes: Path, tools: str
 
 
 @DEFINITIONS
-def test_wrong_arguments_are_reported_with_the_accepted_ones(notes: Path, tools: str) -> None:
+def test_argument_error_suggests_valid_arguments(notes: Path, tools: str) -> None:
     """An error names the argument that is wrong, and the arguments or values to use instead."""
     wrong: list[tuple[str, dict[str, Any], str, str]] = [
         (

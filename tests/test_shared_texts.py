@@ -27,9 +27,7 @@ def test_ranking_link_list_is_below_real_answer(folder: Path, vault: Vault) -> N
 
 
 @pytest.mark.parametrize("separator", ["", "\n", "\n## {}\n\n"], ids=["list", "lines", "sections"])
-def test_ranking_short_page_of_links_is_below_real_answer(
-    folder: Path, vault: Vault, separator: str
-) -> None:
+def test_short_link_page_ranks_below_answer(folder: Path, vault: Vault, separator: str) -> None:
     """A page with nothing but a few links and headings ranks below the memory that answers."""
     texts = {
         "Which database we use": "We chose PostgreSQL 16 for the orders service, for its locks.",

@@ -111,7 +111,7 @@ def test_store_keeps_title_unchanged_if_file_name_gets_suffix(vault: Vault) -> N
     assert len(set(made)) == 3
 
 
-def test_store_never_creates_over_existing_file(folder: Path) -> None:
+def test_store_create_and_move_never_overwrite(folder: Path) -> None:
     """Creating and moving refuse a name taken by a file, a folder or a symlink."""
     write(folder, "a.md", "old")
     (folder / "b.md").mkdir()

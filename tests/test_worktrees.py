@@ -172,7 +172,7 @@ def test_untracked_vault_is_shared_by_all_worktrees(tmp_path: Path, run: Run) ->
     assert "Moas" in run("recall", "moas", cwd=top).out
 
 
-def test_worktree_is_used_without_git_program(
+def test_worktrees_are_read_without_running_git(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other worktrees are read directly: git does not run, and GIT_DIR does not mislead."""

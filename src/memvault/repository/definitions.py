@@ -57,6 +57,7 @@ _NOISE = lazy_pattern(
 )
 _LINE_COMMENT = lazy_pattern(r"(?:#(?=[\s!]|$)|//|--\s|;;)")
 _QUOTES = lazy_pattern(r"\"\"\"|'''")
+_WORD = lazy_pattern(r"[\w$]+")
 _TRAILING_COMMA = lazy_pattern(r",(?=[)\]}])")
 _CLOSING = lazy_pattern(r"[)\]}>]|end\b|\{|else\b|elif\b|except\b|finally\b|catch\b|rescue\b")
 """Matches what a line at the indentation of a definition begins with if it belongs to it."""
@@ -182,9 +183,12 @@ def _named_blocks(
         and not _STATEMENT.match(line)
     ]
     if owner:
-        words = (rf"(?<![\w$]){re.escape(word)}(?![\w$])" for word in (owner, name))
-        pattern = re.compile(".*?".join(words))
-        candidates = [number for number in candidates if pattern.search(lines[number])]
+        words = {number: _WORD.findall(lines[number]) for number in candidates}
+        candidates = [
+            number
+            for number in candidates
+            if owner in words[number] and name in words[number][words[number].index(owner) + 1 :]
+        ]
     for is_definition in (_is_keyword, _is_function, _is_value):
         matches = [number for number in candidates if is_definition(lines, number, name)]
         if matches:
