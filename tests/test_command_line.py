@@ -23,6 +23,7 @@ from memvault.cli.command_line import SHORT_FLAGS, option_names
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.cli.registry import CliCommand, find_command
 from memvault.command_table import COMMANDS, TOOLS
+from memvault.errors import UsageError
 
 WORDS = sorted({command.words for command in COMMANDS})
 VALUES = (
@@ -105,8 +106,14 @@ def test_plain_command_line_parses_as_with_typer(words: str) -> None:
         plain = command_line.parse(line)
         if plain is None:
             return
-        parsed = Parsed(line)
         options = GlobalOptions.from_environment()
+        if plain.shared["vault"] == "":
+            with pytest.raises(UsageError):
+                options.update(**plain.shared)
+            with pytest.raises(UsageError):
+                Parsed(line)
+            return
+        parsed = Parsed(line)
         options.update(**plain.shared)
         if isinstance(plain.command, CliCommand):
             options.json = options.json or plain.command.always_json

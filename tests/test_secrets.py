@@ -549,7 +549,7 @@ def test_secrets_extra_applies_only_to_its_vault(asking: Path, tmp_path: Path) -
         for vault, knows in ((first, True), (second, False), (first, True)):
             made = vault.call("memory_remember", title="Login to the items", content=LOGIN)
             assert any("curl auth user" in note for note in made.get("warnings", ())) is knows
-            told = vault.call("context", task="how do we log in to the items")["context"]
+            told = vault.call("context", task="the login to the items")["context"]
             assert ("k7Vq2mZx9LpT" not in told) is knows
             found = vault.call("vault_doctor", only=["secret-in-text"])
             assert bool(found["findings"]) is knows
