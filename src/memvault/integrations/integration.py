@@ -125,7 +125,7 @@ SettingsEdit = JsonEntry | MarkedBlock | OwnedFile
 class SettingsFile(NamedTuple):
     """A file and memvault's parts of it; ``base`` has other entries for a new JSON file.
 
-    ``unwanted`` are parts of a setup with other options, which are removed.
+    ``unwanted`` contains parts of a setup with other options, which are removed.
     """
 
     path: Path
