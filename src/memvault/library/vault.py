@@ -641,7 +641,7 @@ class Vault(OpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> ShownMemory:
-        """Show one memory in full, with its etag and revisions; or a part of it."""
+        """Show one memory in full with its etag and revisions, or show a part of it."""
         return cast("ShownMemory", self._run("memory_show", locals()))
 
     def list(

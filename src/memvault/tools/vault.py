@@ -118,7 +118,7 @@ def memory_show(
     ] = None,
     around: Annotated[str | None, Arg("Only the passages that contain most of these words")] = None,
 ) -> ShownMemory:
-    """Show one memory in full, with its etag and revisions; or a part of it.
+    """Show one memory in full with its etag and revisions, or show a part of it.
 
     parts has the position of each part in the memory, in characters as in `memvault load`. The etag
     belongs to the memory; total length and next refer to the part.

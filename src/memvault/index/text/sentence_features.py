@@ -131,7 +131,7 @@ def _contains_run(
 
 
 def _neighbors(word_numbers: Mapping[int, int], codes: Sequence[int]) -> set[int]:
-    """Return the query words that are followed by the query's next word in a stretch."""
+    """Return the query words that are followed by the query's next word in a span."""
     followed = set()
     last = -2
     for value in codes:

@@ -105,7 +105,7 @@ def markdown(find_command: Callable[[str], ShellForm | None] = registry.lookup) 
     lines = [
         "# Tools",
         "",
-        "Written from the program by `make docs`; do not edit.",
+        "Generated from the program by `make docs`; do not edit.",
         "",
         "Every tool is a subcommand, an exact tool name, and a name for `memvault call NAME JSON`.",
         "The options `--vault DIR`, `--agent NAME`, `--json` and `--quiet` go with each of them.",
