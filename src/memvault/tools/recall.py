@@ -95,7 +95,7 @@ def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
     read_only=True,
     works_without_files=True,
     core_args={
-        "query": 'Allows "exact words", -WORD, in:FOLDER',
+        "query": 'Use "exact words", -WORD, in:FOLDER',
         "memoryType": "",
         "tags": "",
         "since": "Date, 7d or last week",
