@@ -237,8 +237,8 @@ def test_shell_marks_superseded_memories(folder: Path, run: Run) -> None:
         folder, "x.md", "# Old password\n\nThe database password is x.", f"valid_to: {day(-2)}\n"
     )
     out = succeeded(run("recall", "our MySQL database password")).out
-    assert "replaced by new-1" in out
-    assert f"ended {day(-2)}" in out
+    assert "superseded by new-1" in out
+    assert f"expired {day(-2)}" in out
 
 
 def test_supersedes_edit_takes_effect_immediately(folder: Path, vault: Vault) -> None:

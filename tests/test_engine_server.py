@@ -195,7 +195,7 @@ def test_engine_lost_between_lookup_and_search_is_reported(tmp_path: Path, serve
     assert "did not answer" in refused(alone.run("recall", "tea"), 1)
     found = succeeded(backed.run("recall", "tea", "--json"))
     assert [entry["title"] for entry in found.json["memories"]] == ["Tea"]
-    assert "this machine's own index answered" in found.out + found.err
+    assert "this machine's own index was used" in found.out + found.err
 
 
 @sampled(2)

@@ -239,7 +239,7 @@ def test_tag_rename_refuses_name_invalid_in_body(vault: Vault, folder: Path, new
     called(vault, "tag_rename", old=new, new="lang", confirm=True)
     before = files(folder)
     refused = vault.call("tag_rename", old="lang", new=new, confirm=True)
-    assert "cannot be a tag in the text of" in refused["error"]["message"]
+    assert "cannot be an inline tag in" in refused["error"]["message"]
     assert files(folder) == before
 
 

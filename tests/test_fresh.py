@@ -529,7 +529,7 @@ def test_full_disk_for_deep_vectors_is_reported(folder: Path, run: Run, deep_now
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert found["count"], found
-    assert "the built-in table answers alone" in found["warnings"][0]
+    assert "only the built-in table was used" in found["warnings"][0]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource limits")

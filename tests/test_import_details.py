@@ -219,8 +219,8 @@ def test_claude_memories_of_two_accounts_are_two_notes(
             memories=[memories],
         )
         got = Imported(run, folder, made, "claude")
-        assert "sells tea" in got.text(f"What Claude remembers of Shop of {account}.md")
-    assert "Gone." in got.text("What Claude remembers of project gone-123.md")
+        assert "sells tea" in got.text(f"What Claude remembers about Shop of {account}.md")
+    assert "Gone." in got.text("What Claude remembers about project gone-123.md")
     assert "ana likes tea" in got.text("What Claude remembers.md")
     assert "bob likes tea" in got.text("What Claude remembers-2.md")
 

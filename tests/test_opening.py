@@ -240,7 +240,7 @@ def test_edit_logs_concurrent_change_separately(
     assert "Go on." not in (folder / "ideas/the plan.md").read_text("utf-8")
     delete = compound.replace("'compound', 'The plan', 'So.'", "'delete', 'The plan'")
     scripted(folder, monkeypatch, delete)
-    assert "is gone" in succeeded(run("edit", "The plan")).out
+    assert "no longer exists" in succeeded(run("edit", "The plan")).out
     assert succeeded(run("log", "--json")).json["changes"][0]["tool"] == "memory_delete"
 
 

@@ -348,7 +348,7 @@ def test_brief_hit_marks_superseded_memory(vault: Vault) -> None:
         supersedes=old["memId"],
     )
     lines = vault.call("memory_recall", query="which port", brief=True)["brief"]
-    assert f"replaced by {new['memId']}" in lines[-1]
+    assert f"superseded by {new['memId']}" in lines[-1]
 
 
 costs = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 400)), min_size=1, max_size=20)

@@ -314,7 +314,8 @@ def test_remote_vault_is_selected_by_folder_or_id(
     succeeded(there("vaults", "add", "rum", str(engine), "--of", "other", *PATIENT))
     assert "Brown rum" in succeeded(there("--vault", "rum", "recall", "rum")).out
     assert "Green tea" not in succeeded(there("--vault", "rum", "list")).out
-    assert "is the name of" in there("vaults", "add", team, str(engine), "--of", "other").err
+    again = there("vaults", "add", team, str(engine), "--of", "other")
+    assert "is already the name of" in again.err
 
 
 def test_remote_vault_missing_in_engine_is_reported(tmp_path: Path, there: There) -> None:

@@ -292,7 +292,7 @@ def test_vault_option_accepts_a_vault_name(
         (["vaults", "add", "All", "."], 2, "cannot be named"),
         (["vaults", "add", "this", "."], 2, "cannot be named"),
         (["vaults", "add", "x", "/nowhere"], 3, "There is no folder"),
-        (["vaults", "add", "home", "."], 1, "is the name of"),
+        (["vaults", "add", "home", "."], 1, "is already the name of"),
         (["vaults", "remove", "hom"], 1, "There is no vault named 'hom'"),
         (["vaults", "default", "nope"], 1, "There is no vault named 'nope'"),
         (["recall", "x", "--vaults", "nope"], 3, "There is no vault named 'nope'"),

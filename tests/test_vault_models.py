@@ -412,7 +412,7 @@ def test_model_list_shows_no_folders(vault: Vault, encoder: Path) -> None:
 def test_model_verify_fails_for_useless_ranking_model(run: Run, tmp_path: Path) -> None:
     """Verification fails if a matching passage does not score above an unrelated one."""
     judge = make_cross_encoder(tmp_path / "blind", PostgreSQL=0.0)
-    assert "does not tell related from unrelated passages" in refused(
+    assert "cannot tell related passages from unrelated ones" in refused(
         run("model", "verify", str(judge), "--for", "rerank"), 1
     )
 

@@ -497,7 +497,7 @@ def test_hook_reports_missing_vault_once(tmp_path: Path, run: Run) -> None:
     words = ("--vault", "notes", "--for", "claude-code")
     started = run("hook", "session-start", *words, stdin="{}", cwd=empty)
     message = json.loads(started.out)["systemMessage"]
-    assert message.startswith("memvault remembers and recalls nothing here. There is no folder")
+    assert message.startswith("memvault cannot remember or recall anything here: There is no")
     assert run("hook", "prompt", *words, stdin='{"prompt": "which port"}', cwd=empty).out == ""
     assert run("hook", "session-start", "--for", "claude-code", stdin="{}", cwd=empty).out == ""
 

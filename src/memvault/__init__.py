@@ -36,7 +36,7 @@ _HOMES = {
     "errors": "",
     "results": "",
 }
-"""The modules of public names, which are imported on first use."""
+"""The module of each public name, imported on first use."""
 
 
 if not TYPE_CHECKING:  # Hidden from type checkers, which then report unknown names.

@@ -83,8 +83,8 @@ INSTALL = "in a checkout of memvault, pip install"
 class MemvaultError(Exception):
     """Base class of all errors shown to users.
 
-    ``details`` are additional keys of the failed result, such as ``candidates``. With ``is_flat``,
-    ``error`` in that result is only the message, next to ``code`` and ``hint``.
+    ``details`` contains additional keys of the failed result, such as ``candidates``. With
+    ``is_flat``, ``error`` in that result is only the message, next to ``code`` and ``hint``.
     """
 
     code = "failed"

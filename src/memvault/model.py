@@ -104,7 +104,7 @@ class Memory(NamedTuple):
     a hash of the file's bytes. ``problem`` describes what is wrong with the file, if anything.
     ``newline`` is the file's line ending, and ``body_line`` is the number of the line on which the
     body begins. ``created_from`` and ``modified_from`` are the sources of its times.
-    ``type_folders`` are the folders of its path that are named after one of the vault's memory
+    ``type_folders`` contains the folders of its path that are named after one of the vault's memory
     types.
     """
 

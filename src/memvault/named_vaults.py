@@ -61,7 +61,7 @@ def add_vault(name: str, folder: str) -> str:
     def named(vaults: VaultLists) -> VaultLists:
         if (named_root := vaults.names.get(name, root)) != root:
             raise Conflict(
-                f"{name} is the name of {named_root}",
+                f"{name} is already the name of {named_root}",
                 f"choose another name, or run `memvault vaults remove {name}` first",
             )
         return vaults.replace(names={**vaults.names, name: root})

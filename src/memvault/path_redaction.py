@@ -22,9 +22,9 @@ def path_hider(
     """Return a function that hides the paths on this machine in a message.
 
     Paths in the vault at ``root`` are shown relative to it; other folders are replaced by their
-    purpose. ``settings`` are the vault's, if they could be loaded; ``reach`` are the names of the
-    vaults that the caller may access, or None for all vaults. The user's settings are read only
-    once, here.
+    purpose. ``settings`` is the vault's settings, or None if they cannot be loaded; ``reach`` lists
+    the vaults that the caller may access, or is None for all vaults. The user's settings are read
+    only once, here.
     """
     names: dict[str, str] = {}
     for folder, name in _folders(root, settings, reach):

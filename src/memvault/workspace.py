@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 _NO_KINGFISHER = (
-    "memvault.toml selects kingfisher, which is not installed, so only the built-in formats of "
-    f"secrets are detected: {INSTALL} '.[secrets]'"
+    "memvault.toml selects kingfisher, which is not installed, so only the built-in secret "
+    f"formats are detected: {INSTALL} '.[secrets]'"
 )
 
 

@@ -4,8 +4,8 @@ The set is a list of excerpts in the agent's private folder, least recently used
 stays in the vault's files: an excerpt records the memory, the loaded part, and how many tokens that
 part had at the last refresh. Excerpts are refreshed whenever the set is changed or listed.
 
-All operations of an agent wait for its lock. Indexing to find a moved file can take a long time, so
-it is done before the lock is acquired.
+Every operation acquires the agent's lock first. Indexing to find a moved file can take a long time,
+so it is done before the lock is acquired.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class ActiveExcerpt(NamedTuple):
 class ActiveSet(NamedTuple):
     """The current set, least recently used first, and the excerpts that a refresh removed.
 
-    ``missing`` are excerpts whose memory is no longer in the vault. If the file of a loaded memory
-    was moved and several files have its memId, ``duplicate_ids`` lists these files, and the excerpt
+    ``missing`` lists excerpts whose memory is no longer in the vault. If a loaded memory's file was
+    moved and several files have its memId, ``duplicate_ids`` lists these files, and the excerpt
     stays unchanged.
     """
 
@@ -67,7 +67,7 @@ class ActiveSet(NamedTuple):
     duplicate_ids: Mapping[str, list[str]] = {}
 
     def notes(self) -> list[str]:
-        """Return warnings about memories that are missing, or have an id in several files."""
+        """Return warnings about memories that are missing or whose id is in several files."""
         return [
             f"{piece.mem_id} is no longer in the vault and was removed from active memory"
             for piece in self.missing

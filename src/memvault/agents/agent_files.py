@@ -47,7 +47,7 @@ def one_line(text: str, label: str) -> str:
     if not line or "\n" in line or len(line) > _MAX_NAME:
         raise UsageError(
             f"{label} cannot be {shorten(line, 40)!r}",
-            f"use one line of at most {_MAX_NAME:,} characters that is not blank",
+            f"use a single line of up to {_MAX_NAME:,} characters that is not blank",
         )
     return line
 
@@ -70,7 +70,7 @@ class AgentFile(NamedTuple):
 class AgentFiles(NamedTuple):
     """Entries sorted by name, and notes about skipped files.
 
-    ``copies`` are the entries that were skipped because an earlier file has the same name.
+    ``copies`` contains the entries that were skipped because an earlier file has the same name.
     """
 
     entries: dict[str, AgentFile]

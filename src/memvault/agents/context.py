@@ -133,7 +133,7 @@ def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list
     for number, topic in enumerate(topics):
         if number and time.monotonic() - started > _MAX_SECONDS:
             notes.append(
-                f"recall timed out; lines of the task not recalled: {len(topics) - number}"
+                f"recall timed out; lines of the task not searched: {len(topics) - number}"
             )
             break
         answer = engine.search(

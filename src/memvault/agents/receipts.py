@@ -158,7 +158,7 @@ def unused(root: Path, minimum: int) -> list[tuple[str, int]]:
 
 
 def _counts(root: Path) -> Counter[str]:
-    """Return how often each memory was injected, as far as receipts exist, by memId."""
+    """Return how often each memory was injected, according to the existing receipts, by memId."""
     names = [name for name in list_private(root, RECEIPTS) if name not in (_USES, _OLDER + _USES)]
     return Counter(
         memory.mem_id

@@ -175,12 +175,12 @@ COERCIONS = (
     Coercion("an integer for a string, such as `5432`", 'the string `"5432"`', _text),
     Coercion(
         'a list or an object as a JSON string, such as `"[\\"a\\", \\"b\\"]"`, '
-        "also in a fenced code block",
+        "even in a fenced code block",
         "the list or the object",
         _as_json,
     ),
     Coercion(
-        "a string in command-line form for an object of a list, such as `agent:bob`, "
+        "a string in command-line form for an object in a list, such as `agent:bob`, "
         "`failed:no disk` or `port=5432`",
         "the object",
         _as_command,
@@ -489,7 +489,7 @@ def _shorten(value: Any) -> str:
     try:
         text = repr(value)
     except ValueError:  # an integer too long to convert
-        text = "a number of thousands of digits"
+        text = "a number with thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -64,7 +64,7 @@ class Arg(NamedTuple):
     cli_optional: bool = False
     # Whether it is content: it accepts ``-`` and ``@file``, and any length.
     text: bool = False
-    # Whether any length is allowed although it is not content.
+    # Whether the length is unlimited even if ``text`` is False.
     unbounded: bool = False
     minimum: float | None = None
     maximum: float | None = None
@@ -94,10 +94,10 @@ class Arg(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """One argument of a tool; ``types`` are its possible JSON types.
+    """One argument of a tool; ``types`` contains its possible JSON types.
 
-    ``items`` are the keys of the objects in an array; an array without ``items`` contains strings,
-    or any values if ``anything`` is set.
+    ``items`` contains the keys of the objects in an array; an array without ``items`` contains
+    strings, or any values if ``anything`` is set.
     """
 
     name: str

@@ -80,7 +80,7 @@ def _is_value(letter: str, text: str) -> bool:
 class CommandLine(NamedTuple):
     """A parsed command line.
 
-    ``name`` is the last word of the command as typed. ``shared`` are the values of the global
+    ``name`` is the last word of the command as typed. ``shared`` contains the values of the global
     options, and ``values`` are the values of the command's parameters. Both are keyed by parameter
     name, as in Typer's callbacks. A value that was not given is None or False.
     """

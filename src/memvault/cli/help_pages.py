@@ -61,7 +61,7 @@ _OVERVIEW = {
         ("forget MEMORY", "Move a memory to the trash, after a preview"),
         ("undo", "Undo your last change"),
         ("review", "Go through duplicates, conflicts, secrets and more"),
-        ("doctor", "Find problems, and with `--fix` repair them"),
+        ("doctor", "Find problems; `--fix` repairs them"),
         ("git sync", "Commit, pull and push"),
     ),
     "Set up": (

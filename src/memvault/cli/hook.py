@@ -177,7 +177,7 @@ def _response(line: HookInvocation, hook_input: Mapping[str, Any]) -> HookRespon
     except (VaultNotFound, VaultUnreadable) as error:
         if event != "session-start" or not (line.vault or os.environ.get("MEMVAULT_VAULT")):
             raise
-        notice = f"memvault remembers and recalls nothing here. {error.message}; {error.hint}"
+        notice = f"memvault cannot remember or recall anything here: {error.message}; {error.hint}"
         return HookResponse(program.notice_output("", notice) if program else notice)
     except Exception as error:
         _record_failure(event, getattr(error, "message", type(error).__name__))
@@ -262,7 +262,7 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
         note = f"; not merged, from {branch}" if branch else _code_note(memory.get("cites"))
         text = f"{title} ({memory['memId']}{note}): {passage}"
         entries.append(prompt_block.PromptEntry(clock.local(memory.get("modified", "")), text))
-    section = prompt_block.PromptSection("RECALLED, read a whole one with memory_show", entries)
+    section = prompt_block.PromptSection("RECALLED (read a whole memory with memory_show)", entries)
     block = prompt_block.build([section], _PROMPT_BUDGET, tokenizer.count_tokens)
     if not block.text:
         return ""

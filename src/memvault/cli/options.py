@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 GLOBAL_OPTIONS = (
     ("vault", "--vault", "DIR", "The vault (default MEMVAULT_VAULT or the nearest memvault.toml)"),
     ("agent", "--agent", "NAME", "The agent (default MEMVAULT_AGENT or main)"),
-    ("json", "--json", "", "Print the result as JSON; also MEMVAULT_JSON=1"),
+    ("json", "--json", "", "Print the result as JSON (or set MEMVAULT_JSON=1)"),
     ("each", "--format", "FORM", "Print each entry with a template such as '{memId} {title}'"),
     ("csv", "--csv", "", "Print a list as CSV"),
     ("quiet", "--quiet", "", "Print no notes, warnings or progress to standard error"),
@@ -57,7 +57,7 @@ _WITH_VALUE = frozenset(flag for _, flag, takes, _ in GLOBAL_OPTIONS if takes)
 def scan(arguments: Iterable[str], with_value: Container[str] = _WITH_VALUE) -> ScannedLine:
     """Split a command line into options and words, without checking either.
 
-    ``with_value`` are the options that take a value.
+    ``with_value`` contains the options that take a value.
     """
     options: dict[str, str] = {}
     positionals: list[str] = []

@@ -302,7 +302,7 @@ def confirm(lines: Iterable[str], question: str, default: bool = False) -> bool:
 def consent(yes: bool, lines: Iterable[str], question: str) -> bool | None:
     """Return whether files outside the vault may be written; None if nobody can be asked.
 
-    They may be written with ``--yes``, or if the user at the terminal agrees.
+    Writing requires ``--yes`` or confirmation at the terminal.
     """
     if yes:
         return True

@@ -28,8 +28,8 @@ def parameter_help(parameter: Parameter) -> str:
     if parameter.arg.text:
         text += "; `-` reads standard input, `@file` a file"
         if parameter.required and parameter.arg.positional and list not in parameter.types:
-            text += "; if omitted, it is read from a pipe"
-            text += " or written in your editor" * parameter.arg.cli_optional
+            text += "; omit it to read from a pipe"
+            text += " or open your editor" * parameter.arg.cli_optional
     text += _limits(parameter)
     if default in (None, False, "", 0.0):
         return sanitize.escape_line(text)

@@ -53,7 +53,7 @@ ShellCommand = Tool | CliCommand
 """A handwritten command, or a command generated from a tool."""
 _COMMANDS: dict[str, CliCommand] = {}
 _HEADINGS = {
-    "moving": "Import, export and pages",
+    "moving": "Import, export and web pages",
     "programs": "Agent programs and servers",
     "setup": "Vaults, settings and the shell",
 }

@@ -34,7 +34,7 @@ def result_rows(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     A result without a list, such as one about a single memory, is a single entry.
 
     Raises:
-        UsageError: the result is a brief, whose memories are lines and not entries.
+        UsageError: the result is a brief, which contains lines instead of entries.
     """
     if result.get("brief"):
         raise UsageError(

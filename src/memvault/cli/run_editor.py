@@ -32,7 +32,7 @@ _LINE_ARGUMENTS = {
 }
 """Arguments that open a file at a line, and the editors that accept them."""
 EDITED_VIEW = """
-    {title}  {memId}  {filePath}  {gone:is gone|}
+    {title}  {memId}  {filePath}  {gone:no longer exists|}
        {added:line|lines} added  {removed:line|lines} removed
        problem: {problem}"""
 EDITED = Template(EDITED_VIEW)

@@ -92,7 +92,7 @@ def propose(
 ) -> tuple[Proposals, str]:
     """Return the proposals, and the reason if no transformer could compare statements.
 
-    ``extra`` are the proposals of an extractor, which replace those found by meaning.
+    ``extra`` contains the proposals of an extractor, which replace those found by meaning.
     """
     from memvault.consolidation import rules
     from memvault.index.embedding.text_clustering import open_meaning
@@ -108,7 +108,7 @@ def apply_proposals(
 ) -> ApplyResult:
     """Write proposals one by one, skipping those whose memories have changed.
 
-    ``all_episodes`` are the episodes that written memories may link to.
+    ``all_episodes`` contains the episodes that written memories may link to.
 
     Raises:
         MemvaultError: if the vault is not writable; ``written`` in its details lists the written

@@ -95,8 +95,8 @@ class Number(NamedTuple):
 class Wording(NamedTuple):
     """A parsed statement: its content words in order, and its distinguishing features.
 
-    ``content`` are stems; ``spelled`` maps each stem to its original word. ``neighbors`` are pairs
-    of adjacent content words, where the first modifies the second.
+    ``content`` contains stems; ``spelled`` maps each stem to its original word. ``neighbors``
+    contains pairs of adjacent content words, where the first modifies the second.
     """
 
     content: tuple[str, ...]

@@ -16,9 +16,9 @@ _STEP = re.compile(r"\d+[.)]\s+(.+)")
 class ConsolidationInput(NamedTuple):
     """The input to the consolidation rules.
 
-    ``episodes`` are the episodes of the requested days. ``unused`` are facts and episodes of any
-    age that are not archived and were never recalled on this machine. ``shared`` are memIds that
-    more than one file has.
+    ``episodes`` contains the episodes of the requested days. ``unused`` are facts and episodes of
+    any age that are not archived and were never recalled on this machine. ``shared`` contains
+    memIds that more than one file has.
     """
 
     episodes: Sequence[Episode]
@@ -36,9 +36,9 @@ class Quote(NamedTuple):
 
 
 class NewFact(NamedTuple):
-    """A statement in several episodes; ``wordings`` are its paraphrases.
+    """A statement in several episodes; ``wordings`` contains its paraphrases.
 
-    ``supersedes`` are the memIds of facts that it contradicts in later episodes.
+    ``supersedes`` contains the memIds of facts that it contradicts in later episodes.
     """
 
     proposal: str
@@ -54,9 +54,9 @@ class NewFact(NamedTuple):
 class NewProcedure(NamedTuple):
     """A mostly successful sequence of actions that several episodes share.
 
-    ``quotes`` are its steps as worded in each episode. ``varies`` are the actions between the steps
-    that at most half of the episodes have. ``reordered`` are the ids of the episodes whose steps
-    are in a different order.
+    ``quotes`` contains its steps as worded in each episode. ``varies`` contains the actions between
+    the steps that at most half of the episodes have. ``reordered`` contains the ids of the episodes
+    whose steps are in a different order.
     """
 
     proposal: str

@@ -59,7 +59,7 @@ Step = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class ActionSequence(NamedTuple):
-    """A sequence of consecutive actions; ``episodes`` are the positions of its episodes."""
+    """A sequence of consecutive actions; ``episodes`` contains the positions of its episodes."""
 
     key: tuple[Step, ...]
     texts: tuple[str, ...]

@@ -35,7 +35,7 @@ def _cited(
     "code-changed",
     "warning",
     "Code that a memory cites has changed or no longer exists",
-    fix="cites the code as it is now, which says that the memory is still true; only with `--only`",
+    fix="cites the current code, confirming that the memory is still true; only with `--only`",
 )
 def changed_code(vault: VaultInspection) -> Iterator[Finding]:
     for citations, memory, cited in _cited(vault):
@@ -43,7 +43,7 @@ def changed_code(vault: VaultInspection) -> Iterator[Finding]:
         if outdated:
             changes = {KEY: citations.renewed(memory.record.metadata)}
             exists = any(entry["state"] == "changed" for entry in cited)
-            effect = "cite the code as it is now" if exists else "remove the citation"
+            effect = "cite the current code" if exists else "remove the citation"
             fix = set_header(memory.file, effect, changes)
             message = (
                 f"{'; '.join(outdated)}: compound, supersede or forget the memory if it is wrong"
@@ -54,7 +54,7 @@ def changed_code(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "code-moved",
     "note",
-    "Code that a memory cites is in another file now",
+    "Code that a memory cites has moved to another file",
     fix="changes the path in the header",
 )
 def moved_code(vault: VaultInspection) -> Iterator[Finding]:
@@ -79,8 +79,8 @@ def unread_citations(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "code-uncited",
     "note",
-    "A memory that mentions lines or symbols of the repository, but does not cite them",
-    fix="cites them in the header, as they are now",
+    "A memory that mentions lines or symbols in the repository but does not cite them",
+    fix="cites their current state in the header",
 )
 def uncited_code(vault: VaultInspection) -> Iterator[Finding]:
     citations = vault.call.workspace.citations

@@ -90,7 +90,7 @@ def binary_files(vault: VaultInspection) -> Iterator[Finding]:
             yield Finding(memory.path, "The file is binary, not text")
 
 
-@check("not-utf8", "note", "A memory that is not UTF-8, whose encoding is guessed")
+@check("not-utf8", "note", "A memory that is not UTF-8; its encoding is guessed")
 def other_encodings(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         problem = memory.record.problem
@@ -267,7 +267,7 @@ def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         for time in header_dates.unread(memory.record.metadata):
             message = f"`{time.key}` in its header is not a date: {str(time.value)[:60]!r}"
-            yield Finding(memory.path, f"{message}; write it as 2026-01-31, or with T12:00")
+            yield Finding(memory.path, f"{message}; write it as 2026-01-31 or 2026-01-31T12:00")
 
 
 @check("date-form", "note", "Times in headers that are not ISO 8601, and how they are parsed")
@@ -295,7 +295,8 @@ def other_date_forms(vault: VaultInspection) -> Iterator[Finding]:
 #   NAME (conflicted copy DATE TIME).EXT, formerly NAME_conflict-DATE-TIME.EXT
 # Obsidian Sync, obsidian.md/help/sync/troubleshoot: NAME (Conflicted copy DEVICE DATETIME).EXT
 # git, if a folder has the name of the file: NAME~HEAD, NAME~BRANCH, NAME~COMMIT (SUBJECT)
-# iCloud, github.com/logseq/logseq issue 6972: NAME 2.EXT, which people use as well
+# iCloud, github.com/logseq/logseq issue 6972: NAME 2.EXT, which is also a common name
+#   for ordinary files
 _COPY_SUFFIX = re.compile(
     r"(?:\.sync-conflict-\d{8}-\d{6}(?:-[a-z0-9]{7})?"
     r"| \([^()]{0,80}\bconflicted copy\b[^()]{0,80}\)(?: \(\d{1,3}\))?"
@@ -315,7 +316,7 @@ _MIN_COMMON_CHARACTERS = 100
 @check(
     "sync-conflict",
     "warning",
-    "A conflict copy by Obsidian Sync, Dropbox, Syncthing, iCloud, ownCloud, Nextcloud or git",
+    "A conflict copy made by Obsidian Sync, Dropbox, Syncthing, iCloud, ownCloud, Nextcloud or git",
     fix="moves it to the trash if its content equals the original's",
 )
 def sync_copies(vault: VaultInspection) -> Iterator[Finding]:

@@ -69,7 +69,9 @@ def circles(vault: VaultInspection) -> Iterator[Finding]:
         shown = ", ".join(map(replace_surrogates, others[:_MAX_LINKS_SHOWN]))
         remaining = len(others) - _MAX_LINKS_SHOWN
         shown += f" and {remaining} more" if remaining > 0 else ""
-        message = f"It and {shown} supersede each other: remove one `supersedes`"
+        message = (
+            f"This memory and {shown} supersede each other: remove `supersedes` from one of them"
+        )
         yield Finding(path, message)
 
 

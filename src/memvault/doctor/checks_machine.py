@@ -83,7 +83,7 @@ def private_not_ignored(vault: VaultInspection) -> Iterator[Finding]:
 def private_in_git(vault: VaultInspection) -> Iterator[Finding]:
     """Find a file in ``.memvault`` that is tracked by git."""
     if path := _tracked_private_file(vault.call.root):
-        message = "Tracked by git although it is machine-local: git rm -r --cached .memvault"
+        message = "Tracked by git although it is machine-local: run `git rm -r --cached .memvault`"
         yield Finding(path, message)
 
 

@@ -34,7 +34,7 @@ def unknown_offered_tools(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "vault-inside",
     "warning",
-    "A vault inside another one, whose notes are in both",
+    "A vault inside another one; its notes belong to both",
 )
 def nested_vaults(vault: VaultInspection) -> Iterator[Finding]:
     """Find vaults inside this one, and a vault that contains it.
@@ -114,10 +114,10 @@ def _entries(folder: Path) -> list[str]:
     return []
 
 
-@check("link-outside", "warning", "A symbolic link that leads out of the vault")
+@check("link-outside", "warning", "A symbolic link that points outside the vault")
 def links_outside(vault: VaultInspection) -> Iterator[Finding]:
     for path in vault.tree["link out"]:
-        yield Finding(path, "The link leads out of the vault, so memvault does not follow it")
+        yield Finding(path, "The link points outside the vault, so memvault does not follow it")
 
 
 @check("link-dangling", "warning", "A symbolic link without a target")

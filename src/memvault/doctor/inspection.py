@@ -105,8 +105,8 @@ class InspectedFile(NamedTuple):
     ``trouble`` says why the file cannot be read (``large``, or the OS error), and ``broken`` says
     why its header cannot be parsed. ``unread`` lists the header lines that are not YAML, with
     reasons. ``conflict_markers`` is true if the text contains git conflict markers.
-    ``duplicate_keys`` are the keys that occur more than once in the header. ``secrets`` describes
-    the secrets that the header does not allow, and where they are.
+    ``duplicate_keys`` contains the keys that occur more than once in the header. ``secrets``
+    describes the secrets that the header does not allow, and where they are.
     """
 
     path: str
@@ -135,7 +135,7 @@ class InspectedMemory(NamedTuple):
 class VaultInspection(NamedTuple):
     """The input of every check: the memories, their links, other files and entries in a vault.
 
-    ``tree`` maps kinds to the paths of entries. ``others`` are the markdown files that are not
+    ``tree`` maps kinds to the paths of entries. ``others`` contains the markdown files that are not
     memories, such as agents' files; ``files`` are ``others`` and the memories' files. Checks of the
     index, the journal and other state of this machine read that state through ``call``.
     """

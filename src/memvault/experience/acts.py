@@ -306,8 +306,8 @@ def symbol_score(symbols: Sequence[str], line: str) -> float:
 def command_score(name: Sequence[str], words: Container[str], line: str) -> float:
     """Return how specifically a line names a command: 1 for its program and two arguments.
 
-    ``words`` are the words of the whole command. If the code in the line continues with an option
-    or argument that is not among them, it is about another use of the program.
+    ``words`` contains the words of the whole command. If the code in the line continues with an
+    option or argument that is not among them, it is about another use of the program.
     """
     for count in range(min(len(name), 3), 0, -1):
         prefix = " ".join(name[:count])

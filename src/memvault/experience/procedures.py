@@ -111,7 +111,7 @@ def add(
 ) -> Memory:
     """Store a procedure derived from episodes, with links to them.
 
-    Its name and skillId must be in stored form. ``paths`` are the existing procedures from
+    Its name and skillId must be in stored form. ``paths`` contains the existing procedures from
     ``held``; the new procedure is added to them.
 
     Raises:

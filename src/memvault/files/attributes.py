@@ -15,7 +15,8 @@ _POSIX_ACL = "system.posix_acl_access"
 class Attributes(NamedTuple):
     """The permissions, owner, group, extended attributes and times of a file.
 
-    ``times`` are the access and modification times in nanoseconds; None means the current time.
+    ``times`` contains the access and modification times in nanoseconds; None means the current
+    time.
     """
 
     mode: int

@@ -299,9 +299,11 @@ def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFile
     with folder:
         if not force:
             if not folder.is_ours:
-                raise Refused(f"{path} belongs to another user", "`--force` writes into it")
+                raise Refused(f"{path} belongs to another user", "pass `--force` to write into it")
             if folder.names() and not (mark and folder.own_file(mark, 0) is not None):
-                raise Refused(f"{path} already exists and is not empty", "`--force` writes into it")
+                raise Refused(
+                    f"{path} already exists and is not empty", "pass `--force` to write into it"
+                )
         # A killed export may leave a file there.
         temporary_files.sweep_below(path, only_own=True)
         files = TargetFiles(folder)

@@ -116,7 +116,7 @@ def commit_all(repository: Repository, subject: str, check_tree: Callable[[str],
         check_tree(tree)
         files = "1 file" if changed == 1 else f"{changed:,} files"
         message = ("commit", "--quiet", "--message", f"{subject}: {files}")
-        hint = "a hook may have refused it; nothing was pulled or pushed"
+        hint = "a hook may have rejected it; nothing was pulled or pushed"
         retry_while_locked(lambda: git.run(*message, env=git.identity(), hint=hint))
     except BaseException:
         git.run_unchecked("read-tree", staged)

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         atomic.write(names[1], merged.data, durable=False)
         for value in merged.dropped_values:
             dropped = f"{replace_surrogates(path)}: {replace_surrogates(masked(value))}"
-            print(f"not kept of {dropped}", file=sys.stderr)
+            print(f"discarded from {dropped}", file=sys.stderr)
         return 0
     atomic.write(names[1], _marked(merger, base, ours, theirs, marks), durable=False)
     return _CONFLICT

@@ -329,7 +329,7 @@ def _conflict_message(
         file_changes = [entry for entry in later.files if entry.path == path]
         if file_changes and not later.reverts and not later.reverted_by:
             if now == file_changes[-1].etag_after:
-                hint = f"`memvault undo {later.change_id}` first, which came after it"
+                hint = f"first undo the later change with `memvault undo {later.change_id}`"
             break
     return message, hint
 

@@ -56,8 +56,8 @@ def _about(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 class MessageCollector:
     """Collects the converted messages of a conversation.
 
-    ``files`` are the ids of the exported files, ``instructions`` are the custom instructions as
-    markdown, and ``memories`` are ChatGPT's memories about the user.
+    ``files`` contains the ids of the exported files, ``instructions`` are the custom instructions
+    as markdown, and ``memories`` are ChatGPT's memories about the user.
     """
 
     def __init__(self, counts: ContentCounts, files: frozenset[str]) -> None:

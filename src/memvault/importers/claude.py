@@ -304,7 +304,7 @@ def _memories(
     for uuid, text in convert.object_at(entry, "project_memories").items():
         name = projects.get(uuid) or f"project {uuid[:8]}"
         key = f"project_memories/{uuid}"
-        yield from _memory(location, counts, key, f"What Claude remembers of {name}", text)
+        yield from _memory(location, counts, key, f"What Claude remembers about {name}", text)
     for number, memory_file in enumerate(convert.list_at(entry, "memory_files"), 1):
         memory_file = memory_file if isinstance(memory_file, dict) else {}
         path = convert.text(memory_file.get("path")).strip("/")

@@ -80,7 +80,7 @@ def _memories(source: Source) -> list[str]:
 
 
 def _is_memory(name: str, indexed: Collection[str], home: str) -> bool:
-    """Return whether a file is a memory; ``indexed`` are the folders of auto memory."""
+    """Return whether a file is a memory; ``indexed`` contains the folders of auto memory."""
     *folders, file = name.split("/")
     path = f"{home}{name}"
     if file.lower() in _INSTRUCTIONS or f"/{_MEMORIES}/" in path:

@@ -40,7 +40,7 @@ class ContentCounts:
     ) -> None:
         """Count the properties of a record that have a value but are not converted.
 
-        ``used`` are the converted keys, and the keys that matter only within the program.
+        ``used`` contains the converted keys, and the keys that matter only within the program.
         """
         for key, value in entry.items():
             if key not in used and value not in _EMPTY:

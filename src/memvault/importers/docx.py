@@ -86,7 +86,7 @@ def _is_on(element: Any) -> bool:
 
 
 class Docx:
-    """Converts a document; ``files`` are the files in its zip, ``key`` is its id."""
+    """Converts a document; ``files`` contains the files in its zip, ``key`` is its id."""
 
     def __init__(self, files: Source, key: str) -> None:
         self._read = files.read
@@ -111,7 +111,7 @@ class Docx:
         """The images, keyed by their names in the document."""
 
     def markdown(self, counts: ContentCounts) -> str:
-        """Convert the document; afterwards ``files`` are its images.
+        """Convert the document; afterwards ``files`` contains its images.
 
         Raises:
             OSError: if its main file is missing or damaged.

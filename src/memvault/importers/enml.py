@@ -78,8 +78,8 @@ def title_ref(title: str) -> str:
 class NoteText:
     """The text of a note as ``markdown``; ``problems`` lists its missing parts.
 
-    ``files`` are the names of the note's files by digest. ``is_damaged`` is true if the text was
-    invalid XML and was repaired.
+    ``files`` contains the names of the note's files by digest. ``is_damaged`` is true if the text
+    was invalid XML and was repaired.
     """
 
     def __init__(

@@ -123,7 +123,7 @@ _CHECKBOXES = (_CHECKED, _UNCHECKED)
 
 
 class _Converter:
-    """A converter of a tree; ``_marks`` are the emphasis marks of the current text."""
+    """A converter of a tree; ``_marks`` contains the emphasis marks of the current text."""
 
     def __init__(self, root: Any, custom: Custom) -> None:
         self._custom = custom

@@ -17,7 +17,7 @@ class ImportedNote(NamedTuple):
     ``key`` is its id in the source, ``path`` is the desired path in the target folder, and ``text``
     is its markdown. ``header`` has the header keys to add if the text lacks them: ``title``,
     ``memory_type``, ``tags``, ``aliases``, ``created``, ``modified``, ``source`` (a URL), and
-    others. ``refs`` are the ids that links use. ``masked`` masks secrets before writing.
+    others. ``refs`` contains the ids that links use. ``masked`` masks secrets before writing.
     """
 
     key: str

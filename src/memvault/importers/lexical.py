@@ -35,7 +35,7 @@ _MAX_URL = 10_000
 
 
 class LexicalDocument:
-    """Converts a document; ``linked`` are ids of linked items, and ``files`` are embedded files."""
+    """Converts a document; ``linked`` has the ids of linked items, ``files`` the embedded files."""
 
     def __init__(self, counts: ContentCounts, key: str, titles: dict[str, str]) -> None:
         self._counts = counts

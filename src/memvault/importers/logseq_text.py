@@ -65,7 +65,7 @@ _PROGRAM_NAMES = frozenset(("background-color", "created-at", "updated-at", "pub
 _TIMES = frozenset("todo doing now later done waiting created_at updated_at".split())
 """Block properties that are internal to Logseq if their value is a time in milliseconds."""
 _BEGINNINGS = ("```", "~~~", "#+")
-"""Prefixes of a first line that does not describe its block."""
+"""First-line prefixes to skip when choosing a label for a block."""
 _MAX_NUMBER = 99
 """The largest list number to write.
 

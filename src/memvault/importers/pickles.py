@@ -18,7 +18,7 @@ class UnreadablePickle(ValueError):
 
 
 class Opaque:
-    """An object in a pickle; ``values`` are its arguments, state and items."""
+    """An object in a pickle; ``values`` contains its arguments, state and items."""
 
     values: list[Any]
 

@@ -50,8 +50,8 @@ class PlannedNote(NamedTuple):
 class Included(NamedTuple):
     """Kinds of files to import that are skipped by default.
 
-    ``instructions`` are files that programs read automatically as instructions or settings;
-    ``agents`` are files in ``agents/`` and ``spaces/``: messages, plans and other state.
+    ``instructions`` contains files that programs read automatically as instructions or settings;
+    ``agents`` contains files in ``agents/`` and ``spaces/``: messages, plans and other state.
     """
 
     instructions: bool = False
@@ -222,7 +222,7 @@ class _Planner:
         self.result.types[memory_type] += 1
         if owner := self._owner_of_id(note.text, path):
             self.result.new_ids.add(note.key)
-            self._warn(note.path, f"gets a new id, since {owner} has the same")
+            self._warn(note.path, f"gets a new id, since {owner} has the same id")
 
     def _planned(self, note: ImportedNote, wanted_path: str) -> PlannedNote:
         """Return the path and the status of a note."""

@@ -67,8 +67,8 @@ class VaultFiles:
 class VaultState(NamedTuple):
     """The state of a vault that a plan depends on.
 
-    ``imported`` maps ids in the source to the notes that the format imported. ``paths`` are the
-    paths of all memories, and ``ids`` maps their folded memory ids to these paths.
+    ``imported`` maps ids in the source to the notes that the format imported. ``paths`` contains
+    the paths of all memories, and ``ids`` maps their folded memory ids to these paths.
     ``imported_otherwise`` maps ids to the paths of notes that another format imported from the same
     files.
     """

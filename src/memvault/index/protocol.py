@@ -170,7 +170,7 @@ class LinkEntry(NamedTuple):
 class KeywordQuery(NamedTuple):
     """A keyword search: the words in a query, and how to limit the results.
 
-    ``term_groups`` has one group of alternative stems per word; ``exact_terms`` are unstemmed
+    ``term_groups`` has one group of alternative stems per word; ``exact_terms`` contains unstemmed
     words. ``allowed_uids`` restricts the results unless it is None; ``limit`` is the maximum number
     of hits. With ``explain`` a hit includes the score of each term.
     """
@@ -185,7 +185,7 @@ class KeywordQuery(NamedTuple):
 class KeywordHit(NamedTuple):
     """A keyword hit: a memory's BM25F score and the contribution of each query term.
 
-    ``blocks`` are the numbers of its best blocks.
+    ``blocks`` contains the numbers of its best blocks.
     """
 
     uid: int
@@ -237,10 +237,10 @@ class SentenceFeatures(NamedTuple):
     or None if the query has fewer than two words. ``title_coverage`` is the share that the title
     and tags contain. ``soft_match`` is the similarity of the best stretch to the query's words, and
     ``title_soft_match`` is the similarity of the title and tags; both are None if they could not be
-    computed. ``term_ids`` are the ids of all terms. ``number_coverage`` is the share of the query's
-    numbers and identifiers that the memory contains, where an identifier requires all parts in
-    order; it is None if the query has no numbers or identifiers. ``codes`` are the term ids in text
-    order.
+    computed. ``term_ids`` contains the ids of all terms. ``number_coverage`` is the share of the
+    query's numbers and identifiers that the memory contains, where an identifier requires all parts
+    in order; it is None if the query has no numbers or identifiers. ``codes`` contains the term ids
+    in text order.
     """
 
     coverage: float
@@ -491,8 +491,8 @@ class IndexStatus(NamedTuple):
     ``missing``. ``away`` is the reason why its engine cannot be reached, if a local index answers
     instead. ``unused_models`` is the number of unused models whose vectors are still stored.
     ``unlisted`` contains the folders that the last refresh could not list. ``unwritable`` is the
-    reason why the index is not writable, such as a full disk. ``notes`` are the notes of the last
-    view.
+    reason why the index is not writable, such as a full disk. ``notes`` contains the notes of the
+    last view.
     """
 
     freshness: str

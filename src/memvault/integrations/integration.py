@@ -125,7 +125,7 @@ SettingsEdit = JsonEntry | MarkedBlock | OwnedFile
 class SettingsFile(NamedTuple):
     """A file and memvault's parts of it; ``base`` has other entries for a new JSON file.
 
-    ``unwanted`` are parts of a setup with other options, which are removed.
+    ``unwanted`` contains parts of a setup with other options, which are removed.
     """
 
     path: Path
@@ -177,7 +177,7 @@ class Integration(NamedTuple):
     ``notice_output`` formats a message to the user at the start of a session. Output before
     compaction becomes part of the summary if ``summary_reads_output``; otherwise only the user sees
     it. At ``capture_events`` its hooks pass the transcript of the session, which is
-    then imported. At ``act_events`` its hooks recall memories that name a tool use.
+    then imported. At ``act_events`` its hooks recall memories about a tool use.
     """
 
     name: str

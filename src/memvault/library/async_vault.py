@@ -266,7 +266,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("DeletedEntries", await self._run("delete_memories", locals()))
 
     async def goals_set(self, goals: Sequence[GoalItem]) -> SetEntries:
-        """Set goals by id; an existing goal is changed."""
+        """Set goals by id; existing goals are updated."""
         return cast("SetEntries", await self._run("set_goals", locals()))
 
     async def goals_get(
@@ -280,7 +280,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("DeletedEntries", await self._run("delete_goals", locals()))
 
     async def plans_set(self, plans: Sequence[PlanItem]) -> SetPlans:
-        """Set plans by name; an existing plan is changed."""
+        """Set plans by name; existing plans are updated."""
         return cast("SetPlans", await self._run("set_plans", locals()))
 
     async def plans_get(
@@ -649,7 +649,7 @@ class AsyncVault(AsyncOpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> ShownMemory:
-        """Show one memory in full, with its etag and revisions; or a part of it."""
+        """Show one memory in full with its etag and revisions, or show a part of it."""
         return cast("ShownMemory", await self._run("memory_show", locals()))
 
     async def list(
@@ -693,7 +693,7 @@ class AsyncVault(AsyncOpenVault):
     async def model_verify(
         self, name: str | None = None, *, purpose: Literal["embed", "rerank"] = "embed"
     ) -> VerifiedModel:
-        """Check that a model loads on this machine, and tells related from unrelated passages."""
+        """Check that a model loads here and can tell related passages from unrelated ones."""
         return cast("VerifiedModel", await self._run("model_verify", locals()))
 
     async def log(self, name: str = "", *, limit: int = 50, offset: int = 0) -> ChangeLog:
@@ -742,7 +742,7 @@ class AsyncVault(AsyncOpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> CheckedVault:
-        """Check the vault for broken, duplicate, lost or left-over files, links and vectors."""
+        """Check the vault for broken, duplicate, lost or leftover files, links and vectors."""
         return cast("CheckedVault", await self._run("vault_doctor", locals()))
 
     async def review(

@@ -262,7 +262,7 @@ class Vault(OpenVault):
         return cast("DeletedEntries", self._run("delete_memories", locals()))
 
     def goals_set(self, goals: Sequence[GoalItem]) -> SetEntries:
-        """Set goals by id; an existing goal is changed."""
+        """Set goals by id; existing goals are updated."""
         return cast("SetEntries", self._run("set_goals", locals()))
 
     def goals_get(
@@ -276,7 +276,7 @@ class Vault(OpenVault):
         return cast("DeletedEntries", self._run("delete_goals", locals()))
 
     def plans_set(self, plans: Sequence[PlanItem]) -> SetPlans:
-        """Set plans by name; an existing plan is changed."""
+        """Set plans by name; existing plans are updated."""
         return cast("SetPlans", self._run("set_plans", locals()))
 
     def plans_get(
@@ -641,7 +641,7 @@ class Vault(OpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> ShownMemory:
-        """Show one memory in full, with its etag and revisions; or a part of it."""
+        """Show one memory in full with its etag and revisions, or show a part of it."""
         return cast("ShownMemory", self._run("memory_show", locals()))
 
     def list(
@@ -683,7 +683,7 @@ class Vault(OpenVault):
     def model_verify(
         self, name: str | None = None, *, purpose: Literal["embed", "rerank"] = "embed"
     ) -> VerifiedModel:
-        """Check that a model loads on this machine, and tells related from unrelated passages."""
+        """Check that a model loads here and can tell related passages from unrelated ones."""
         return cast("VerifiedModel", self._run("model_verify", locals()))
 
     def log(self, name: str = "", *, limit: int = 50, offset: int = 0) -> ChangeLog:
@@ -732,7 +732,7 @@ class Vault(OpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> CheckedVault:
-        """Check the vault for broken, duplicate, lost or left-over files, links and vectors."""
+        """Check the vault for broken, duplicate, lost or leftover files, links and vectors."""
         return cast("CheckedVault", self._run("vault_doctor", locals()))
 
     def review(

@@ -133,7 +133,7 @@ def _message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
             return SessionMessage(
                 types.jsonrpc_message_adapter.validate_python(value, by_name=False)
             )
-    if is_notification:  # A notification gets no answer.
+    if is_notification:  # Notifications get no response.
         return None
     return _refusal(
         types.INVALID_REQUEST,

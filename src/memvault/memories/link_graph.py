@@ -49,9 +49,9 @@ class IndexedLink(NamedTuple):
 class LinkGraph:
     """The links of a vault in one view of its index.
 
-    ``entries`` are the names and links of all memories by key; ``record`` returns a record by key.
-    Links are resolved on demand, so a new name can change where other memories' links lead. Any
-    method may raise ``StaleView``.
+    ``entries`` contains the names and links of all memories by key; ``record`` returns a record by
+    key. Links are resolved on demand, so a new name can change where other memories' links lead.
+    Any method may raise ``StaleView``.
     """
 
     def __init__(

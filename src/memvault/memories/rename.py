@@ -49,7 +49,7 @@ class LinkRewrite(NamedTuple):
 
 
 class RenamePlan(NamedTuple):
-    """A new title or path of a memory, and the resulting changes to other memories."""
+    """A new title or path for a memory, and the resulting changes to other memories."""
 
     memory: Memory
     title: str

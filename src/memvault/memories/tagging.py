@@ -154,7 +154,7 @@ def check_in_texts(memories: Iterable[Memory], old: str, new: str) -> None:
     for memory in memories:
         if any(is_under(match[1].rstrip("/"), old) for match in tags_in(memory.body)):
             raise UsageError(
-                f"{new!r} cannot be a tag in the text of {memory.path}, which contains {old}",
+                f"{new!r} cannot be an inline tag in {memory.path}, whose text contains {old}",
                 "use letters, digits, - and _, including at least one non-digit",
             )
 

@@ -57,8 +57,8 @@ class Worktree(NamedTuple):
     """A vault in a worktree.
 
     ``created`` is when a linked worktree was created, in nanoseconds since 1970, and 0 for the main
-    one. ``copies`` are the copies of a linked worktree's memories. If ``is_copy``, the worktree no
-    longer exists, and ``root`` is the folder of its copies.
+    one. ``copies`` contains the copies of a linked worktree's memories. If ``is_copy``, the
+    worktree no longer exists, and ``root`` is the folder of its copies.
     """
 
     root: Path
@@ -115,7 +115,7 @@ class Unmerged:
         return len(self._worktrees) > 1
 
     def memories(self, records: Iterable[MemoryRecord]) -> list[UnmergedMemory]:
-        """Return the unmerged memories; ``records`` are all memories of this vault."""
+        """Return the unmerged memories; ``records`` contains all memories of this vault."""
         self.notes.clear()
         self.by_id = {}
         if not self.exists:

@@ -128,7 +128,7 @@ def _choose(publications: Mapping[str, Publication], which: str) -> str:
     if len(matching) == 1:
         return matching[0]
     choices = ", ".join(
-        f"{publication.name} of {_host(publication)} ({vault})"
+        f"{publication.name} on {_host(publication)} ({vault})"
         for vault, publication in publications.items()
     )
     if not publications:

@@ -163,7 +163,7 @@ class RecallResult(NamedTuple):
 
     @property
     def is_relevant(self) -> bool:
-        """Return whether the memory may answer the query."""
+        """Return whether the memory is likely to answer the query."""
         return self.probability >= RELEVANT
 
     @property

@@ -26,7 +26,7 @@ Test = Callable[[Values], Any]
 _MAX_LENGTH = 2_000
 _MAX_NODES = 200
 _ALLOWED = (
-    "allowed are names, literals, == != < <= > >= in not in, and or not, "
+    "use only names, literals, == != < <= > >= in not in, and or not, "
     "and .startswith() .endswith() .contains() .lower()"
 )
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?", re.ASCII)

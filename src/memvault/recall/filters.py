@@ -79,7 +79,7 @@ def _unknown_type_note(records: Sequence[MemoryRecord], kind: str, type_names: l
     """Return a note if a type is neither used by a memory nor declared, else an empty string."""
     word = kind.lower()
     if word in _MODES and word not in type_names:
-        return f"there is no memory type {kind!r}; `--mode {word}` searches so"
+        return f"there is no memory type {kind!r}; pass `--mode {word}` for that search mode"
     if _has(records, Filters(memory_type=kind)) or _is_among(kind, type_names):
         return ""
     return f"there is no memory type {kind!r}; {_hint(_similar_types(kind, type_names), 'types')}"

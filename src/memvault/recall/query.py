@@ -28,9 +28,9 @@ class Query(NamedTuple):
     """The words to search for, and phrases that the text must contain literally.
 
     A word is a group of stems, one for each form that a memory may contain; the first stem is its
-    name. ``ideographs`` are additional search terms and do not count as words. ``language`` is the
-    language of the text, chosen from the vault's languages. ``has_content`` is false if all words
-    are stop words. ``identifiers`` are as in ``AnalyzedQuery``.
+    name. ``ideographs`` contains additional search terms, which do not count as words. ``language``
+    is the language of the text, chosen from the vault's languages. ``has_content`` is false if all
+    words are stop words. ``identifiers`` has the same meaning as in ``AnalyzedQuery``.
     """
 
     text: str

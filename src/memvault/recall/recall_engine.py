@@ -110,7 +110,7 @@ class RecallEngine:
         return self.on_view(lambda view: view.latest(limit, offset))
 
     def on_view(self, action: Callable[[View], Result], rescans: bool = False) -> Result:
-        """Return the result of an action on a view, retried while the view is stale.
+        """Run an action on a view and return its result, retrying while the view is stale.
 
         With ``rescans``, the folder is scanned first.
         """

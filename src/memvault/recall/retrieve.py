@@ -33,7 +33,7 @@ def fuse(
 ) -> list[tuple[int, float]]:
     """Order keyword and vector hits by a combined score in 0..1, best first; ties by uid.
 
-    ``shares`` are keyword scores in 0..1; ``weight`` is their weight in the sum.
+    ``shares`` contains keyword scores in 0..1; ``weight`` is their weight in the sum.
     """
     spread = constants().cosine_spread
     scaled_cosines = dict(zip(cosines, scaled(cosines.values(), spread), strict=True))
@@ -276,8 +276,8 @@ def _nearest(
 
 
 def _candidates(answer: VectorAnswer, hits: Sequence[VectorHit]) -> CandidateSet:
-    waiting = "1 memory waits" if answer.waiting == 1 else f"{answer.waiting} memories wait"
-    note = f"{waiting} for vectors; `memvault reindex` computes them"
+    waiting = "1 memory is" if answer.waiting == 1 else f"{answer.waiting} memories are"
+    note = f"{waiting} waiting for vectors; `memvault reindex` computes them"
     return CandidateSet(
         vector={hit.uid: hit for hit in hits},
         has_vectors=answer.has_vectors,

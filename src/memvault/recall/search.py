@@ -43,7 +43,7 @@ _NEXT = 100
 class Search:
     """A search of one view; feature rows are computed once and files are read once.
 
-    ``notes`` are notes for the caller. After ``results``, ``stale`` contains memories omitted
+    ``notes`` contains notes for the caller. After ``results``, ``stale`` contains memories omitted
     because their files have changed since the refresh. With ``accept_changed`` a changed file is
     shown in its current state, and only deleted files are omitted. With ``ignore_phrases`` quoted
     phrases count as plain words.

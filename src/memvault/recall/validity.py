@@ -169,7 +169,7 @@ def reorder(
 ) -> list[ValidatedMemory]:
     """Move outdated memories below their replacement and below the first current memory.
 
-    ``scored`` are the results, best first; ``validities`` has an entry for each, and for each
+    ``scored`` contains the results, best first; ``validities`` has an entry for each, and for each
     replacement that exists. A replacement takes the position of the replaced result, even if the
     search did not find the replacement, provided that it is ``allowed``. If the first current
     result does not fit the query (``fits``), outdated memories with better scores stay above it.

@@ -70,8 +70,8 @@ class CodeHistory:
     def changed_in(self, paths: Sequence[str], citation: Citation) -> str:
         """Return the commit since which a citation is no longer true; empty if it is unknown.
 
-        It is unknown, for example, if the change is not committed. ``paths`` are all paths of the
-        code.
+        It is unknown, for example, if the change is not committed. ``paths`` contains all paths of
+        the code.
         """
         relative = [self._relative(path) for path in paths]
         # Commits of merged branches are not in one order, so only the merges are read.

@@ -29,9 +29,9 @@ def read_commits(
     """Return when each memory's file in a commit was first and last changed, by path.
 
     If ``since`` is given, ``previous`` is its result, and only the commits after ``since`` are
-    read, unless a merge or a rewritten history requires all of them. ``shallow`` are the commits
-    whose parents a shallow clone lacks. A renamed file keeps its history. Times are author times,
-    which a rebase preserves; a time over a day in the future is treated as unknown.
+    read, unless a merge or a rewritten history requires all of them. ``shallow`` contains the
+    commits whose parents a shallow clone lacks. A renamed file keeps its history. Times are author
+    times, which a rebase preserves; a time over a day in the future is treated as unknown.
 
     Raises:
         GitError: git failed.

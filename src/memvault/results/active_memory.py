@@ -137,7 +137,7 @@ class ContextMemory(TypedDict):
 
 
 class PromptContextBlock(ToolResult):
-    """The result of ``context``; ``memories`` are the recalled memories in the block."""
+    """The result of ``context``; ``memories`` contains the recalled memories in the block."""
 
     context: str
     tokens: int

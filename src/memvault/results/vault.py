@@ -253,7 +253,7 @@ class ReviewEntry(TypedDict):
     """An item to review; ``other`` is the other memory of a conflict or duplicate.
 
     A consolidation proposal has a ``proposalId``, and has a file only if it would change one.
-    ``code`` and ``fix`` are the code of a doctor's finding and the effect of its fix.
+    ``code`` and ``fix`` are the code of a doctor finding and the effect of its fix.
     """
 
     kind: ReviewKind

@@ -59,7 +59,7 @@ class TenantServers:
     ``served`` contains the names of the vaults to serve; None means all. ``offer`` selects the
     tools, ``ending`` returns whether the server is shutting down, and ``body`` is the maximum
     request size in bytes. ``heavy_reads`` runs calls that are heavy according to ``costs``, and
-    ``reads`` runs all other reads in processes, if there are any. ``shares`` are the tokens'
+    ``reads`` runs all other reads in processes, if there are any. ``shares`` contains the tokens'
     shares.
     """
 

@@ -35,7 +35,7 @@ _TEXT_FIELDS = ("name", "agent", "scope", "created", "expires", "hash")
 class ApiToken(NamedTuple):
     """A token's permissions.
 
-    ``vaults`` are names; the first is the default. ``expires`` is empty if it never expires.
+    ``vaults`` contains names; the first is the default. ``expires`` is empty if it never expires.
     """
 
     name: str

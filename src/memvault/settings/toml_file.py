@@ -44,7 +44,7 @@ def _check_text(text: str) -> str:
         if line.count(".") > _MAX_DOTS and _QUOTED.sub("", line).count(".") > _MAX_DOTS:
             raise ValueError(f"line {number} has more than {_MAX_DOTS} dots")
         if _LONG_NUMBER.search(line):
-            raise ValueError(f"line {number} has a number of hundreds of digits")
+            raise ValueError(f"line {number} has a number with hundreds of digits")
     return text
 
 

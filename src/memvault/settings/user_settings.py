@@ -133,7 +133,7 @@ def file() -> Path:
     if path is None:
         raise StorageError(
             "Your home folder is unknown, so there is no folder for settings",
-            "set MEMVAULT_CONFIG to a folder of yours",
+            "set MEMVAULT_CONFIG to a folder that you own",
         )
     _check_path(path)
     return path

@@ -41,13 +41,13 @@ BUILTIN_TYPES: tuple[MemoryType, ...] = (
     ),
     MemoryType("learning", "A finding that will be useful again"),
     MemoryType("user-preference", "A user's preferred way of working"),
-    MemoryType("project-preference", "An agreed way of working in this project"),
+    MemoryType("project-preference", "A convention agreed on for this project"),
     MemoryType("issue", "A problem, its cause, and its workaround or solution"),
     MemoryType("context", "Background information that does not fit another type"),
     MemoryType("recurring-pattern", "A recurring situation and how to handle it"),
-    MemoryType("conventions-pattern", "A rule of naming, layout or style"),
+    MemoryType("conventions-pattern", "A rule about naming, layout or style"),
     MemoryType("episode", "Something that happened: situation, actions, outcome"),
-    MemoryType("fact", "A single statement that holds"),
+    MemoryType("fact", "A single true statement"),
     MemoryType("procedure", "Step-by-step instructions"),
 )
 LANGUAGES = (

@@ -16,7 +16,7 @@ from memvault.vault.paths import belongs_to_other_agent
 if TYPE_CHECKING:
     from memvault.store.journal import FileChange
 
-FILE_MISSING_HINT = "`memvault list` shows the files, `memvault trash list` the forgotten ones"
+FILE_MISSING_HINT = "`memvault list` lists the files, and `memvault trash list` the forgotten files"
 """Hint for an error about a missing file."""
 
 

@@ -152,7 +152,7 @@ def _about(metadata: Result) -> Result:
            > {content:each}
         *memories
         {similarity:.2f}  {strength}  {id}
-           replaced by {supersededBy}  ended {expired}  begins {notYet}  newer: {newer}
+           superseded by {supersededBy}  expired {expired}  valid from {notYet}  newer: {newer}
            {about}
            > {text:each}""",
         _with_limit,

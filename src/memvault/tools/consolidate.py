@@ -153,7 +153,7 @@ def _run_extractor(
 
     if not call.caller.may_run_programs:
         raise Refused(
-            "An extractor is a program, and this caller may not run programs",
+            "This caller is not allowed to run programs such as an extractor",
             "use `memvault consolidate` in a shell, or omit extractor",
         )
     return extract(extractor, inputs.episodes, pause=call.sleep)

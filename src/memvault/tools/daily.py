@@ -199,7 +199,8 @@ def complete_task(
     if line is None:
         if not (name and number.isdigit()):
             raise UsageError(
-                "The task's line is missing", "pass PATH:LINE, as listed by `memvault tasks`"
+                "No line number was given for the task",
+                "pass PATH:LINE, as listed by `memvault tasks`",
             )
         line = int(number)
     else:

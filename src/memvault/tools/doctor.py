@@ -56,12 +56,12 @@ def _with_summary(result: Result) -> Result:
 )
 def vault_doctor(
     call: Call,
-    fix: Annotated[bool, Arg("Apply the fix of each finding")] = False,
+    fix: Annotated[bool, Arg("Apply the fix for each finding")] = False,
     only: Annotated[list[str] | None, Arg("Only findings with these codes")] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> CheckedVault:
-    """Check the vault for broken, duplicate, lost or left-over files, links and vectors.
+    """Check the vault for broken, duplicate, lost or leftover files, links and vectors.
 
     Each finding has a code, a severity, a file, and what `--fix` would do. All fixes to memories
     are one change that `memvault undo` reverts. Files are deleted permanently only if `--only`
@@ -175,7 +175,7 @@ def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:
 def vault_stats(call: Call) -> VaultStatistics:
     """Show vault statistics: growth, activity, types, tags, links, recalls, stale memories.
 
-    A memory is stale if it was neither changed for a year nor ever recalled. Recalls are counted
+    A memory is stale if it has not changed for a year and was never recalled. Recalls are counted
     on this machine, and only for episodes, facts and procedures. A memory is used if a later call
     shows, changes, cites or quotes it.
     """

@@ -99,7 +99,7 @@ def store_fact(
     view="""*facts
         {factId}  distance {distance:.2f}  {strength}
            {category}, confidence {confidence:g}, from {source}, recalled {accessCount:time|times}
-           replaced by {supersededBy}  ended {expired}  begins {notYet}
+           superseded by {supersededBy}  expired {expired}  valid from {notYet}
            > {factText:each}""",
     reveals=True,
 )
@@ -375,12 +375,14 @@ def recall_memory(
             json_aliases=("observation", "query", "context"),
         ),
     ] = None,
-    path: Annotated[str | None, Arg("A file: recall memories that name it or its folder")] = None,
+    path: Annotated[
+        str | None, Arg("A file: recall memories that mention it or its folder")
+    ] = None,
     command: Annotated[
-        str | None, Arg("A shell command: recall memories that name its program and subcommand")
+        str | None, Arg("A shell command: recall memories that mention its program and subcommand")
     ] = None,
     change: Annotated[
-        str | None, Arg("Changed lines of code: recall memories that name an identifier in them")
+        str | None, Arg("Changed lines of code: recall memories that mention an identifier in them")
     ] = None,
     error: Annotated[
         str | None,
@@ -391,7 +393,7 @@ def recall_memory(
 ) -> RecalledExperience:
     """Recall everything about a situation: facts, experiences and procedures.
 
-    With a path, a command or an error, memories lists the memories that name it, each with the
+    With a path, a command or an error, memories lists the memories that mention it, each with the
     matching line, such as the fix for the same error in an earlier session.
 
     Returns the content of at most 5 facts, at most 3 experiences with an importance of 0.3 or

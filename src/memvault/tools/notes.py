@@ -267,7 +267,7 @@ def tag_list(
         str | None, Arg("Only this tag and tags nested in it", positional=True, completes="tag")
     ] = None,
     sort: Annotated[
-        Literal["count", "name"], Arg("Order of the tags on each level: by count or by name")
+        Literal["count", "name"], Arg("Order of the tags at each level: by count or by name")
     ] = "count",
     limit: Limit = LISTED,
     offset: Offset = 0,

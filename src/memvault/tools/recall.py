@@ -95,7 +95,7 @@ def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
     read_only=True,
     works_without_files=True,
     core_args={
-        "query": 'Also "exact words", -WORD, in:FOLDER',
+        "query": 'Use "exact words", -WORD, in:FOLDER',
         "memoryType": "",
         "tags": "",
         "since": "Date, 7d or last week",
@@ -592,7 +592,7 @@ def memory_forget(
     ],
     memory_type: TypeName = None,
     threshold: Annotated[
-        float, Arg("Minimum probability that the query means the memory", minimum=0, maximum=1)
+        float, Arg("Minimum probability that the query refers to the memory", minimum=0, maximum=1)
     ] = _DEFAULT_THRESHOLD,
     expression: Expression = None,
     confirm: Confirm = None,

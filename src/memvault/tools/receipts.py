@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 group = ToolGroup("brain", place=21)
 
-_NO_RECEIPTS = "Nothing was recorded yet"
+_NO_RECEIPTS = "Nothing has been recorded yet"
 
 
 def _with_memory_lines(result: Result) -> Result:

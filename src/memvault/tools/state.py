@@ -1,4 +1,4 @@
-"""Tools for an agent's state between conversations: key-values, goals and plans."""
+"""Tools for an agent's state between conversations: key-value pairs, goals and plans."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         StoredValues,
     )
 
-group = ToolGroup("state", "An agent's key-values, goals and plans", place=40)
+group = ToolGroup("state", "An agent's key-value pairs, goals and plans", place=40)
 
 
 class KeyValue(TypedDict):
@@ -248,7 +248,7 @@ def delete_memories(
 def set_goals(
     call: Call, goals: Annotated[list[GoalItem], Arg("Goals with their ids", flatten=True)]
 ) -> SetEntries:
-    """Set goals by id; an existing goal is changed.
+    """Set goals by id; existing goals are updated.
 
     The agent pursues goals whose status is active; any other word, such as
     completed, makes a goal inactive.
@@ -336,7 +336,7 @@ def set_plans(
     call: Call,
     plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule", flatten=True)],
 ) -> SetPlans:
-    """Set plans by name; an existing plan is changed.
+    """Set plans by name; existing plans are updated.
 
     A due plan becomes exactly one event in the agent's inbox, even with several
     processes. A cron schedule that was missed several times runs once. Cron expressions use

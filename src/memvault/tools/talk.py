@@ -58,7 +58,7 @@ _SEVERITIES = {
 }
 """Severity names used by other logs; numbers are ambiguous, since syslog and Python differ."""
 _MIN_EVENT_BUDGET = 300
-"""Minimum token budget for a result with one event, which is shortened if necessary."""
+"""Minimum token budget for a result with one event; the event is shortened to fit."""
 _EVENTS_ROOM = 100
 """Tokens reserved in a result for everything except the events."""
 _MAX_TALK_ID_DIGITS = 16
@@ -312,7 +312,7 @@ def wait_for(
     from memvault.agents.messages import service_names, waiting
 
     if not events:
-        raise UsageError("No events to wait for are given", "pass an event such as agent:NAME")
+        raise UsageError("No events to wait for were given", "pass an event such as agent:NAME")
     patterns = [
         waiting.EventPattern(
             entry["event_type"], _parameter(entry), entry.get("talk_id") or 0

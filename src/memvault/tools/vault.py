@@ -79,7 +79,7 @@ def _with_part_ends(result: Result) -> Result:
     paged_keys=("content",),
     read_only=True,
     works_without_files=True,
-    core_args={"memId": "Or path or title", "section": "", "offset": ""},
+    core_args={"memId": "Id, path or title", "section": "", "offset": ""},
     examples=(
         'memvault show "Use PostgreSQL"',
         "memvault show use-postgresql",
@@ -118,7 +118,7 @@ def memory_show(
     ] = None,
     around: Annotated[str | None, Arg("Only the passages that contain most of these words")] = None,
 ) -> ShownMemory:
-    """Show one memory in full, with its etag and revisions; or a part of it.
+    """Show one memory in full with its etag and revisions, or show a part of it.
 
     parts has the position of each part in the memory, in characters as in `memvault load`. The etag
     belongs to the memory; total length and next refer to the part.
@@ -211,7 +211,7 @@ _SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
         "memoryType": "",
         "tags": "",
         "limit": "",
-        "offset": "next of a result",
+        "offset": "next from a result",
     },
     examples=(
         "memvault list",
@@ -571,7 +571,7 @@ def model_verify(
     ] = None,
     purpose: Purpose = "embed",
 ) -> VerifiedModel:
-    """Check that a model loads on this machine, and tells related from unrelated passages."""
+    """Check that a model loads here and can tell related passages from unrelated ones."""
     import time
 
     from memvault.index.embedding import model_check
@@ -596,7 +596,7 @@ def _check_may_name_model(call: Call, name: str) -> None:
 
     if not call.caller.may_run_programs:
         raise Refused(
-            "Models can run code, and this caller may not run programs",
+            "This caller is not allowed to run programs, and models can run code",
             "run `memvault model use` in a shell, or start `memvault mcp --programs`",
         )
     if not call.caller.may_see_paths and model_settings.is_path(name.strip(), call.root):

@@ -55,7 +55,7 @@ class DecodedText(NamedTuple):
             return self.bom + text.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise Refused(
-                f"The file is {self.encoding}, which has no {text[error.start]!r}",
+                f"The file's encoding, {self.encoding}, has no {text[error.start]!r}",
                 f"convert the file to UTF-8 first: iconv -f {self.encoding} -t UTF-8",
             ) from error
 

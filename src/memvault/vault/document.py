@@ -39,7 +39,7 @@ class Document(NamedTuple):
     """A file's text, split into its header and body.
 
     ``header`` is None if there is none, or if it is unusable for the reason in ``problem``; the
-    body is then the whole text. ``unread`` are the header lines that are not valid YAML.
+    body is then the whole text. ``unread`` contains the header lines that are not valid YAML.
     """
 
     decoded: DecodedText
@@ -250,7 +250,7 @@ def _edit(
     is_kept = text.encoding.startswith("utf") or text.encode(text.text) == data
     if not is_kept or decode(fresh, encoding).text != replace_surrogates(edited):
         raise Refused(
-            "The edited file would be read in another encoding",
+            "The edited file would be read with another encoding",
             "first convert the file to UTF-8 without control characters",
         )
     return fresh

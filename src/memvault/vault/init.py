@@ -19,7 +19,7 @@ _PACKAGED = Path(__file__).resolve().parents[1] / "data" / "template"
 _CHECKOUT = Path(__file__).resolve().parents[3] / "vault-template"
 TEMPLATE = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
 _MINIMAL = """\
-# Settings of this vault; docs/guide/settings.md of memvault lists all of them.
+# Settings for this vault; memvault's docs/guide/settings.md lists all of them.
 version = 1
 """
 

@@ -36,11 +36,12 @@ class Blocks:
     """The blocks of a document.
 
     ``flat`` is the text with spaces in place of code blocks, HTML blocks, definitions and quote
-    markers; positions are the same as in the text. ``segments`` are the parts with inline content,
-    ``definitions`` maps labels to definitions, and ``tasks`` are the positions of task marks.
-    ``line_starts`` are the starts of the lines, and ``code_lines`` has a 1 for each line in a code
-    block. ``headings`` are the numbers of lines that are ``#`` headings outside of quotes and
-    lists. ``html`` are the HTML blocks with tags, and ``comments`` are the HTML comments.
+    markers; positions are the same as in the text. ``segments`` contains the parts with inline
+    content, ``definitions`` maps labels to definitions, and ``tasks`` are the positions of task
+    marks. ``line_starts`` contains the starts of the lines, and ``code_lines`` has a 1 for each
+    line in a code block. ``headings`` contains the numbers of lines that are ``#`` headings outside
+    of quotes and lists. ``html`` contains the HTML blocks with tags, and ``comments`` are the HTML
+    comments.
     """
 
     def __init__(self, text: str, scanned: _Scanner) -> None:

@@ -165,9 +165,9 @@ _EMBEDDING_TAGS = frozenset(("img", "video", "audio", "source", "embed", "iframe
 class InlineContent:
     """The inline content of a document, found in one pass over its segments.
 
-    ``whole_links`` are all links, including links to websites; ``code`` are code spans and math;
-    ``hidden`` are the spans that cannot contain tags: code, HTML, and the addresses and names of
-    links.
+    ``whole_links`` contains all links, including links to websites; ``code`` contains code spans
+    and math; ``hidden`` contains the spans that cannot contain tags: code, HTML, and the addresses
+    and names of links.
     """
 
     def __init__(self, text: str, blocks: Blocks) -> None:

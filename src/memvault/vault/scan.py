@@ -28,9 +28,9 @@ same timestamp.
 
 
 class Scan:
-    """The files found by a scan; ``unreadable`` are folders that could not be listed.
+    """The files found by a scan; ``unreadable`` contains folders that could not be listed.
 
-    ``excluded`` are files and folders that are not memories, without the folders' contents.
+    ``excluded`` contains files and folders that are not memories, without the folders' contents.
     ``has_hard_links`` is whether a file has more than one name.
     """
 

@@ -58,7 +58,7 @@ ToolTimeout = Annotated[
 
 
 class ToolDefinition(NamedTuple):
-    """The validated definition of a tool; ``entries`` are its parameters in their original form."""
+    """The validated definition of a tool; ``entries`` has its parameters in their original form."""
 
     name: str
     description: str
@@ -129,7 +129,7 @@ def _check_name(name: str, owner: str, reserved: bool = False) -> None:
     if reserved or not _NAME.fullmatch(name):
         raise UsageError(
             f"{name[:60]!r} cannot be the name of {owner}",
-            "use up to 60 letters, digits, underscores and hyphens, a letter first",
+            "use up to 60 letters, digits, underscores and hyphens, starting with a letter",
         )
 
 

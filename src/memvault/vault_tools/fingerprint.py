@@ -62,8 +62,8 @@ class CoveredFiles:
 class ToolFingerprint(NamedTuple):
     """A digest of everything that trust in a tool covers, and the paths of the covered files.
 
-    ``program`` is the resolved first word of the command. ``uncovered`` are the folders and outside
-    files in the command, which the digest does not cover.
+    ``program`` is the resolved first word of the command. ``uncovered`` contains the folders and
+    outside files in the command, which the digest does not cover.
     """
 
     digest: str

@@ -26,7 +26,7 @@ _MAX_PICTURE, _MAX_PICTURES = 5_000_000, 50_000_000
 class _FileAddresses(ServedAddresses):
     """The URLs in the file, which refer to memories and images in the script's data.
 
-    ``pictures`` are the images as data URLs, without duplicates, ordered by number.
+    ``pictures`` contains the images as data URLs, without duplicates, ordered by number.
     """
 
     def __init__(self, session: WebSession) -> None:

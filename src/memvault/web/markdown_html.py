@@ -86,7 +86,7 @@ def _mask_inline(
 ) -> None:
     """Mask secrets in a block's text, which markup may split, and in attributes.
 
-    ``vault_addresses`` are the URLs of this vault's pages and files.
+    ``vault_addresses`` contains the URLs of this vault's pages and files.
     """
     pieces: list[tuple[int, Token]] = []
     texts: list[str] = []

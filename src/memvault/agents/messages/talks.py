@@ -67,7 +67,7 @@ class TalkLog:
         if sender is None:
             raise NotFound(
                 f"{self._me} received no talk {talk_id}",
-                "run `memvault inbox list` to see the numbers of talks",
+                "run `memvault inbox list` to see the talk ids",
             )
         return self.send(sender, message, talk_id)
 

@@ -138,8 +138,8 @@ def wait(
                 waited = f"{deadline:g} second{'s' * (deadline != 1)}"
                 remaining_note = f"; {popped.remaining} in the inbox, see `memvault inbox list`"
                 raise TimedOut(
-                    f"No event of {names} within {waited}",
-                    f"wait again, or longer{remaining_note * bool(popped.remaining)}",
+                    f"No event from {names} within {waited}",
+                    f"wait again, or set a longer timeout{remaining_note * bool(popped.remaining)}",
                 )
             if sleeper is None:
                 on_wait()

@@ -87,7 +87,7 @@ def header_for(
         UsageError: the plan is invalid.
     """
     if not request.instruction.strip():
-        raise UsageError("it has no instruction", "add an instruction for when it is due")
+        raise UsageError("it has no instruction", "add an instruction to follow when it is due")
     schedule = request.schedule
     first = schedule.first(now, zone)
     if first is None:

@@ -46,9 +46,9 @@ Type to search; an empty query lists the newest.
   Shift+Up/Down   scroll the text        Ctrl+Y   copy its path
   Ctrl+T          add or remove tags     Ctrl+R   rename it
   Ctrl+L          link it to another     Ctrl+X   forget it
-  Ctrl+U          undo the last change   Escape   leave, as Ctrl+C
+  Ctrl+U          undo the last change   Escape   quit; Ctrl+C also quits
 
-In a narrow terminal Tab shows the memory in place of the list, and the list again.
+In a narrow terminal, Tab switches between the list and the memory.
 Any key closes this help."""
 _NOTHING = {
     "links": "No memory links to this one",

@@ -25,7 +25,7 @@ _MAX_CLIPBOARD = 10_000_000
 _SECONDS = 10.0
 Text = Annotated[
     str,
-    Arg("The text; if omitted, it is read from a pipe or written in your editor",
+    Arg("The text; omit it to read from a pipe or open your editor",
         positional=True, join_words=True, unbounded=True),
 ]  # fmt: skip
 

@@ -91,7 +91,7 @@ def open_memory(
             return add_warnings(call, {"address": url})
         if in_editor:
             if target is None:
-                raise UsageError("The memory is missing", "pass one: `memvault open MEMORY`")
+                raise UsageError("No memory was given", "pass one: `memvault open MEMORY`")
             return edit_memory(call, target)
         desktop.open_address(url, call.root)
         return None

@@ -206,7 +206,7 @@ def _copy_unmerged(call: Call, item: ReviewItem, discards: bool = False) -> None
 
 
 def _edit_code(call: Call, item: ReviewItem) -> None:
-    """Open a memory in the editor; if its text changes, cite the code as it is now."""
+    """Open a memory in the editor; if its text changes, cite the current code."""
     before = _memory(call, item)
     _edit(call, item)
     after = _memory(call, item)

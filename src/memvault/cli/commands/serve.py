@@ -103,7 +103,7 @@ def serve(
         list[str] | None,
         Arg("A host name that clients use for this server", flag="--name", metavar="HOST"),
     ] = None,
-    audit: Annotated[str, Arg("File of the audit log (default stderr)", metavar="FILE")] = "",
+    audit: Annotated[str, Arg("Audit log file (default stderr)", metavar="FILE")] = "",
     calls: Annotated[int, Arg("Maximum concurrent requests per token", minimum=1)] = 16,
     queue: Annotated[int, Arg("Maximum queued requests per token", minimum=0)] = 100,
     rate: Annotated[int, Arg("Maximum requests per second per token", minimum=1)] = 50,
@@ -114,7 +114,7 @@ def serve(
     certificate: Annotated[
         str, Arg("TLS certificate in PEM format, for https", metavar="FILE")
     ] = "",
-    key: Annotated[str, Arg("The certificate's key", metavar="FILE")] = "",
+    key: Annotated[str, Arg("The certificate's private key", metavar="FILE")] = "",
 ) -> None:
     """Serve named vaults to a team: MCP over HTTP, for clients that have a token.
 

@@ -100,7 +100,7 @@ def init(
         "memvault vaults add team http://milvus:19530 --of notes",
     ),
     view="""{name} is {folder}
-        {name} is the vault {vault} of {host}  {documents:document|documents}  \
+        {name} is the vault {vault} on {host}  {documents:document|documents}  \
             published {sent:day}""",
     group="setup",
 )

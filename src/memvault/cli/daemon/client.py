@@ -104,7 +104,7 @@ def run_in_daemon(arguments: Sequence[str]) -> int | None:
 def end_at_once_on_interrupt() -> None:
     """Let SIGINT end the process, since ``KeyboardInterrupt`` can be lost in a callback.
 
-    Imports run many callbacks.
+    This is likely during imports, which run many callbacks.
     """
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)

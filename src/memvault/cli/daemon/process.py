@@ -51,7 +51,7 @@ def start(folder: Path) -> None:
     resident = find(folder)
     if resident is not None and resident.unused:
         raise Refused(
-            f"The resident process {resident.number} cannot run commands from here: "
+            f"The resident process {resident.number} cannot run commands from this shell: "
             f"{resident.unused}",
             "run `memvault watch --stop`, then start it again",
         )

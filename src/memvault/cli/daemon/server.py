@@ -181,7 +181,7 @@ class Daemon:
     ) -> bool:
         """Accept a client and run fully received commands; return whether any ran.
 
-        ``ready`` are the descriptors that can be read.
+        ``ready`` contains the descriptors that can be read.
         """
         answered = False
         if clients.listener.fileno() in ready:

@@ -99,7 +99,7 @@ def verify(root: Path, settings: Settings, name: str | None, purpose: Purpose) -
     checked = _check_model(model_name, folder, purpose)
     if checked.related <= checked.unrelated:
         raise NotFound(
-            f"The model {checked.name} loads, but does not tell related from unrelated passages",
+            f"The model {checked.name} loads, but cannot tell related passages from unrelated ones",
             "list fastembed's cross-encoders with `memvault model list`"
             if purpose == "rerank"
             else "return to the built-in models with `memvault model use auto`",

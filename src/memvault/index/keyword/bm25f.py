@@ -134,7 +134,7 @@ class Statistics(NamedTuple):
 
     @classmethod
     def of(cls, segments: Sequence[Segment], lengths: Mapping[str, float]) -> Statistics:
-        """Return the statistics of segments; ``lengths`` are the total lengths of the fields."""
+        """Return the statistics of segments; ``lengths`` has the total lengths of the fields."""
         total = sum(segment.documents for segment in segments)
         return cls(total, {name: lengths.get(name, 0.0) / total or 1.0 for name in B if total})
 

@@ -51,7 +51,7 @@ _PREFIX, _SUFFIX = "_MAIN_", ".toc"
 class KeywordIndex:
     """The keyword index of a commit in a folder, opened on first use; empty without a folder.
 
-    ``files`` are the names of the commit's files, including its table.
+    ``files`` contains the names of the commit's files, including its table.
     """
 
     def __init__(self, folder: Path | None, files: Iterable[str] = ()) -> None:

@@ -99,9 +99,9 @@ class FileTask(NamedTuple):
 class Analysis(NamedTuple):
     """Index data for a batch of memories, in file order.
 
-    ``hashes`` are the hashes of the passages' texts. While ``vectors`` (of all passages, in order)
-    is None, ``passages`` and ``text_blocks`` are the texts to embed, by uid. ``detected`` is each
-    memory's language, empty if it cannot be detected; such a memory is analyzed in
+    ``hashes`` contains the hashes of the passages' texts. While ``vectors`` (of all passages, in
+    order) is None, ``passages`` and ``text_blocks`` are the texts to embed, by uid. ``detected`` is
+    each memory's language, empty if it cannot be detected; such a memory is analyzed in
     ``main_language``.
     """
 

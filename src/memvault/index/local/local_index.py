@@ -109,7 +109,7 @@ class LocalIndex:
         except BackendUnavailable as error:
             if self._fallback is None:
                 raise
-            self._unavailable = f"{error.message}; this machine's own index answered"
+            self._unavailable = f"{error.message}; this machine's own index was used"
         view = self._fallback.refresh(vectors, wait_policy)
         return view._replace(notes=(*view.notes, self._unavailable))
 

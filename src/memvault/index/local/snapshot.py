@@ -59,10 +59,10 @@ query.
 class Overlay(NamedTuple):
     """Changed memories that are read directly because the index could not be written.
 
-    Their uids are negative. ``alive`` are the indexed memories that were unchanged when the folder
-    was compared (None means all); later commits by other processes are ignored, so that no memory
-    is found twice. ``missing`` counts changed memories that were not read because there were too
-    many. ``texts`` are the memories as of the snapshot's time.
+    Their uids are negative. ``alive`` contains the indexed memories that were unchanged when the
+    folder was compared (None means all); later commits by other processes are ignored, so that no
+    memory is found twice. ``missing`` counts changed memories that were not read because there were
+    too many. ``texts`` contains the memories as of the snapshot's time.
     """
 
     records: dict[int, MemoryRecord]

@@ -40,7 +40,7 @@ class Vectors(Protocol):
     ) -> ScoredPassages:
         """Return the passages of the nearest memories and of ``also``, or all passages.
 
-        ``among`` are the memories to search, or None for all.
+        ``among`` contains the memories to search, or None for all.
         """
 
 

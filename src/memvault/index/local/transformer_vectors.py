@@ -159,4 +159,4 @@ class TransformerVectors(NamedTuple):
 
 def failure_note(error: MemvaultError) -> str:
     """Return the note for a search that failed to use transformer vectors."""
-    return f"{error.message}: the built-in table answers alone; {error.hint}"
+    return f"{error.message}: only the built-in table was used; {error.hint}"

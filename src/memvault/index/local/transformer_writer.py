@@ -111,7 +111,7 @@ class TransformerWriter(NamedTuple):
     def compact(self, hashes: Sequence[int]) -> None:
         """Drop unused vectors and surplus tokens (``VectorStore.compact``).
 
-        ``hashes`` are the passage hashes of all memories, most important first.
+        ``hashes`` contains the passage hashes of all memories, most important first.
         """
         vectors = self.model.opened()
         if vectors is not None:

@@ -47,8 +47,8 @@ class VectorSearch(NamedTuple):
     ) -> VectorAnswer:
         """See ``View.nearest``.
 
-        ``visible`` are all existing memories; None stands for all in the ``manifest``. ``overlay``
-        has the passages of memories that are not committed.
+        ``visible`` contains all existing memories; None stands for all in the ``manifest``.
+        ``overlay`` has the passages of memories that are not committed.
         """
         if self.stored is None and not overlay:
             return VectorAnswer(waiting=self.waiting, notes=self._notes(""))

@@ -75,7 +75,7 @@ def why_unavailable(root: Path, shared: EngineSettings) -> str:
     if find_spec("pymilvus") is None:
         return f"memvault.toml uses Milvus, which needs the extra milvus: {INSTALL} '.[milvus]'"
     if not shared.uri or not shared.vault or not granted(root, shared):
-        return "memvault.toml uses Milvus, which is contacted after `memvault index push`"
+        return "memvault.toml uses Milvus, which is not contacted before `memvault index push`"
     return ""
 
 

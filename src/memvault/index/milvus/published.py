@@ -98,8 +98,8 @@ class PublishingBackend(MilvusBackend):
             raise EngineRefused(
                 f"The vault {self.vault} is published by {publication.host}, last on "
                 f"{clock.local(publication.published_at)}, and only one machine may publish it",
-                "to get a separate id, delete the line vault in [index] of memvault.toml and run "
-                "`memvault index push`; if this is the same vault, run "
+                "to get a separate id, delete the vault line under [index] in memvault.toml and "
+                "run `memvault index push`; if this is the same vault, run "
                 "`memvault index push --take-over`",
             )
 

@@ -38,7 +38,7 @@ def compute(
 ) -> list[SentenceFeatures]:
     """Compute the features of memories, each represented by some of its blocks, in the same order.
 
-    ``soft_matches`` are the results of ``local.soft_match``, or None if they are unknown.
+    ``soft_matches`` contains the results of ``local.soft_match``, or None if they are unknown.
     """
     word_numbers: dict[int, int] = {}
     for number, stems in enumerate(asked.words):
@@ -124,14 +124,14 @@ def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
 def _contains_run(
     word_numbers: Mapping[int, int], codes: Sequence[int], parts: tuple[int, ...]
 ) -> bool:
-    """Return whether a stretch contains the parts of an identifier in consecutive positions."""
+    """Return whether a span contains an identifier's parts consecutively."""
     numbers = [word_numbers.get(value, -1) for value in codes]
     starts = range(len(numbers) - len(parts) + 1)
     return any(tuple(numbers[start : start + len(parts)]) == parts for start in starts)
 
 
 def _neighbors(word_numbers: Mapping[int, int], codes: Sequence[int]) -> set[int]:
-    """Return the query words that are followed by the query's next word in a stretch."""
+    """Return the query words that are followed by the query's next word in a span."""
     followed = set()
     last = -2
     for value in codes:

@@ -171,8 +171,8 @@ class VectorStore:
     def compact(self, used: Hashes, max_tokens: int) -> None:
         """Drop surplus tokens, and unused vectors if they are more than half of all vectors.
 
-        ``used`` are the hashes of all texts; the first ones keep their tokens up to ``max_tokens``.
-        Raises OSError, StorageError or TimedOut.
+        ``used`` contains the hashes of all texts; the first ones keep their tokens up to
+        ``max_tokens``. Raises OSError, StorageError or TimedOut.
         """
         with self._updating():
             rows, hashes, ends = self._file.load()

@@ -1,7 +1,7 @@
 """Fit a result into a token budget: cut its lists or text, and shorten other long values.
 
-A tool's ``paged_keys`` are the lists or the text that may make its result long. They are cut after
-the last entry or line that fits, and ``next`` is the offset of the rest. All other values are
+A tool's ``paged_keys`` names the lists or the text that may make its result long. They are cut
+after the last entry or line that fits, and ``next`` is the offset of the rest. All other values are
 shortened, and a warning lists their keys.
 """
 
@@ -31,7 +31,7 @@ _MAX_DEPTH = 12
 _NOTE_ROOM = 60
 """Tokens reserved for the warning about shortened values."""
 _BOUNDARIES = ("\n", ". ", "。", " ")
-"""Matches preferred places to cut text: after a line, a sentence or a word."""
+"""Preferred truncation points, best first: the end of a line, a sentence or a word."""
 _LARGE = 10**9
 
 Present = Callable[[Mapping[str, Any]], Mapping[str, Any]]

@@ -150,7 +150,7 @@ def _unchanged(_: Call, __: Mapping[str, Any], visible: dict[str, Any]) -> dict[
 class _CallOptions(NamedTuple):
     """Options of a tool call: the caller, the tool lookup, and the presentation of the result.
 
-    ``has_keys`` is whether the arguments have JSON keys instead of parameter names.
+    ``has_keys`` is true if the arguments use JSON keys instead of parameter names.
     """
 
     caller: Caller
@@ -350,8 +350,8 @@ def _run(
 ) -> ToolOutcome:
     """Run a tool in the vault of a call; ``vault`` is its name unless it is the caller's own.
 
-    ``notes`` are warnings about the arguments. The token limit comes from the call, else from the
-    outer tool, else from the setting for callers that have a token budget.
+    ``notes`` contains warnings about the arguments. The token limit comes from the call, else from
+    the outer tool, else from the setting for callers that have a token budget.
     """
     added = {entry.name for entry in tool.page_parameters}
     is_limited = "budget" in added or (tool.paged_keys is not None and tool.own_parameters is None)

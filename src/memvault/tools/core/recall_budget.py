@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 _COMMON_FIELDS = {"memories": [], "brief": [], "count": 10, "more": 10, "next": 10}
 """The other keys of a recall result, which count toward the budget."""
 _MARK_LABELS = {
-    "supersededBy": "replaced by",
+    "supersededBy": "superseded by",
     "newer": "newer:",
-    "expired": "ended",
-    "notYet": "begins",
+    "expired": "expired",
+    "notYet": "valid from",
     "asOf": "as of",
     "unmergedBranch": "not merged, from",
     "otherVersionOn": "other version on",

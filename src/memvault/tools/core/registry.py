@@ -40,8 +40,8 @@ def _number(key: str, help_text: str) -> Parameter:
 
 BUDGET = _number("budget", "Maximum tokens; 0: no limit")
 BUDGET = BUDGET._replace(arg=BUDGET.arg._replace(default=None))
-_OFFSET = _number("offset", "Entries to skip: next of the previous result")
-_TEXT_OFFSET = _number("offset", "Characters to skip: next of the previous result")
+_OFFSET = _number("offset", "Entries to skip: next from the previous result")
+_TEXT_OFFSET = _number("offset", "Characters to skip: next from the previous result")
 _LENGTH = _number("length", "Maximum characters; 0: all")
 OPEN = Parameter(
     "open_entry",

@@ -75,9 +75,9 @@ def _dedented(text: str) -> str:
 
 
 _MARKS = (
-    "as it was on {asOf:day}  replaced by {supersededBy}  ended {expired}  begins {notYet}  "
-    "newer: {newer}  not merged, from {unmergedBranch}  other version on {otherVersionOn}  "
-    "in {worktree}"
+    "as it was on {asOf:day}  superseded by {supersededBy}  expired {expired}  "
+    "valid from {notYet}  newer: {newer}  not merged, from {unmergedBranch}  "
+    "other version on {otherVersionOn}  in {worktree}"
 )
 """The value of ``{marks}`` in a template: the marks of a memory that is not current."""
 _STYLES = {
