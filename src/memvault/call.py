@@ -74,6 +74,8 @@ class Caller(NamedTuple):
     reads_early: bool = False
     # Whether ``context`` records its block; a hook records the text that contains the block.
     keeps_receipts: bool = True
+    # Maximum seconds in which the code that memories cite is compared.
+    code_seconds: float = 1.0
 
     @property
     def mask_secrets(self) -> bool:
@@ -244,7 +246,11 @@ class Call:
             return [[] for _ in metadata]
         workspace = self.workspace if root is None else self.workspace.open_other(root)
         citations = workspace.citations
-        return citations.check(metadata) if citations is not None else [[] for _ in metadata]
+        return (
+            citations.check(metadata, self.caller.code_seconds)
+            if citations is not None
+            else [[] for _ in metadata]
+        )
 
     @property
     def index(self) -> Index:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _SESSION_START, _LIMIT = 5.0, HOOK_SECONDS
 """Time limits in seconds for the start of a session and for every other event."""
+_CODE_SECONDS = 0.3
+"""Maximum seconds in which the code that memories cite is compared."""
 _MAX_INPUT = 1 << 20
 _MAX_QUERY = 1_000
 """Maximum number of characters of a prompt to use as the query."""
@@ -391,7 +393,12 @@ def _workspace(line: HookInvocation) -> Workspace:
 def _caller(line: HookInvocation) -> Caller:
     from memvault.call import Caller
 
-    return Caller(line.agent or "main", may_run_programs=False, keeps_receipts=False)
+    return Caller(
+        line.agent or "main",
+        may_run_programs=False,
+        keeps_receipts=False,
+        code_seconds=_CODE_SECONDS,
+    )
 
 
 _EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str | HookResponse]] = {
