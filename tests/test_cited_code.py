@@ -17,8 +17,10 @@ from code_project import PARSER, SEPARATOR, change, cited, commit, project_in, r
 from conftest import Run, recalled, succeeded, until, write
 from git_clones import git
 from memvault import Vault, open_vault
+from memvault.call import Caller
 from memvault.repository import definitions
 from memvault.repository.citations import Citation
+from memvault.tools.core import invoke
 from memvault.workspace import Workspace
 from test_date_sources import allow
 
@@ -552,3 +554,63 @@ def test_unusual_file_names_are_looked_up_in_git(folder: Path, project: Path) ->
         change(project, "tool", "echo 2", "echo 3")
         commit(project)
         assert [entry.get("since") for entry in cited(vault)] == [since]
+
+
+def test_remote_callers_learn_nothing_about_the_repository(folder: Path, project: Path) -> None:
+    """For a caller over the network, no code is cited or compared, and written ``cites`` stay."""
+    write(project, "deploy/prod.py", "PORT = 8081\n")
+    with open_vault(folder) as vault:
+        remembered(vault, SEPARATOR)
+    (project / "src/parser.py").unlink()
+    caller = Caller(
+        "remote",
+        scope="all",
+        sees_worktrees=False,
+        may_run_programs=False,
+        may_see_paths=False,
+    )
+
+    def call(tool: str, **arguments: Any) -> dict[str, Any]:
+        result = invoke.call_result(Workspace(folder), tool, arguments, caller)
+        assert result["success"], result
+        return result
+
+    text = "deploy/prod.py:1 and [one](../../deploy/prod.py), [two](../../deploy/none.py)"
+    assert "cites" not in call("memory_remember", title="X", content=text)
+    assert "cites" not in call("memory_show", name="Field separator")
+    assert "cites" not in call("memory_recall", query="which separator")["memories"][0]
+    assert "outdated" not in call("active_memory_context", task="which separator")["context"]
+    call("memory_compound", query="Field separator", modifications=text)
+    (path,) = folder.rglob("field-separator*.md")
+    assert "cites: [src/parser.py#parse_line@" in path.read_text("utf-8")
+    assert "prod.py:1@" not in path.read_text("utf-8")
+    assert call("vault_doctor", level="note")["findings"] == []
+
+
+def test_doctor_says_what_its_fix_does(folder: Path, project: Path) -> None:
+    """For a missing symbol, the fix cites the whole file; for a missing file, it cites nothing."""
+    with open_vault(folder) as vault:
+        remembered(vault, SEPARATOR)
+        without_parse_line(project)
+        (found,) = vault.call("vault_doctor", only=["code-changed"])["findings"]
+        assert "cite the whole file" in str(found)
+        vault.call("vault_doctor", only=["code-changed"], fix=True)
+        assert cited(vault) == [{"path": "src/parser.py", "state": "same"}]
+        (project / "src/parser.py").unlink()
+        (found,) = vault.call("vault_doctor", only=["code-changed"])["findings"]
+        assert "remove the citation" in str(found)
+        vault.call("vault_doctor", only=["code-changed"], fix=True)
+        assert cited(vault) == []
+
+
+def test_hook_before_an_edit_marks_outdated_memories(folder: Path, project: Path, run: Run) -> None:
+    """The line of a memory that is similar to an edit says that its code has changed."""
+    text = "The parser separates the fields of each line of a bank statement by semicolons."
+    with open_vault(folder) as vault:
+        remembered(vault, f"{text} src/parser.py#parse_line")
+    change(project, "src/parser.py", '";"', '","')
+    new = "separate the fields of each line of a bank statement by semicolons, the field separator"
+    edit = {"file_path": "statement/fields.py", "new_string": new}
+    event = json.dumps({"tool_name": "Edit", "tool_input": edit})
+    warning = "; outdated: src/parser.py#parse_line has changed)"
+    until(lambda: warning in succeeded(run("hook", "before-tool", stdin=event)).out)

@@ -23,7 +23,6 @@ from memvault.cli.options import scan
 if TYPE_CHECKING:
     from memvault.call import Caller
     from memvault.integrations.integration import Event
-    from memvault.results import CitedCode
     from memvault.workspace import Workspace
 
 _SESSION_START, _LIMIT = 5.0, HOOK_SECONDS
@@ -261,7 +260,11 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
         passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
         branch = memory.get("unmergedBranch")
-        note = f"; not merged, from {branch}" if branch else _code_note(memory.get("cites"))
+        note = (
+            f"; not merged, from {branch}"
+            if branch
+            else prompt_block.code_note(memory.get("cites"))
+        )
         text = f"{title} ({memory['memId']}{note}): {passage}"
         entries.append(prompt_block.PromptEntry(clock.local(memory.get("modified", "")), text))
     section = prompt_block.PromptSection("RECALLED, read a whole one with memory_show", entries)
@@ -271,15 +274,6 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
     memories = memories[: len(block.sections[0].entries)]
     size = (block.tokens, _PROMPT_BUDGET)
     return _with_receipt(workspace, line, hook_input, block.text, *size, memories)
-
-
-def _code_note(cited: list[CitedCode] | None) -> str:
-    """Return a note if the code that a memory cites has changed; empty if it has not."""
-    if not cited:
-        return ""
-    from memvault.repository.citations import warning
-
-    return f"; {warning(cited)}"
 
 
 def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookResponse:
