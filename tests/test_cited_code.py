@@ -579,7 +579,7 @@ def test_remote_callers_learn_nothing_about_the_repository(folder: Path, project
     assert "cites" not in call("memory_remember", title="X", content=text)
     assert "cites" not in call("memory_show", name="Field separator")
     assert "cites" not in call("memory_recall", query="which separator")["memories"][0]
-    assert "outdated" not in call("active_memory_context", task="which separator")["context"]
+    assert "outdated" not in call("context", task="which separator")["context"]
     call("memory_compound", query="Field separator", modifications=text)
     (path,) = folder.rglob("field-separator*.md")
     assert "cites: [src/parser.py#parse_line@" in path.read_text("utf-8")

@@ -21,6 +21,7 @@ from memvault import Vault
 from memvault.consolidation.proposals import steps_of
 from memvault.consolidation.rules import frequent_sequences
 from memvault.errors import Ambiguous, NotFound
+from memvault.files.git_location import RepositoryLocation
 from memvault.index.local.file_analysis import header_problem
 from memvault.index.local.folder_diff import split_files
 from memvault.index.text.analyzer import analyzer, query_analyzer

@@ -218,8 +218,9 @@ def _is_resolved(
         return True
     relative = link.beside or path_beside(link.target, entry.path)
     if link.beside.startswith("../"):
-        is_unknown = repository_files is None or not _is_outside(link.beside)
-        return is_unknown or repository_files.may_exist(link.beside)
+        if repository_files is None or not _is_outside(link.beside):
+            return True
+        return repository_files.may_exist(link.beside)
     return name_key(relative) in files or vault.links.has_name(relative)
 
 
