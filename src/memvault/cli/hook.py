@@ -260,11 +260,8 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
         passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
         branch = memory.get("unmergedBranch")
-        note = (
-            f"; not merged, from {branch}"
-            if branch
-            else prompt_block.code_note(memory.get("cites"))
-        )
+        note = prompt_block.code_note(memory.get("cites"))
+        note = f"; not merged, from {branch}" if branch else note
         text = f"{title} ({memory['memId']}{note}): {passage}"
         entries.append(prompt_block.PromptEntry(clock.local(memory.get("modified", "")), text))
     section = prompt_block.PromptSection("RECALLED, read a whole one with memory_show", entries)

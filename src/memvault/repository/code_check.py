@@ -199,8 +199,7 @@ class _Check:
     @property
     def _is_git_complete(self) -> bool:
         """Whether git was not needed, may not run, or has answered everything."""
-        history = self._opened[0] if self._opened else None
-        return history.is_complete if history else not (self._opened and self._is_granted)
+        return all(history is None or history.is_complete for history in self._opened)
 
     def _verdict(self, citation: Citation) -> _Verdict | None:
         """Return the stored verdict if it is current, else a new one; None if out of time."""
