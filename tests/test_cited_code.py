@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,11 @@ from code_project import PARSER, SEPARATOR, change, cited, commit, project_in, r
 from conftest import Run, recalled, succeeded, until, write
 from git_clones import git
 from memvault import Vault, open_vault
+from memvault.call import Caller
 from memvault.repository import definitions
+from memvault.repository.citations import Citation
+from memvault.tools.core import invoke
+from memvault.workspace import Workspace
 from test_date_sources import allow
 
 
@@ -419,3 +425,194 @@ def test_web_pages_say_what_has_changed(folder: Path, project: Path) -> None:
         for address in (f"/m/{result['memId']}", "/results?q=separated"):
             assert "src/parser.py#parse_line has changed" in client.get(address).text, address
     session.close()
+
+
+def without_parse_line(project: Path) -> str:
+    """Remove ``parse_line`` from the parser; return its definition."""
+    start, end = PARSER.index("@cached"), PARSER.index("class")
+    write(project, "src/parser.py", PARSER[:start] + PARSER[end:])
+    return PARSER[start:end]
+
+
+def make_git_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make each run of git take at least 0.6 seconds."""
+    script = f'#!/bin/sh\nsleep 0.6\nexec {shutil.which("git")} "$@"\n'
+    write(tmp_path, "slow/git", script).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/slow:{os.environ['PATH']}")
+
+
+def test_hook_answers_in_time_with_slow_git(
+    folder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If git is slow, the prompt hook answers without the commit, and a later one names it."""
+    allow(folder)
+    text = "Our parser separates the fields of each line of a bank statement by semicolons."
+    with open_vault(folder) as vault:
+        remembered(vault, f"{text} src/parser.py#parse_line")
+        vault.call("memory_recall", query="separator")
+    prompt = json.dumps({"prompt": "which separator do the fields of a bank statement line have"})
+    command = [sys.executable, "-m", "memvault", "--vault", str(folder), "hook", "prompt"]
+
+    def said() -> str:
+        environment = {**os.environ, "MEMVAULT_RESIDENT": "off"}
+        answer = subprocess.run(
+            command, input=prompt, capture_output=True, text=True, env=environment, check=True
+        )
+        return answer.stdout
+
+    until(lambda: "Field separator" in said())
+    change(project, "src/parser.py", '";"', '","')
+    since = commit(project)
+    with monkeypatch.context() as slow:
+        make_git_slow(tmp_path, slow)
+        until(lambda: "outdated: src/parser.py#parse_line has changed)" in said())
+    until(lambda: f"was true until {since} changed src/parser.py#parse_line)" in said())
+
+
+def test_large_file_is_compared_within_the_deadline(folder: Path, project: Path) -> None:
+    """A check takes no longer than it may, also if many versions of a large file are compared."""
+    allow(folder)
+    lines = [f"value_{number} = compute({number}) + other\n" for number in range(6_000)]
+    cited_lines = Citation("src/big.py", "", 45, 75).anchored_in(lines)
+    for number in range(20):
+        lines[50] = f"value = {number}\n"
+        write(project, "src/big.py", "".join(lines))
+        commit(project)
+    workspace = Workspace(folder)
+    assert workspace.citations is not None
+    for seconds in (0.05, 0.2):
+        started = time.process_time()
+        workspace.citations.check([{"cites": [str(cited_lines)]}], seconds)
+        assert time.process_time() - started < seconds + 0.1
+
+
+def test_git_timeout_is_not_a_verdict(
+    folder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If git did not answer in time, the next check asks again."""
+    allow(folder)
+    with open_vault(folder) as vault:
+        remembered(vault, SEPARATOR)
+        git(project, "mv", "src/parser.py", "src/reader.py")
+        commit(project)
+        with monkeypatch.context() as slow:
+            make_git_slow(tmp_path, slow)
+            assert states(vault) == ["gone"]
+        assert [entry.get("movedTo") for entry in cited(vault)] == ["src/reader.py"]
+
+
+def test_code_that_comes_back_is_no_longer_gone(folder: Path, project: Path) -> None:
+    """Code that was removed in a commit and later added to another file is moved."""
+    allow(folder)
+    with open_vault(folder) as vault:
+        remembered(vault, SEPARATOR)
+        code = without_parse_line(project)
+        since = commit(project)
+        assert [(entry["state"], entry["since"]) for entry in cited(vault)] == [("gone", since)]
+        write(project, "src/lines.py", code)
+        commit(project)
+        assert states(vault) == ["moved"]
+
+
+@pytest.mark.parametrize(
+    "mention", ["src/a/config.py", "src/a/config.py#load", "src/a/config.py:2"]
+)
+def test_another_file_with_the_same_name_is_not_a_move(
+    mention: str, folder: Path, project: Path
+) -> None:
+    """Of files with the name of a deleted one, only those with the cited code count."""
+    write(project, "src/a/config.py", "def load():\n    return 1\n")
+    write(project, "src/b/config.py", "def load():\n    return network()\n")
+    with open_vault(folder) as vault:
+        assert remembered(vault, f"Settings: {mention}") == [mention]
+        (project / "src/a/config.py").unlink()
+        assert states(vault) == ["gone"]
+        vault.call("vault_doctor", fix=True)
+        assert states(vault) == ["gone"]
+        write(project, "src/b/config.py", "def load():\n    return 1\n")
+        git(project, "add", "--all")
+        assert states(vault) == ["moved"]
+
+
+def test_unusual_file_names_are_looked_up_in_git(folder: Path, project: Path) -> None:
+    """File names such as ``my blob``, and folders with the name of a file, confuse no lookup."""
+    allow(folder)
+    write(project, "src/my blob", "one = 1\ntwo = 2\n")
+    write(project, "tool/x.py", "1\n")
+    commit(project)
+    text = "---\ncites: ['src/my blob:1@aaaaaaaaaaaa']\n---\n# A\n\nText.\n"
+    write(folder, "fact/a.md", text)
+    git(project, "mv", "src/my blob", "src/other")
+    git(project, "rm", "-rq", "tool")
+    write(project, "tool", "main() {\n  echo 1\n}\n")
+    commit(project)
+    with open_vault(folder) as vault:
+        assert states(vault, "A") == ["changed"]
+        assert remembered(vault, "See ./tool#main") == ["tool#main"]
+        change(project, "tool", "echo 1", "echo 2")
+        since = commit(project)
+        change(project, "tool", "echo 2", "echo 3")
+        commit(project)
+        assert [entry.get("since") for entry in cited(vault)] == [since]
+
+
+def test_remote_callers_learn_nothing_about_the_repository(folder: Path, project: Path) -> None:
+    """For a caller over the network, no code is cited or compared, and written ``cites`` stay."""
+    write(project, "deploy/prod.py", "PORT = 8081\n")
+    with open_vault(folder) as vault:
+        remembered(vault, SEPARATOR)
+    (project / "src/parser.py").unlink()
+    caller = Caller(
+        "remote",
+        scope="all",
+        sees_worktrees=False,
+        may_run_programs=False,
+        may_see_paths=False,
+    )
+
+    def call(tool: str, **arguments: Any) -> dict[str, Any]:
+        result = invoke.call_result(Workspace(folder), tool, arguments, caller)
+        assert result["success"], result
+        return result
+
+    text = "deploy/prod.py:1 and [one](../../deploy/prod.py), [two](../../deploy/none.py)"
+    assert "cites" not in call("memory_remember", title="X", content=text)
+    assert "cites" not in call("memory_show", name="Field separator")
+    assert "cites" not in call("memory_recall", query="which separator")["memories"][0]
+    assert "outdated" not in call("context", task="which separator")["context"]
+    call("memory_compound", query="Field separator", modifications=text)
+    (path,) = folder.rglob("field-separator*.md")
+    assert "src/parser.py#parse_line@" in path.read_text("utf-8")
+    assert "prod.py:1@" not in path.read_text("utf-8")
+    assert (
+        call("vault_doctor", only=["link-broken", "code-changed", "code-uncited"])["findings"] == []
+    )
+
+
+def test_doctor_says_what_its_fix_does(folder: Path, project: Path) -> None:
+    """For a missing symbol, the fix cites the whole file; for a missing file, it cites nothing."""
+    with open_vault(folder) as vault:
+        remembered(vault, SEPARATOR)
+        without_parse_line(project)
+        (found,) = vault.call("vault_doctor", only=["code-changed"])["findings"]
+        assert "cite the whole file" in str(found)
+        vault.call("vault_doctor", only=["code-changed"], fix=True)
+        assert cited(vault) == [{"path": "src/parser.py", "state": "same"}]
+        (project / "src/parser.py").unlink()
+        (found,) = vault.call("vault_doctor", only=["code-changed"])["findings"]
+        assert "remove the citation" in str(found)
+        vault.call("vault_doctor", only=["code-changed"], fix=True)
+        assert cited(vault) == []
+
+
+def test_hook_before_an_edit_marks_outdated_memories(folder: Path, project: Path, run: Run) -> None:
+    """The line of a memory that is similar to an edit says that its code has changed."""
+    text = "The parser separates the fields of each line of a bank statement by semicolons."
+    with open_vault(folder) as vault:
+        remembered(vault, f"{text} src/parser.py#parse_line")
+    change(project, "src/parser.py", '";"', '","')
+    new = "separate the fields of each line of a bank statement by semicolons, the field separator"
+    edit = {"file_path": "statement/fields.py", "new_string": new}
+    event = json.dumps({"tool_name": "Edit", "tool_input": edit})
+    warning = "; outdated: src/parser.py#parse_line has changed)"
+    until(lambda: warning in succeeded(run("hook", "before-tool", stdin=event)).out)

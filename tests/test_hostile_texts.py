@@ -21,11 +21,14 @@ from memvault import Vault
 from memvault.consolidation.proposals import steps_of
 from memvault.consolidation.rules import frequent_sequences
 from memvault.errors import Ambiguous, NotFound
+from memvault.files.git_location import RepositoryLocation
 from memvault.index.local.file_analysis import header_problem
 from memvault.index.local.folder_diff import split_files
 from memvault.index.text.analyzer import analyzer, query_analyzer
 from memvault.model import FileState
 from memvault.recall.query import parse
+from memvault.repository.code_files import CodeFiles
+from memvault.repository.code_mentions import mentioned_code
 from memvault.vault.header_patch import patch_header, patch_mapping
 from memvault.vault.header_yaml import parse_header
 from memvault.vault.memory_file import read_memory
@@ -221,6 +224,20 @@ def test_section_lookup_takes_linear_time(fresh: Fresh, heading: str) -> None:
 def _failed(error: type[Exception], body: str, wanted: str) -> None:
     with pytest.raises(error):
         find_section(body, wanted)
+
+
+@pytest.mark.promise("S51")
+@pytest.mark.parametrize("piece", ["a_", "_", "aA", "A", "A0", "a.", "a::", "`a(", "a/", "a:1 "])
+def test_code_in_a_text_is_found_in_linear_time(fresh: Fresh, piece: str) -> None:
+    """A text with very long or very many names of code is searched as fast as any of its size."""
+    root = fresh()
+    location = RepositoryLocation(root, root / ".git", root / ".git")
+
+    def work(size: int) -> Steps:
+        text = "`x` " + piece * (size // len(piece)) + "$"
+        yield lambda: mentioned_code(text, "", CodeFiles(root, location), lambda: None)
+
+    check_growth(work, 12_500)
 
 
 def test_parsers_accept_ordinary_text() -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memvault.model import Memory
     from memvault.recall.filters import Filters
     from memvault.recall.recall_engine import RecallEngine
+    from memvault.repository.code_check import CodeCitations
     from memvault.results import CitedCode
     from memvault.store.memory_store import MemoryReader, MemoryStore
 
@@ -74,6 +75,13 @@ class Caller(NamedTuple):
     reads_early: bool = False
     # Whether ``context`` records its block; a hook records the text that contains the block.
     keeps_receipts: bool = True
+    # Maximum seconds in which the code that memories cite is compared.
+    code_seconds: float = 1.0
+
+    @property
+    def sees_repository(self) -> bool:
+        """Whether it may learn about the repository around the vault: not over the network."""
+        return self.sees_worktrees or self.may_see_paths
 
     @property
     def mask_secrets(self) -> bool:
@@ -233,6 +241,11 @@ class Call:
         """The reader of memories, on this machine or in an engine."""
         return self.workspace.reader if self.settings.index.sent else self.store
 
+    @property
+    def citations(self) -> CodeCitations | None:
+        """The code that memories cite; None if there is none that the caller may learn about."""
+        return self.workspace.citations if self.caller.sees_repository else None
+
     def cited_code(
         self, metadata: Sequence[Mapping[str, Any]], root: Path | None = None
     ) -> list[list[CitedCode]]:
@@ -240,11 +253,16 @@ class Call:
 
         ``root`` is the folder of their vault if it is not this one.
         """
-        if not any("cites" in header for header in metadata):
+        is_cited = any("cites" in header for header in metadata)
+        if not is_cited or not self.caller.sees_repository:
             return [[] for _ in metadata]
         workspace = self.workspace if root is None else self.workspace.open_other(root)
         citations = workspace.citations
-        return citations.check(metadata) if citations is not None else [[] for _ in metadata]
+        return (
+            citations.check(metadata, self.caller.code_seconds)
+            if citations is not None
+            else [[] for _ in metadata]
+        )
 
     @property
     def index(self) -> Index:

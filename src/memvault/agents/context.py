@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from memvault.recall.answer import RecallResult
     from memvault.recall.recall_engine import RecallEngine
     from memvault.results import CitedCode
-from memvault.agents.prompt_block import PromptEntry, PromptSection
+from memvault.agents.prompt_block import PromptEntry, PromptSection, code_note
 
 RECALLED = "RECALLED"
 """The title of the section of memories that match the task."""
@@ -185,8 +185,5 @@ def _memory_entry(
         text = detector.masked_part(text, detector.values(f"{title}\n{memory.body}"))
     notes = f"; newer: {result.validity.newer}" if result.validity.newer else ""
     notes += f"; not merged, from {result.branch}" if result.branch else ""
-    if cited:
-        from memvault.repository.citations import warning
-
-        notes += f"; {warning(cited)}".rstrip("; ")
+    notes += code_note(cited)
     return PromptEntry(clock.local(memory.modified), f"{text} ({memory.mem_id}{notes})")

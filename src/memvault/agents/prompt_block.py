@@ -6,10 +6,13 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.names import normalize
+
+if TYPE_CHECKING:
+    from memvault.results import CitedCode
 
 OPEN, CLOSE = "<memory-data>", "</memory-data>"
 PREFIX = "> "
@@ -24,6 +27,15 @@ _INVISIBLE = lazy_pattern(
     "\U000e0000-\U000e0fff]"
 )
 _BLANKS = lazy_pattern(r"[^\S\n]+")
+
+
+def code_note(cited: Sequence[CitedCode] | None) -> str:
+    """Return a note if the code that a memory cites has changed; empty if it has not."""
+    if not cited:
+        return ""
+    from memvault.repository.citations import warning
+
+    return f"; {warning(cited)}".rstrip("; ")
 
 
 class PromptEntry(NamedTuple):

@@ -124,7 +124,8 @@ def _similar(
 def _line(memory: Mapping[str, Any], text: str, probability: float) -> ActLine:
     from memvault.index.embedding import tokenizer
 
+    note = prompt_block.code_note(memory.get("cites"))
     rest = text.removeprefix(memory["title"]).lstrip(" :#.-")
-    line = prompt_block.clean_line(f"{memory['title']} ({memory['memId']}): {rest}")
+    line = prompt_block.clean_line(f"{memory['title']} ({memory['memId']}{note}): {rest}")
     line = line[: tokenizer.prefix_within(line, BUDGET)]
     return ActLine(prompt_block.fenced(line), {**memory, "probability": probability})

@@ -23,11 +23,12 @@ from memvault.cli.options import scan
 if TYPE_CHECKING:
     from memvault.call import Caller
     from memvault.integrations.integration import Event
-    from memvault.results import CitedCode
     from memvault.workspace import Workspace
 
 _SESSION_START, _LIMIT = 5.0, HOOK_SECONDS
 """Time limits in seconds for the start of a session and for every other event."""
+_CODE_SECONDS = 0.3
+"""Maximum seconds in which the code that memories cite is compared."""
 _MAX_INPUT = 1 << 20
 _MAX_QUERY = 1_000
 """Maximum number of characters of a prompt to use as the query."""
@@ -259,7 +260,8 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
         passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
         branch = memory.get("unmergedBranch")
-        note = f"; not merged, from {branch}" if branch else _code_note(memory.get("cites"))
+        note = prompt_block.code_note(memory.get("cites"))
+        note = f"; not merged, from {branch}" if branch else note
         text = f"{title} ({memory['memId']}{note}): {passage}"
         entries.append(prompt_block.PromptEntry(clock.local(memory.get("modified", "")), text))
     section = prompt_block.PromptSection("RECALLED (read a whole memory with memory_show)", entries)
@@ -269,15 +271,6 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
     memories = memories[: len(block.sections[0].entries)]
     size = (block.tokens, _PROMPT_BUDGET)
     return _with_receipt(workspace, line, hook_input, block.text, *size, memories)
-
-
-def _code_note(cited: list[CitedCode] | None) -> str:
-    """Return a note if the code that a memory cites has changed; empty if it has not."""
-    if not cited:
-        return ""
-    from memvault.repository.citations import warning
-
-    return f"; {warning(cited)}"
 
 
 def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookResponse:
@@ -391,7 +384,12 @@ def _workspace(line: HookInvocation) -> Workspace:
 def _caller(line: HookInvocation) -> Caller:
     from memvault.call import Caller
 
-    return Caller(line.agent or "main", may_run_programs=False, keeps_receipts=False)
+    return Caller(
+        line.agent or "main",
+        may_run_programs=False,
+        keeps_receipts=False,
+        code_seconds=_CODE_SECONDS,
+    )
 
 
 _EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str | HookResponse]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memvault.doctor.findings import Finding, check, set_header
@@ -19,7 +19,7 @@ def _cited(
     vault: VaultInspection,
 ) -> Iterator[tuple[CodeCitations, InspectedMemory, list[CitedCode]]]:
     """Yield the current memories that cite code, each with the state of that code."""
-    citations = vault.call.workspace.citations
+    citations = vault.call.citations
     if citations is None:
         return
     citing = [memory for memory in vault.memories if KEY in memory.record.metadata]
@@ -35,20 +35,28 @@ def _cited(
     "code-changed",
     "warning",
     "Code that a memory cites has changed or no longer exists",
-    fix="cites the current code, confirming that the memory is still true; only with `--only`",
+    fix="cites the current code, or the whole file, confirming that the memory is still true; "
+    "only with `--only`",
 )
 def changed_code(vault: VaultInspection) -> Iterator[Finding]:
     for citations, memory, cited in _cited(vault):
         outdated = [describe(entry) for entry in cited if is_outdated(entry)]
         if outdated:
-            changes = {KEY: citations.renewed(memory.record.metadata)}
-            exists = any(entry["state"] == "changed" for entry in cited)
-            effect = "cite the current code" if exists else "remove the citation"
-            fix = set_header(memory.file, effect, changes)
+            renewed = citations.renewed(memory.record.metadata)
+            fix = set_header(memory.file, _effect(cited, renewed), {KEY: renewed})
             message = (
                 f"{'; '.join(outdated)}: compound, supersede or forget the memory if it is wrong"
             )
             yield Finding(memory.path, message, fix._replace(is_explicit=True))
+
+
+def _effect(cited: Sequence[CitedCode], renewed: Sequence[object] | None) -> str:
+    """Return what renewing the citations of outdated code does."""
+    if any(entry["state"] == "changed" for entry in cited):
+        return "cite the code as it is now"
+    left = {citation.path for citation in map(parse, renewed or ()) if citation is not None}
+    has_file = any(entry["path"] in left for entry in cited if entry["state"] == "gone")
+    return "cite the whole file" if has_file else "remove the citation"
 
 
 @check(
@@ -83,7 +91,7 @@ def unread_citations(vault: VaultInspection) -> Iterator[Finding]:
     fix="cites their current state in the header",
 )
 def uncited_code(vault: VaultInspection) -> Iterator[Finding]:
-    citations = vault.call.workspace.citations
+    citations = vault.call.citations
     memories = [memory for memory in vault.memories if KEY not in memory.record.metadata]
     if citations is None:
         return

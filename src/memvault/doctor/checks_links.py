@@ -165,7 +165,8 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
     file by its name or the end of its path, as in Obsidian. Markdown links can lead anywhere, so
     only embeds and links to notes, attachments and files of the repository are checked.
     """
-    repository_files = RepositoryFiles(vault.call.root)
+    sees_repository = vault.call.caller.sees_repository
+    repository_files = RepositoryFiles(vault.call.root) if sees_repository else None
     files = {name_key(name) for path in vault.tree["file"] for name in (path, *path_suffixes(path))}
     for entry in vault.links.entries.values():
         unresolved = {
@@ -210,7 +211,7 @@ def _is_resolved(
     link: StoredLink,
     entry: LinkEntry,
     files: set[str],
-    repository_files: RepositoryFiles,
+    repository_files: RepositoryFiles | None,
 ) -> bool:
     bare = link.target.removeprefix("./").strip("/")
     if link.key:
@@ -219,7 +220,9 @@ def _is_resolved(
         return True
     relative = link.beside or path_beside(link.target, entry.path)
     if link.beside.startswith("../"):
-        return not _is_outside(link.beside) or repository_files.may_exist(link.beside)
+        if repository_files is None or not _is_outside(link.beside):
+            return True
+        return repository_files.may_exist(link.beside)
     return name_key(relative) in files or vault.links.has_name(relative)
 
 

@@ -7,6 +7,7 @@ or ``src/parser.py:2@1a2b3c4d5e6f``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,11 +57,15 @@ class Citation(NamedTuple):
         """Return the citation as it is written in a header."""
         return f"{self.name}@{self.digest}" if self.digest else self.name
 
-    def place_in(self, lines: Sequence[str] | None) -> int | None:
+    def place_in(self, lines: Sequence[str] | None, until: float = math.inf) -> int | None:
         """Return the line number of the cited code in a file's lines.
 
         It is 0 if the code has changed, and None if its symbol is not defined.
+
+        Raises:
+            TimedOut: the monotonic time ``until`` has passed.
         """
+        definitions.require_time(until)
         if not self.symbol and not self.line:
             return 1
         if lines is None:
@@ -74,7 +79,7 @@ class Citation(NamedTuple):
             return self.line if last <= len(lines) else 0
         if definitions.line_digest(lines[self.line - 1 : last]) == self.digest:
             return self.line
-        places = definitions.places_of(lines, self.digest, last - self.line + 1)
+        places = definitions.places_of(lines, self.digest, last - self.line + 1, until)
         return min(places, key=lambda number: abs(number - self.line), default=0)
 
     def anchored_in(self, lines: Sequence[str] | None) -> Citation | None:

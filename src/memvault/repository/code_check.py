@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from memvault import grants
-from memvault.errors import MemvaultError
+from memvault.errors import MemvaultError, TimedOut
 from memvault.files import atomic, plain_files
 from memvault.files.git_location import RepositoryLocation
 from memvault.repository.citations import KEY, MAX_CITATIONS, Citation, entries, parse
@@ -50,7 +50,7 @@ class CodeCitations:
     ) -> list[list[CitedCode]]:
         """Return the state of each header's citations; ``line`` is where cited lines are now.
 
-        After ``seconds``, code that has changed since the last check is left out.
+        After ``seconds``, citations whose stored verdicts are not current are left out.
         """
         location = self._location() if any(KEY in header for header in headers) else None
         if location is None:
@@ -84,9 +84,10 @@ class CodeCitations:
                 yield mentioned_code(text, folder, files, lambda: None)
 
     def renewed(self, header: Mapping[str, Any]) -> list[object] | None:
-        """Return a header's ``cites`` with the code as it is now, and without missing code.
+        """Return a header's ``cites`` with the code as it is now, and without missing files.
 
-        Entries that are not citations stay; None if no entry is left.
+        If the symbol or the lines are missing, the whole file is cited. Entries that are not
+        citations stay; None if no entry is left.
         """
         location = self._location()
         if location is None:
@@ -165,7 +166,7 @@ class _Check:
         return states
 
     def renewed(self, value: object) -> object | None:
-        """Return an entry of ``cites`` with the code as it is now; None if it is missing."""
+        """Return an entry of ``cites`` with the code as it is now; None if the file is missing."""
         citation = parse(value)
         verdict = self._verdict(citation) if citation is not None else None
         if citation is None or verdict is None:
@@ -176,7 +177,7 @@ class _Check:
             moved = moved._replace(line=line, end=line + max(citation.end - citation.line, 0))
         with contextlib.suppress(OSError):
             anchored = moved.anchored_in(self.files.lines(moved.path))
-            # A whole file is cited if the lines or the symbol are ambiguous now.
+            # A whole file is cited if the lines or the symbol are missing or ambiguous now.
             return str(anchored or Citation(moved.path).anchored_in(self.files.lines(moved.path)))
         return None
 
@@ -195,9 +196,14 @@ class _Check:
                 from memvault.repository.code_history import open_history
 
                 with contextlib.suppress(MemvaultError, OSError):
-                    until = time.monotonic() + self._seconds / 2
+                    until = min(time.monotonic() + self._seconds / 2, self._until)
                     self._opened[0] = open_history(self._root, self._location, until)
         return self._opened[0]
+
+    @property
+    def _is_git_complete(self) -> bool:
+        """Whether git was not needed, may not run, or has answered everything."""
+        return all(history is None or history.is_complete for history in self._opened)
 
     def _verdict(self, citation: Citation) -> _Verdict | None:
         """Return the stored verdict if it is current, else a new one; None if out of time."""
@@ -209,12 +215,17 @@ class _Check:
             return stored
         if time.monotonic() > self._until:
             return None
-        verdict = self._compare(citation, stored.moved_to)
+        try:
+            verdict = self._compare(citation, stored.moved_to)
+        except TimedOut:
+            return None
         if verdict.state in ("changed", "gone"):
             is_known = stored.state in ("changed", "gone") and is_same_git
             since = stored.since if is_known else self._changed_in(citation, verdict.moved_to)
             verdict = verdict._replace(since=since)
-        is_final = verdict.state in ("same", "moved") or verdict.since
+            if not self._is_git_complete and (not since or verdict.state == "gone"):
+                return verdict
+        is_final = verdict.state != "gone" and (verdict.state != "changed" or verdict.since)
         verdict = verdict._replace(
             stamp=stamp,
             moved_stamp=self.files.stamp(verdict.moved_to) if verdict.moved_to else None,
@@ -238,7 +249,8 @@ class _Check:
         if history is None:
             return ""
         paths = filter(None, [*history.names_of(citation.path), moved_to])
-        return history.changed_in(list(dict.fromkeys(paths)), citation)
+        since = history.changed_in(list(dict.fromkeys(paths)), citation)
+        return since if history.is_complete else ""
 
     @cached_property
     def _state_of_git(self) -> str:
@@ -255,8 +267,11 @@ class _Check:
     def _compare(self, citation: Citation, moved_to: str) -> _Verdict:
         """Compare a citation with its file, or with the files to which the code may have moved.
 
-        ``moved_to`` is where it was at the last check. A definition with the same name elsewhere
-        counts only if its code is the same.
+        ``moved_to`` is where it was at the last check. A file or definition with the same name
+        elsewhere counts only if its code is the same.
+
+        Raises:
+            TimedOut: the check has taken too long.
         """
         place = self._place(citation.path, citation)
         if place is not None:
@@ -268,7 +283,7 @@ class _Check:
         changed = (path for path in renamed if self._place(path, citation) == 0)
         if path := next(changed, ""):
             return _Verdict("changed", 0, path)
-        history = self.history() if citation.symbol else None
+        history = self.history() if citation.symbol and citation.digest else None
         names = [citation.symbol.rpartition(".")[2]]
         for path in history.files_with(names) if history is not None else ():
             if place := self._place(path, citation):
@@ -277,11 +292,11 @@ class _Check:
 
     def _place(self, path: str, citation: Citation) -> int | None:
         with contextlib.suppress(OSError):
-            return citation.place_in(self.files.lines(path))
+            return citation.place_in(self.files.lines(path), self._until)
         return None
 
     def _new_paths(self, citation: Citation, moved_to: str) -> tuple[list[str], list[str]]:
-        """Return where a missing file has moved to, and other files with its name."""
+        """Return where a missing file has moved to, and files with its name to compare."""
         renamed: list[str] = []
         if self.files.stamp(citation.path) is not None:
             return renamed, renamed
@@ -289,9 +304,16 @@ class _Check:
             return [moved_to], []
         if (history := self.history()) is not None:
             renamed += history.names_of(citation.path)[1:]
-        named = self.files.ending_with(posixpath.basename(citation.path))
-        if len(named) == 1:
-            return [*renamed, *named], []
-        # The code of one of several files must be the same.
-        is_exact = citation.symbol or citation.line
-        return renamed, named[:_MAX_NAMED] if is_exact and citation.digest else []
+        if not citation.digest:
+            return renamed, []
+        named = self.files.ending_with(posixpath.basename(citation.path))[:_MAX_NAMED]
+        if not citation.symbol and not citation.line:
+            named = [path for path in named if self._is_copy(path, citation)]
+        return renamed, named
+
+    def _is_copy(self, path: str, citation: Citation) -> bool:
+        """Return whether a file has the digest of a cited file."""
+        with contextlib.suppress(OSError):
+            anchored = Citation(path).anchored_in(self.files.lines(path))
+            return anchored is not None and anchored.digest == citation.digest
+        return False

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memvault.errors import MemvaultError
+from memvault.errors import MemvaultError, TimedOut
 from memvault.files import plain_files
 from memvault.repository import definitions
 from memvault.repository.approved import approved_repository
@@ -44,8 +44,10 @@ class CodeHistory:
     def __init__(self, repository: Repository, until: float) -> None:
         self._repository = repository
         self._until = until
+        self.is_complete = True
+        """Whether all of git's answers were found in time."""
         self._names: dict[str, list[str]] = {}
-        self._outputs: dict[tuple[tuple[str, ...], bytes], bytes] = {}
+        self._outputs: dict[tuple[tuple[str, ...], bytes], bytes | None] = {}
 
     def names_of(self, path: str) -> list[str]:
         """Return a path and the paths to which git considers its file renamed, in order."""
@@ -53,7 +55,7 @@ class CodeHistory:
             names = [path]
             while len(names) <= _MAX_RENAMES and not os.path.lexists(self._repository.top / path):
                 path = self._new_name(path)
-                if not path or path in names:
+                if not path.isprintable() or path in ("", *names):
                     break
                 names.append(path)
             self._names[names[0]] = names
@@ -73,6 +75,12 @@ class CodeHistory:
         It is unknown, for example, if the change is not committed. ``paths`` contains all paths of
         the code.
         """
+        with contextlib.suppress(TimedOut):
+            return self._changed_in(paths, citation)
+        self.is_complete = False
+        return ""
+
+    def _changed_in(self, paths: Sequence[str], citation: Citation) -> str:
         relative = [self._relative(path) for path in paths]
         # Commits of merged branches are not in one order, so only the merges are read.
         log = self._run(
@@ -96,22 +104,21 @@ class CodeHistory:
         data = "".join(names).encode("utf-8", "surrogateescape")
         output = self._run("cat-file", "--batch", data=data) if names else b""
         start, found = 0, []
-        while start < len(output):
-            kind, _, size = output[start : output.index(b"\n", start)].rpartition(b" ")
-            start = output.index(b"\n", start) + 1
-            has_code = False
-            if kind.endswith(b" blob"):
+        while (end := output.find(b"\n", start)) >= 0:
+            kind, size = output[start:end].rsplit(b" ", 2)[-2:]
+            start, has_code = end + 1, False
+            if size.isdigit():  # A missing file has no content.
                 text = output[start : start + int(size)]
                 start += len(text) + 1
-                has_code = len(text) <= _MAX_BYTES and self._is_in(text, citation)
+                is_code = kind == b"blob" and len(text) <= _MAX_BYTES
+                has_code = is_code and self._is_in(text, citation)
             found.append(has_code)
             if len(found) == len(paths):
                 yield any(found)
                 found = []
 
-    @staticmethod
-    def _is_in(data: bytes, citation: Citation) -> bool:
-        return bool(citation.place_in(definitions.lines_of(data)))
+    def _is_in(self, data: bytes, citation: Citation) -> bool:
+        return bool(citation.place_in(definitions.lines_of(data), self._until))
 
     def _new_name(self, path: str) -> str:
         """Return the name that a commit or the changes since the last one gave to a file."""
@@ -132,13 +139,15 @@ class CodeHistory:
     def _run(self, *args: str, data: bytes = b"", ok_codes: tuple[int, ...] = (0,)) -> bytes:
         """Return git's output, which citations of the same file share."""
         remaining = self._until - time.monotonic()
-        if (args, data) not in self._outputs and remaining > 0:
-            self._outputs[args, data] = b""
-            with contextlib.suppress(MemvaultError):
-                self._outputs[args, data] = self._repository.git.run(
-                    *args, data=data, ok_codes=ok_codes, seconds=remaining
-                )
-        return self._outputs.get((args, data), b"")
+        if (args, data) not in self._outputs:
+            if remaining > 0:
+                with contextlib.suppress(MemvaultError):
+                    self._outputs[args, data] = self._repository.git.run(
+                        *args, data=data, ok_codes=ok_codes, seconds=remaining
+                    )
+            if self._outputs.setdefault((args, data), None) is None:
+                self.is_complete = False
+        return self._outputs[args, data] or b""
 
 
 def _renamed(output: bytes, path: str) -> str:

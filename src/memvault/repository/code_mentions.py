@@ -31,7 +31,7 @@ _SYMBOL = lazy_pattern(
 )
 _CODE_BLOCK = lazy_pattern(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
 _IDENTIFIER = lazy_pattern(
-    r"\w*[^\W_]_\w+|_\w+|[a-z]\w*[A-Z]\w*|[A-Z]+[a-z0-9]+[A-Z]\w*|[A-Z][A-Z0-9]{2,}"
+    r"[^\W_]*_\w+|[a-z][^\WA-Z]*[A-Z]\w*|[A-Z]+[a-z0-9]+[A-Z]\w*|[A-Z][A-Z0-9]{2,}"
 )
 """Matches names that are hardly words of a language: snake_case, camelCase and capitals."""
 

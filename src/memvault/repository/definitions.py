@@ -7,11 +7,14 @@ digest ignores whitespace, comments and docstrings, so formatting does not chang
 from __future__ import annotations
 
 import codecs
+import math
 import re
+import time
 from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
+from memvault.errors import TimedOut
 from memvault.files.plain_files import digest_of
 from memvault.lazy_pattern import lazy_pattern
 
@@ -98,21 +101,41 @@ def line_digest(lines: Sequence[str]) -> str:
 
 
 def _digest(text: str) -> str:
-    packed = "".join(text.split()).replace("'", '"')
+    return _packed_digest(_packed(text))
+
+
+def _packed(text: str) -> str:
+    return "".join(text.split()).replace("'", '"')
+
+
+def _packed_digest(packed: str) -> str:
     if not any(map(str.isalnum, packed)):
         return ""
     packed = _TRAILING_COMMA.sub("", packed)
     return digest_of(packed.encode("utf-8", "surrogateescape"), DIGEST_LENGTH // 2).hex()
 
 
-def places_of(lines: Sequence[str], expected: str, count: int) -> list[int]:
-    """Return the line numbers at which ``count`` lines with a digest begin."""
-    last = len(lines) - count
-    return [
-        start + 1
-        for start in range(last + 1)
-        if line_digest(lines[start : start + count]) == expected
-    ]
+def places_of(
+    lines: Sequence[str], expected: str, count: int, until: float = math.inf
+) -> list[int]:
+    """Return the line numbers at which ``count`` lines with a digest begin.
+
+    Raises:
+        TimedOut: the monotonic time ``until`` has passed.
+    """
+    packed = list(map(_packed, lines))
+    places = []
+    for start in range(len(lines) - count + 1):
+        require_time(until)
+        if _packed_digest("".join(packed[start : start + count])) == expected:
+            places.append(start + 1)
+    return places
+
+
+def require_time(until: float) -> None:
+    """Raise ``TimedOut`` if a monotonic time has passed."""
+    if time.monotonic() > until:
+        raise TimedOut("The code was not compared in time", "try again")
 
 
 class CodeDefinition(NamedTuple):

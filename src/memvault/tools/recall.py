@@ -429,14 +429,12 @@ def memory_remember(
         target = call.resolve(file_path)
         moving = _plan_retyping(call, target, chosen.name)
         memory = edit.update(
-            call.store, target, name, content, chosen.name, header, call.workspace.citations
+            call.store, target, name, content, chosen.name, header, call.citations
         ).memory
         if moving is not None:
             moving.rewrite_links(call.store, memory)
     else:
-        memory = create.add(
-            call.store, name, content, chosen.name, header, call.workspace.citations
-        )
+        memory = create.add(call.store, name, content, chosen.name, header, call.citations)
     chosen.warn(call, memory.mem_id)
     return {
         "filePath": memory.path,
@@ -545,7 +543,7 @@ def memory_compound(
     moving = _plan_retyping(call, target, chosen.name)
     change = edit.compound(
         call.store, target, modifications, edit_mode, section or "", chosen.name, if_match or "",
-        call.workspace.citations,
+        call.citations,
     )  # fmt: skip
     if moving is not None:
         moving.rewrite_links(call.store, change.memory)

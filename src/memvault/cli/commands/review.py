@@ -210,9 +210,11 @@ def _edit_code(call: Call, item: ReviewItem) -> None:
     before = _memory(call, item)
     _edit(call, item)
     after = _memory(call, item)
-    citations = call.workspace.citations
+    citations = call.citations
     if after.body != before.body and citations is not None:
-        call.store.change(after, {"cites": citations.renewed(after.metadata)}, None)
+        from memvault.repository.citations import KEY
+
+        call.store.change(after, {KEY: citations.renewed(after.metadata)}, None)
 
 
 def _replace(call: Call, item: ReviewItem) -> None:
@@ -222,7 +224,7 @@ def _replace(call: Call, item: ReviewItem) -> None:
     old = _memory(call, item)
     with run_editor.draft(call.root, old.title, old.body.strip(), "remember TITLE") as text:
         header = {"tags": list(old.tags), "supersedes": old.mem_id}
-        citations = call.workspace.citations
+        citations = call.citations
         create.add(call.store, old.title, text, old.memory_type, header, citations)
 
 
