@@ -616,3 +616,13 @@ def test_hook_before_an_edit_marks_outdated_memories(folder: Path, project: Path
     event = json.dumps({"tool_name": "Edit", "tool_input": edit})
     warning = "; outdated: src/parser.py#parse_line has changed)"
     until(lambda: warning in succeeded(run("hook", "before-tool", stdin=event)).out)
+
+
+def test_many_lines_of_a_large_file_are_cited_in_bounded_time(folder: Path, project: Path) -> None:
+    """A long stack trace is remembered in seconds, whatever is in the file that it names."""
+    write(project, "src/big.txt", "a b\n" * 240_000)
+    text = "\n".join(f"src/big.txt:{number}" for number in range(1, 200))
+    started = time.monotonic()
+    with open_vault(folder) as vault:
+        assert vault.call("memory_remember", title="Trace", content=text)["success"]
+    assert time.monotonic() - started < 10

@@ -94,10 +94,10 @@ class Citation(NamedTuple):
         if not self.line:
             return self._replace(digest=definitions.line_digest(lines or ()))
         first = max(self.end, self.line)
-        for last in range(first, min(first + _EXTENDED, len(lines or ())) + 1):
-            digest = definitions.line_digest((lines or ())[self.line - 1 : last])
-            count = last - self.line + 1
-            if digest and len(definitions.places_of(lines or (), digest, count)) == 1:
+        lines = lines or ()
+        for last in range(first, min(first + _EXTENDED, len(lines)) + 1):
+            digest = definitions.line_digest(lines[self.line - 1 : last])
+            if digest and not definitions.is_repeated(lines, self.line - 1, last):
                 return self._replace(end=last, digest=digest)
         return None
 

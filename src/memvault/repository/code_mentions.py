@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import time
 from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _MAX_TEXT = 100_000
 """Maximum number of characters of a text to read."""
 _MAX_PATHS, _MAX_SYMBOLS = 200, 100
+_SECONDS = 1.0
+"""Maximum seconds in which the lines that a text mentions are searched in their files."""
 _PATH = lazy_pattern(
     r"(?<![\w/.:@~+-])(?P<path>/?(?:[\w.@+-]+/)*[\w.@+-]*\w)"
     r"(?:(?:#L|:|`?,? \(?lines? )(?P<line>[1-9]\d{0,6})(?:[-–]L?(?P<end>[1-9]\d{0,6}))?(?!\w)"
@@ -112,8 +115,14 @@ class _Mentions:
         return None
 
     def citations(self) -> list[Citation]:
-        """Return all citations, without lines that only begin the definition of a cited symbol."""
-        for lines in self._lines:
+        """Return all citations, without lines that only begin the definition of a cited symbol.
+
+        Lines that are not found in time are left out.
+        """
+        until = time.monotonic() + _SECONDS
+        for lines in islice(dict.fromkeys(self._lines), MAX_CITATIONS):
+            if time.monotonic() > until:
+                break
             anchored = lines.anchored_in(self._files.lines(lines.path))
             if anchored is not None and not self._is_defined_at(anchored.path, anchored.line):
                 self.add(anchored)

@@ -132,6 +132,19 @@ def places_of(
     return places
 
 
+def is_repeated(lines: Sequence[str], start: int, end: int) -> bool:
+    """Return whether the lines from ``start`` to before ``end`` occur elsewhere in a file.
+
+    Both are counted from 0; whitespace does not matter.
+    """
+    packed = list(map(_packed, lines))
+    wanted = packed[start:end]
+    return any(
+        number != start and line == wanted[0] and packed[number : number + end - start] == wanted
+        for number, line in enumerate(packed)
+    )
+
+
 def require_time(until: float) -> None:
     """Raise ``TimedOut`` if a monotonic time has passed."""
     if time.monotonic() > until:
