@@ -57,6 +57,9 @@ def test_hook_gives_a_session_a_memory_once(project: Path, vault: Vault, run: Ru
     assert "Retry cap (retry-cap-" in text
     assert hooked(run, "before-tool", **given) == ""
     assert "Retry cap" in hooked(run, "before-tool", **{**given, "session_id": "two"})
+    (receipt,) = succeeded(run("receipt", "two", "--json")).json["receipts"]
+    assert receipt["threshold"] == acts.SURE
+    assert receipt["tokens"] <= receipt["budget"]
     changed = vault.call("memory_compound", query="Retry cap", modifications="Ask Husam first.")
     assert changed["success"]
     assert "Retry cap" in sooner_or_later(lambda: hooked(run, "before-tool", **given))

@@ -53,10 +53,11 @@ def act_of(event: str, hook_input: Mapping[str, Any]) -> Act | None:
 
 
 class ActLine(NamedTuple):
-    """A line of a memory about an act, and the memory: its memId, etag and score."""
+    """A line of a memory about an act, the memory, and the minimum probability or score."""
 
     text: str
     memory: Mapping[str, Any]
+    threshold: float
 
 
 def _changed_text(hook_input: Mapping[str, Any]) -> str:
@@ -83,7 +84,9 @@ def recall_line(
     if named:
         new = [memory for memory in named if given.get(memory["memId"]) != memory["etag"]]
         best = max(new, key=lambda memory: memory["score"], default=None)
-        return _line(best, best["line"], best["score"]) if best is not None else None
+        if best is None:
+            return None
+        return _line({**best, "probability": best["score"]}, best["line"], acts.SURE)
     if act.path is not None:
         return _similar(workspace, caller, f"{act.path}\n{act.change}", _EDIT_THRESHOLD, given)
     if act.error is not None:
@@ -117,15 +120,16 @@ def _similar(
         if memory.get("supersededBy") or memory.get("expired") or memory.get("notYet"):
             continue
         if given.get(memory["memId"]) != memory["etag"]:
-            return _line(memory, memory["snippet"], memory["probability"])
+            return _line(memory, memory["snippet"], threshold)
     return None
 
 
-def _line(memory: Mapping[str, Any], text: str, probability: float) -> ActLine:
+def _line(memory: Mapping[str, Any], text: str, threshold: float) -> ActLine:
     from memvault.index.embedding import tokenizer
 
     note = prompt_block.code_note(memory.get("cites"))
     rest = text.removeprefix(memory["title"]).lstrip(" :#.-")
     line = prompt_block.clean_line(f"{memory['title']} ({memory['memId']}{note}): {rest}")
-    line = line[: tokenizer.prefix_within(line, BUDGET)]
-    return ActLine(prompt_block.fenced(line), {**memory, "probability": probability})
+    budget = BUDGET - tokenizer.count_tokens(prompt_block.fenced(""))
+    line = line[: tokenizer.prefix_within(line, budget)]
+    return ActLine(prompt_block.fenced(line), memory, threshold)

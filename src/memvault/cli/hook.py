@@ -288,7 +288,8 @@ def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | Hook
     from memvault.index.embedding import tokenizer
 
     size = (tokenizer.count_tokens(recalled.text), act_hook.BUDGET)
-    return _with_receipt(workspace, line, hook_input, recalled.text, *size, [recalled.memory])
+    memories, threshold = [recalled.memory], recalled.threshold
+    return _with_receipt(workspace, line, hook_input, recalled.text, *size, memories, threshold)
 
 
 def _given(
@@ -311,9 +312,11 @@ def _with_receipt(
     tokens: int = 0,
     budget: int = _BLOCK,
     memories: Iterable[Mapping[str, Any]] = (),
+    threshold: float | None = None,
 ) -> HookResponse:
     """Return a response whose receipt has its text and the memories in it."""
     from memvault.agents import receipts
+    from memvault.recall.answer import RELEVANT
 
     receipt = receipts.Receipt(
         _session(hook_input),
@@ -323,7 +326,8 @@ def _with_receipt(
         text.strip(),
         tokens,
         budget,
-        memories=tuple(map(receipts.GivenMemory.of, memories)),
+        RELEVANT if threshold is None else threshold,
+        tuple(map(receipts.GivenMemory.of, memories)),
     )
     keep = partial(receipts.keep, workspace.root, workspace.settings, receipt)
     return HookResponse(text, keep)
