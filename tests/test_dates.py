@@ -452,7 +452,7 @@ def test_week_and_month_queries_find_their_notes(folder: Path, vault: Vault) -> 
     assert titles(vault.call("memory_recall", query="what happened in 2026-11"))[0] == "2026-11"
 
 
-def test_header_date_dates_the_memory(folder: Path, vault: Vault) -> None:
+def test_date_in_header_is_searchable(folder: Path, vault: Vault) -> None:
     """A date: line counts in addition to created, so a later record is found by its day."""
     for number in range(6):
         header = f"created: 2026-11-20\ndate: 2026-10-0{number + 1}\n"

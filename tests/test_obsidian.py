@@ -228,7 +228,7 @@ LINKS = {
 
 
 @pytest.mark.parametrize("text", LINKS)
-def test_link_is_parsed_like_in_obsidian(text: str) -> None:
+def test_link_is_parsed_as_in_obsidian(text: str) -> None:
     """A link's target, heading and display text are separated, with their positions."""
     (link,) = links(f"See: {text} and more.")
     assert (link.target, link.heading, link.shown) == LINKS[text]

@@ -490,7 +490,7 @@ def test_ranking_chinese_query_finds_newer_memory(folder: Path, vault: Vault) ->
 
 
 @pytest.mark.parametrize("mode", ["keyword", "vector", "tag"])
-def test_ranking_single_signal_mode_marks_no_newer_memory(
+def test_single_signal_ranking_does_not_mark_newer_memories(
     folder: Path, vault: Vault, mode: str
 ) -> None:
     """In keyword, vector and tag mode, no result is marked as having a newer version."""

@@ -51,8 +51,9 @@ class Caller(NamedTuple):
     """The caller of a tool and its permissions; by default all secrets are masked."""
 
     agent: str = "main"
-    # Whether it may pass a program to run, and paths on this machine.
+    # Whether the caller may specify programs to run.
     may_run_programs: bool = True
+    # Whether results may contain local paths.
     may_see_paths: bool = True
     # Whether the token budget in the settings applies if a call sets none.
     has_token_budget: bool = False

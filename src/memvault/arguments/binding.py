@@ -196,7 +196,9 @@ COERCIONS = (
         'the list, `[{"key": "port", "value": "5432"}]`',
         _pairs,
     ),
-    Coercion("a list of strings for a markdown text", "a markdown list of these strings", _lines),
+    Coercion(
+        "a list of strings where markdown is expected", "a markdown list of these strings", _lines
+    ),
     Coercion("one object for a list of objects", "a list with that object", _one_object),
 )
 """All coercions, in the order in which they are tried on a value that the schema rejects."""

@@ -165,7 +165,7 @@ class _Export:
 
 
 def _possible_names(name: str) -> Iterator[str]:
-    """Yield possible names for a file or folder, ending with its full ID."""
+    """Yield the possible names of a file or folder; the last one includes its full ID."""
     yield _ID.sub("", name)
     if page_id := _ID.search(name):
         yield _ID.sub(f" {page_id[1][-8:]}", name)  # IDs created on the same day share a prefix

@@ -97,7 +97,7 @@ def report_progress(what: str, done: int, total: int) -> None:
 
 
 class PendingCall:
-    """A call of a tool whose caller may disconnect before it gets the result.
+    """A tool call whose client may disconnect before receiving the result.
 
     It is pending, running, waiting, done or canceled. ``cancel`` wakes a waiting tool, or requeues
     the events of a finished one, in a thread, since the vault's lock may be held.

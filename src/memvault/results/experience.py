@@ -148,7 +148,7 @@ class ExperienceLists(TypedDict):
 
 
 class NamingMemory(MemoryReference):
-    """A memory with a line that names a file, a command or an error.
+    """A memory with a line that mentions a file, a command or an error.
 
     ``score`` is how specifically the line names it, from 0 to 1.
     """

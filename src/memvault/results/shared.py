@@ -110,7 +110,7 @@ class CitedCode(TypedDict):
 
 
 class CodeMarks(TypedDict, total=False):
-    """The code that a memory cites; in search results, only what is not the same."""
+    """The code that a memory cites; search results omit code that is unchanged."""
 
     cites: list[CitedCode]
 
