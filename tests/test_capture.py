@@ -351,7 +351,7 @@ def test_tasks_done_marks_one_line(run: Run, folder: Path) -> None:
     assert file.read_text("utf-8") == NOTE.replace("- [ ] call", "- [x] call")
     assert "done already" in refused(run("task", "done", "plan.md", "8"), 2)
     assert "has no task on line 6" in refused(run("task", "done", "plan.md:6"), 1)
-    assert "line is missing" in refused(run("task", "done", "plan.md"), 2)
+    assert "No line number" in refused(run("task", "done", "plan.md"), 2)
     succeeded(run("undo"))
     assert file.read_text("utf-8") == NOTE
 

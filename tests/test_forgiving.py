@@ -276,7 +276,7 @@ def test_vault_tool_wins_over_singular_or_plural_command(run: Run, folder: Path)
     ("call", "note"),
     [
         (("memory_recall", {"query": "x", "memoryType": "bugs"}), "did you mean issue?"),
-        (("memory_recall", {"query": "x", "memoryType": "Vector"}), "; `type=vector`"),
+        (("memory_recall", {"query": "x", "memoryType": "Vector"}), "; pass `type=vector`"),
         (("memory_recall", {"memoryType": "isue"}), "did you mean issue?"),
         (
             ("memory_recall", {"query": "x", "tags": ["birds"]}),

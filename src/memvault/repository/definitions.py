@@ -21,22 +21,24 @@ from memvault.lazy_pattern import lazy_pattern
 _MODIFIERS = (
     r"(?:(?:export|default|declare|pub(?:\([\w:]+\))?|public|private|protected|internal|static|"
     r"final|abstract|async|virtual|override|inline|extern|unsafe|sealed|open|data|partial|"
-    r"readonly|local|global|const|suspend|template|typedef)\s+)*"
+    r"readonly|local|global|const|suspend|template|typedef)\s++){0,8}"
 )
 _NAME = r"(?P<name>[\w$]+[?!]?)(?![\w$])"
-_TYPE = r"(?:[A-Za-z_][\w:<>,\[\]]*[\s*&]+)"
+_TYPE = r"(?:[A-Za-z_][\w:<>,\[\]]*+[\s*&]++)"
 _KEYWORD = lazy_pattern(
     rf"\s*{_MODIFIERS}(?:def|class|function\*?|func|fn|fun|type|struct|enum|union|trait|interface|"
     r"impl|module|namespace|record|object|protocol|sub|proc|macro_rules!|\#define)\s+"
     rf"(?:\([^()]*\)\s*)?(?:[\w$:<>*&]+[.:])?{_NAME}"
 )
-_FUNCTION = lazy_pattern(rf"\s*{_MODIFIERS}{_TYPE}*(?:get\s+|set\s+|\*)?(?:\w+::)*{_NAME}\s*\(")
+_FUNCTION = lazy_pattern(
+    rf"\s*{_MODIFIERS}{_TYPE}{{0,8}}(?:get\s+|set\s+|\*)?(?:\w+::){{0,8}}{_NAME}\s*\("
+)
 _ASSIGNED_FUNCTION = lazy_pattern(
-    rf"\s*{_MODIFIERS}(?:(?:const|let|var|val)\s+)?(?:[\w$]+\.)*{_NAME}\s*[:=]\s*"
+    rf"\s*{_MODIFIERS}(?:(?:const|let|var|val)\s+)?(?:[\w$]+\.){{0,8}}{_NAME}\s*[:=]\s*"
     r"(?:async\s+)?(?:function\b|func\b|\([^()]*\)\s*(?::[^=]+)?=>|[\w$]+\s*=>)"
 )
 _VALUE = lazy_pattern(
-    rf"\s*{_MODIFIERS}(?P<variable>(?:let|var|val)\s+)?{_TYPE}?(?:[\w$]+\.)*[\"']?{_NAME}[\"']?"
+    rf"\s*{_MODIFIERS}(?P<variable>(?:let|var|val)\s+)?{_TYPE}?(?:[\w$]+\.){{0,8}}[\"']?{_NAME}[\"']?"
     r"(?:\[[^\]]*\])?\s*(?P<sign>:(?!:)|=(?![=>])|:=)(?!\s*require\()"
 )
 _CONTAINER = lazy_pattern(
