@@ -113,12 +113,13 @@ def test_citation_has_one_form() -> None:
     [
         ('glob("src/*.py")\n    return 1', 'glob("src/*.py")\n    return 2'),
         ("glob('all://*')\n    return 1", "glob('all://*')\n    return 2"),
+        ("#\n    return 1", "#\n    return 2"),
         ('sql = """\nSELECT a\n"""\n    return 1', 'sql = """\nSELECT b\n"""\n    return 1'),
         ('sql = """\nSELECT a\n"""\n    return 1', 'sql = """\nSELECT a\n"""\n    return 2'),
     ],
 )
 def test_text_in_strings_is_code(before: str, after: str) -> None:
-    """A marker of a comment in a string, or a string's unindented lines, hide no change."""
+    """Comment markers in a string, its unindented lines, and empty comments hide no change."""
     digests = [
         definitions.definitions(f"def f():\n    {body}\n".split("\n"), "f")
         for body in (before, after)

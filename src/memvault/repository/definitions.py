@@ -50,17 +50,18 @@ _STATEMENT = lazy_pattern(
     r"typeof|import|from|print|echo|not|and|or|in|with|using|goto|do|except|catch)\b"
 )
 """Matches a line that begins with a word that no definition begins with."""
-_COMMENT = lazy_pattern(r"\s*(?:#(?=[\s!]|$)|//|/\*|--\s|;;|\"\"\"|''')")
+_COMMENT_START = r"(?:#(?=[\s!]|$)|//|--(?=\s|$)|;;)"
+_COMMENT = lazy_pattern(rf"\s*(?:{_COMMENT_START}|/\*|\"\"\"|''')")
 _NOISE = lazy_pattern(
     r"(?<=:)[ \t]*\n\s*[rRuUbB]{0,2}(\"\"\"|''').*?\1"  # docstrings
     r"|(?P<string>\"\"\"(?:.*?\"\"\"|.*)|'''(?:.*?'''|.*)"
     r"|\"(?:\\.|[^\"\\\n])*+\"?|'(?:\\.|[^'\\\n])*+'?)"
     r"|/\*(?:.*?\*/|.*)"
-    r"|^[ \t]*(?://|#(?:[\s!]|$)|--\s|;;)[^\n]*"  # lines of comments
+    rf"|^[ \t]*{_COMMENT_START}[^\n]*"  # lines of comments
     r"|(?<![ \t])[ \t]+(?://|#)[ \t][^\n]*$",  # comments after code
     re.DOTALL | re.MULTILINE,
 )
-_LINE_COMMENT = lazy_pattern(r"(?:#(?=[\s!]|$)|//|--\s|;;)")
+_LINE_COMMENT = lazy_pattern(_COMMENT_START)
 _QUOTES = lazy_pattern(r"\"\"\"|'''")
 _WORD = lazy_pattern(r"[\w$]+")
 _TRAILING_COMMA = lazy_pattern(r",(?=[)\]}])")
