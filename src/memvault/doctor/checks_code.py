@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memvault.doctor.findings import Finding, check, set_header
 from memvault.doctor.inspection import InspectedMemory, VaultInspection
 from memvault.errors import MemvaultError
 from memvault.repository.citations import KEY, describe, entries, is_outdated, parse
-from memvault.repository.code_check import UNHURRIED_SECONDS, CodeCitations
+from memvault.repository.code_check import UNHURRIED_SECONDS
 
 if TYPE_CHECKING:
     from memvault.results import CitedCode
 
 
-def _cited(
-    vault: VaultInspection,
-) -> Iterator[tuple[CodeCitations, InspectedMemory, list[CitedCode]]]:
-    """Yield the current memories that cite code, each with the state of that code."""
-    citations = vault.call.citations
-    if citations is None:
-        return
+def _citing(vault: VaultInspection) -> list[InspectedMemory]:
+    """Return the current memories that cite code; none if it is not checked."""
+    if vault.call.citations is None:
+        return []
     citing = [memory for memory in vault.memories if KEY in memory.record.metadata]
     validities = vault.call.engine.validities([memory.record for memory in citing])
-    headers = [memory.record.metadata for memory in citing]
-    states = citations.check(headers, UNHURRIED_SECONDS)
-    for memory, validity, cited in zip(citing, validities, states, strict=True):
-        if validity.is_current:
-            yield citations, memory, cited
+    return [
+        memory for memory, validity in zip(citing, validities, strict=True) if validity.is_current
+    ]
+
+
+def _cited(
+    vault: VaultInspection, is_reported: Callable[[list[CitedCode]], bool]
+) -> Iterator[tuple[InspectedMemory, list[CitedCode], list[object] | None]]:
+    """Yield the memories whose code is in a state to report, with it and the renewed citations."""
+    citations, citing = vault.call.citations, _citing(vault)
+    if citations is None:
+        return
+    states = citations.check([memory.record.metadata for memory in citing], UNHURRIED_SECONDS)
+    reported = [
+        (memory, cited) for memory, cited in zip(citing, states, strict=True) if is_reported(cited)
+    ]
+    renewed = citations.renewed([memory.record.metadata for memory, _ in reported])
+    for (memory, cited), values in zip(reported, renewed, strict=True):
+        yield memory, cited, values
 
 
 @check(
@@ -39,15 +50,15 @@ def _cited(
     "only with `--only`",
 )
 def changed_code(vault: VaultInspection) -> Iterator[Finding]:
-    for citations, memory, cited in _cited(vault):
-        outdated = [describe(entry) for entry in cited if is_outdated(entry)]
-        if outdated:
-            renewed = citations.renewed(memory.record.metadata)
-            fix = set_header(memory.file, _effect(cited, renewed), {KEY: renewed})
-            message = (
-                f"{'; '.join(outdated)}: compound, supersede or forget the memory if it is wrong"
-            )
-            yield Finding(memory.path, message, fix._replace(is_explicit=True))
+    for memory, cited, renewed in _cited(vault, _has_outdated):
+        outdated = "; ".join(describe(entry) for entry in cited if is_outdated(entry))
+        fix = set_header(memory.file, _effect(cited, renewed), {KEY: renewed})
+        message = f"{outdated}: compound, supersede or forget the memory if it is wrong"
+        yield Finding(memory.path, message, fix._replace(is_explicit=True))
+
+
+def _has_outdated(cited: list[CitedCode]) -> bool:
+    return any(map(is_outdated, cited))
 
 
 def _effect(cited: Sequence[CitedCode], renewed: Sequence[object] | None) -> str:
@@ -66,17 +77,19 @@ def _effect(cited: Sequence[CitedCode], renewed: Sequence[object] | None) -> str
     fix="changes the path in the header",
 )
 def moved_code(vault: VaultInspection) -> Iterator[Finding]:
-    for citations, memory, cited in _cited(vault):
-        moved = [describe(entry) for entry in cited if entry["state"] == "moved"]
-        if moved and not any(map(is_outdated, cited)):
-            changes = {KEY: citations.renewed(memory.record.metadata)}
-            fix = set_header(memory.file, "change the path in its header", changes)
-            yield Finding(memory.path, "; ".join(moved), fix)
+    for memory, cited, renewed in _cited(vault, _has_only_moved):
+        moved = "; ".join(describe(entry) for entry in cited if entry["state"] == "moved")
+        fix = set_header(memory.file, "change the path in its header", {KEY: renewed})
+        yield Finding(memory.path, moved, fix)
+
+
+def _has_only_moved(cited: list[CitedCode]) -> bool:
+    return not _has_outdated(cited) and any(entry["state"] == "moved" for entry in cited)
 
 
 @check("code-unread", "note", "An entry of `cites` that is not a path in the repository")
 def unread_citations(vault: VaultInspection) -> Iterator[Finding]:
-    for _, memory, _ in _cited(vault):
+    for memory in _citing(vault):
         for value in entries(memory.record.metadata):
             if isinstance(value, str) and parse(value) is None and "://" not in value:
                 yield Finding(

@@ -83,21 +83,24 @@ class CodeCitations:
             for text, folder in texts:
                 yield mentioned_code(text, folder, files, lambda: None)
 
-    def renewed(self, header: Mapping[str, Any]) -> list[object] | None:
-        """Return a header's ``cites`` with the code as it is now, and without missing files.
+    def renewed(self, headers: Sequence[Mapping[str, Any]]) -> list[list[object] | None]:
+        """Return each header's ``cites`` with the code as it is now, and without missing files.
 
         If the symbol or the lines are missing, the whole file is cited. Entries that are not
         citations stay; None if no entry is left.
         """
-        location = self._location()
+        location = self._location() if headers else None
         if location is None:
-            return entries(header)
+            return [entries(header) for header in headers]
         check = _Check(self._root, location, self._find_folder(), UNHURRIED_SECONDS)
-        cites: list[object] = []
-        for value in map(check.renewed, entries(header)):
-            if value is not None and value not in cites:
-                cites.append(value)
-        return cites or None
+        renewed: list[list[object] | None] = []
+        for header in headers:
+            cites: list[object] = []
+            for value in map(check.renewed, entries(header)):
+                if value is not None and value not in cites:
+                    cites.append(value)
+            renewed.append(cites or None)
+        return renewed
 
     def _location(self) -> RepositoryLocation | None:
         with contextlib.suppress(MemvaultError, OSError):

@@ -214,7 +214,7 @@ def _edit_code(call: Call, item: ReviewItem) -> None:
     if after.body != before.body and citations is not None:
         from memvault.repository.citations import KEY
 
-        call.store.change(after, {KEY: citations.renewed(after.metadata)}, None)
+        call.store.change(after, {KEY: citations.renewed([after.metadata])[0]}, None)
 
 
 def _replace(call: Call, item: ReviewItem) -> None:
