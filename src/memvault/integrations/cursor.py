@@ -1,6 +1,6 @@
 """The integration with Cursor.
 
-Source: https://cursor.com/docs/agent/hooks, /context/mcp, /context/rules and /context/subagents,
+Source: https://cursor.com/docs/hooks, /context/mcp, /context/rules and /context/subagents,
 November 2026.
 """
 
@@ -23,11 +23,13 @@ from memvault.integrations.integration import (
     json_output,
     server_command,
     server_entry,
+    unwanted_hooks,
 )
 
 
-def _flat_hook(command: str, seconds: int, _: str) -> dict[str, Any]:
-    return {"command": command, "timeout": seconds}
+def _flat_hook(command: str, seconds: int, matcher: str) -> dict[str, Any]:
+    entry = {"command": command, "timeout": seconds}
+    return {**entry, "matcher": matcher} if matcher else entry
 
 
 def _cursor(program: Integration, context: SetupContext) -> list[SettingsFile]:
@@ -36,7 +38,12 @@ def _cursor(program: Integration, context: SetupContext) -> list[SettingsFile]:
         SettingsFile(
             folder / "mcp.json", (server_entry(program, server_command(program, context)),)
         ),
-        SettingsFile(folder / "hooks.json", hook_entries(program, context), {"version": 1}),
+        SettingsFile(
+            folder / "hooks.json",
+            hook_entries(program, context),
+            {"version": 1},
+            unwanted_hooks(program, context),
+        ),
         historian_file(program, context, f"{HISTORIAN_HEADER}model: inherit\n"),
     ]
     if context.of_project:  # Cursor does not store the user's rules in a file.
@@ -65,4 +72,10 @@ CURSOR = Integration(
     hook_root=".",  # Cursor runs a project's hooks in the project's folder.
     notice_output=lambda _, text: json.dumps({"additional_context": f"Tell the user: {text}"}),
     hook=_flat_hook,
+    # Hooks before a tool can add text for the model only if they stop the tool.
+    act_events={
+        "after-tool": HookEvent(
+            "postToolUse", json_output("additional_context"), matcher="Shell|Write"
+        )
+    },
 )

@@ -78,8 +78,6 @@ def setup(
             if client.name in _IMPORTED
             else "omit `--capture`",
         )
-    if act and not client.act_events:
-        raise UsageError(f"{client.title}'s hooks cannot add text to tool uses", "omit `--act`")
     context = _setup_context(options, client, user, remove)
     context = context._replace(captures=capture or remove, acts=act or remove)
     changes = planning.plan_edits(client.files(context), context, remove)
