@@ -618,6 +618,35 @@ def test_hook_before_an_edit_marks_outdated_memories(folder: Path, project: Path
     until(lambda: warning in succeeded(run("hook", "before-tool", stdin=event)).out)
 
 
+def test_memory_that_names_a_file_says_that_its_code_has_changed(
+    folder: Path, project: Path, run: Run
+) -> None:
+    """A memory that names the file being edited is given with a warning, and shown with one."""
+    with open_vault(folder) as vault:
+        remembered(vault, SEPARATOR)
+    change(project, "src/parser.py", '";"', '","')
+    edit = {"file_path": str(project / "src/parser.py"), "new_string": "LIMIT = 90"}
+    event = json.dumps({"tool_name": "Edit", "tool_input": edit})
+    warning = "outdated: src/parser.py#parse_line has changed"
+    until(lambda: warning in succeeded(run("hook", "before-tool", stdin=event)).out)
+    shown = succeeded(run("experience", "--path", "src/parser.py")).out
+    assert "src/parser.py#parse_line has changed" in shown
+
+
+def test_memory_about_moved_code_is_found_by_the_new_path(folder: Path, project: Path) -> None:
+    """Once a recall has found that code was moved, its memories are found by the new path."""
+    allow(folder)
+    with open_vault(folder) as vault:
+        remembered(vault, SEPARATOR)
+        git(project, "mv", "src/parser.py", "src/reader.py")
+        assert states(vault) == ["moved"]
+        for path in ("src/reader.py", str(project / "src/reader.py")):
+            (found,) = vault.call("recall_memory", path=path)["memories"]
+            assert (found["title"], found["score"]) == ("Field separator", 1)
+            assert found["cites"][0]["movedTo"] == "src/reader.py"
+        assert vault.call("recall_memory", path="other/reader.py")["memories"] == []
+
+
 def test_many_lines_of_a_large_file_are_cited_in_bounded_time(folder: Path, project: Path) -> None:
     """A long stack trace is remembered in seconds, whatever is in the file that it names."""
     write(project, "src/big.txt", "a b\n" * 240_000)

@@ -83,6 +83,21 @@ class CodeCitations:
             for text, folder in texts:
                 yield mentioned_code(text, folder, files, lambda: None)
 
+    def former_paths(self, path: str) -> list[str]:
+        """Return the paths under which memories cite code that was found to have moved to a file.
+
+        ``path`` may be absolute.
+        """
+        folder = self._find_folder()
+        stored = plain_files.read_json(folder / _FILE) if folder is not None else {}
+        former: dict[str, None] = {}
+        for name, verdict in stored.items():
+            moved_to = verdict[2] if isinstance(verdict, list) and len(verdict) > 2 else None
+            citation = parse(name)
+            if moved_to and citation is not None and f"/{path}".endswith(f"/{moved_to}"):
+                former[citation.path] = None
+        return list(former)
+
     def renewed(self, headers: Sequence[Mapping[str, Any]]) -> list[list[object] | None]:
         """Return each header's ``cites`` with the code as it is now, and without missing files.
 

@@ -3,6 +3,7 @@
 from typing import Any, NotRequired, TypedDict
 
 from memvault.results.shared import (
+    CodeMarks,
     CutList,
     Listing,
     MemoryReference,
@@ -147,7 +148,7 @@ class ExperienceLists(TypedDict):
     procedures: list[str]
 
 
-class NamingMemory(MemoryReference):
+class NamingMemory(MemoryReference, CodeMarks):
     """A memory with a line that mentions a file, a command or an error.
 
     ``score`` is how specifically the line names it, from 0 to 1.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, cast
 
 from memvault.arguments.parameters import Arg, CommandLineForm
@@ -9,7 +10,14 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.result_parts import collect_hits, fields, list_result
+from memvault.tools.core.render import Result, Template
+from memvault.tools.core.result_parts import (
+    collect_hits,
+    fields,
+    list_result,
+    outdated_code,
+    with_code_lines,
+)
 from memvault.tools.core.shared_args import (
     CONTENT_ALIASES,
     CONTENT_ARG,
@@ -22,6 +30,7 @@ from memvault.tools.core.similar import similar_memories
 from memvault.tools.core.vault_choice import count_accesses
 
 if TYPE_CHECKING:
+    from memvault.experience.acts import ActMatch
     from memvault.results import (
         ExperienceLists,
         ProcedureOutcome,
@@ -338,6 +347,11 @@ def update_success_rate(
     return {"successRate": counted.success_rate, "usageCount": counted.usage_count}
 
 
+def _with_code_lines(result: Result) -> Result:
+    """Add lines about the code that the memories cite."""
+    return {**result, "memories": [*map(with_code_lines, result.get("memories", ()))]}
+
+
 @group.tool(
     "experience",
     paged_keys=(),
@@ -347,8 +361,10 @@ def update_success_rate(
         "memvault experience --path src/billing/retry.py",
         'memvault experience --error "ModuleNotFoundError: No module named yaml"',
     ),
-    view="""*memories Named in:
+    view=Template(
+        """*memories Named in:
         {title}  {memId}  {filePath}
+           {code:each}
            > {line:each}
 
         *memoryContext[facts] Facts:
@@ -362,6 +378,8 @@ def update_success_rate(
         *memoryContext[procedures] Procedures:
          - {text:first}
            > {text:rest}""",
+        _with_code_lines,
+    ),
     reveals=True,
 )
 def recall_memory(
@@ -394,13 +412,14 @@ def recall_memory(
     """Recall everything about a situation: facts, experiences and procedures.
 
     With a path, a command or an error, memories lists the memories that mention it, each with the
-    matching line, such as the fix for the same error in an earlier session.
+    matching line, such as the fix for the same error in an earlier session. A path also matches
+    memories about code that moved to it, if an earlier check found the move.
 
     Returns the content of at most 5 facts, at most 3 experiences with an importance of 0.3 or
     more, and the procedures with a success rate of 0.6 or more. Weak matches and replaced or
     expired facts are omitted. sources lists their memory ids in the same order.
     """
-    from memvault.experience import acts, search
+    from memvault.experience import search
     from memvault.recall.answer import memory_reference
 
     query = search.unquoted(" ".join(observations or ()))
@@ -416,21 +435,42 @@ def recall_memory(
         "sources": {"facts": [], "experiences": [], "procedures": []},
     }
     if asked:
+        named = _named_in(call, asked)
+        cited = call.cited_code([match.memory.metadata for match in named])
         result["memories"] = [
             {
                 **memory_reference(match.memory),
                 "etag": match.memory.etag,
                 "line": match.line,
                 "score": round(match.score, 2),
+                **outdated_code(states),
             }
-            for kind, text in asked.items()
-            for match in acts.find(call.engine, cast("acts.Kind", kind), text, _MAX_ACTS)
+            for match, states in zip(named, cited, strict=True)
         ]
     if query.strip():
         result |= _recall_situation(call, query)
     if not (result.get("memories") or any(result["sources"].values())):
         result["message"] = "Nothing is known about this yet"
     return result
+
+
+def _named_in(call: Call, texts: Mapping[str, str]) -> list[ActMatch]:
+    """Return the memories that name a path, a command or an error, given by its kind.
+
+    For a path to which code has moved, these include memories that name the former path.
+    """
+    from memvault.experience import acts
+
+    queries = [*texts.items()]
+    if "path" in texts and call.citations is not None:
+        queries += [("path", former) for former in call.citations.former_paths(texts["path"])]
+    best: dict[tuple[str, str], ActMatch] = {}
+    for kind, text in queries:
+        for match in acts.find(call.engine, cast("acts.Kind", kind), text, _MAX_ACTS):
+            key = kind, match.memory.path
+            if key not in best or best[key].score < match.score:
+                best[key] = match
+    return [*best.values()]
 
 
 def _recall_situation(call: Call, query: str) -> RecalledExperience:
