@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -63,8 +64,9 @@ def test_any_session_id_is_accepted(hook: Hook, notes: Path, key: str, value: st
     """Each program's name for the session's id works, and an id cannot leave the folder."""
     assert PORT in hook(**{key: value})
     assert hook(**{key: value}).strip() == ""
-    (file,) = (notes / ".memvault" / "receipts").iterdir()
-    assert file.suffix == ".jsonl"
+    (file,) = (notes / ".memvault" / "receipts").glob("*.jsonl")
+    names = {entry.name for entry in file.parent.iterdir()}
+    assert names == {file.name, "lock", "unused.json"}
 
 
 @pytest.mark.parametrize("value", [None, 7, "", [], {"a": 1}])
@@ -180,7 +182,7 @@ def test_receipts_are_private_and_masked(hook: Hook, notes: Path, run: Run) -> N
     text = f"---\nid: gateway-7k2m9q\nsecrets: allowed\n---\n# Gateway port\n\n{PORT} {secret}\n"
     write(notes, "gateway.md", text)
     assert PORT in hook(session_id="a")
-    for file in (notes / ".memvault" / "receipts").iterdir():
+    for file in (notes / ".memvault" / "receipts").glob("*.json*"):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert secret not in file.read_text("utf-8")
         assert QUESTION not in file.read_text("utf-8")
@@ -196,7 +198,7 @@ def test_receipts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             receipts.record(
                 tmp_path, receipts.Receipt(session, "main", "prompt", text=f"{number} " + "x" * 100)
             )
-    files = [*(tmp_path / ".memvault" / "receipts").iterdir()]
+    files = [*(tmp_path / ".memvault" / "receipts").glob("*.jsonl")]
     assert len(files) <= 7
     assert all(file.stat().st_size < 2_500 for file in files)
     kept = receipts.of_session(tmp_path, "e")
@@ -221,12 +223,12 @@ def test_receipts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_damaged_receipts_are_ignored(hook: Hook, notes: Path, run: Run, damage: bytes) -> None:
-    """Damaged lines in receipts and uses are skipped; the rest is read, and the hook works."""
+    """Damaged lines and counts are skipped; the rest is read, and the hook works."""
     hook(session_id="a")
-    (file,) = (notes / ".memvault" / "receipts").iterdir()
+    (file,) = (notes / ".memvault" / "receipts").glob("*.jsonl")
     with file.open("ab") as stream:
         stream.write(damage)
-    (notes / ".memvault" / "receipts" / "uses.jsonl").write_bytes(damage)
+    (notes / ".memvault" / "receipts" / "unused.json").write_bytes(damage)
     assert hook(session_id="a").strip() == ""
     assert len(shown(run, "a")) == 1
     assert succeeded(run("stats", "--json")).json["mostUnused"] == []
@@ -239,13 +241,13 @@ def test_hook_answers_if_receipts_cannot_be_written(hook: Hook, notes: Path) -> 
     assert (notes / ".memvault" / "receipts").read_text() == "in the way\n"
 
 
-def injected(root: Path, count: int, text: str = f"Gateway port (gateway-7k2m9q): {PORT}") -> None:
-    """Record that the memory was injected several times."""
-    memory = receipts.GivenMemory("gateway-7k2m9q", "x", 0.5)
-    for number in range(count):
-        receipts.record(
-            root, receipts.Receipt(f"s{number}", "main", "prompt", text=text, memories=(memory,))
-        )
+def injected(root: Path, count: int, etag: str = "x") -> None:
+    """Record that the memory was injected several times, each time in a new session."""
+    memory = receipts.GivenMemory("gateway-7k2m9q", etag, 0.5)
+    text = f"Gateway port (gateway-7k2m9q): {PORT}"
+    for _ in range(count):
+        receipt = receipts.Receipt(uuid4().hex, "main", "prompt", text=text, memories=(memory,))
+        receipts.record(root, receipt)
 
 
 def test_unused_memory_is_reported(notes: Path, run: Run) -> None:
@@ -257,7 +259,62 @@ def test_unused_memory_is_reported(notes: Path, run: Run) -> None:
     assert run("review", "--kind", "unused", "--json").json["items"] == []
     injected(notes, 7)
     (item,) = run("review", "--kind", "unused", "--json").json["items"]
-    assert item["reason"] == "It was given to agents 10 times and never used"
+    assert item["reason"] == "It was given to agents 10 times without being used"
+
+
+WEAKER = "where do the requests that come to the gateway from outside arrive"
+
+
+@pytest.mark.parametrize("event", ["prompt", "session-start"])
+def test_unused_memory_must_match_better(hook: Hook, notes: Path, run: Run, event: str) -> None:
+    """A memory given ten times and never used is only given if it is a strong match."""
+    projects = {text: notes.parent / text for text in (QUESTION, WEAKER)}
+    for folder in projects.values():
+        folder.mkdir()
+
+    def added(text: str) -> str:
+        return hook(event, prompt=text, cwd=str(projects[text]))
+
+    assert PORT in added(WEAKER)
+    injected(notes, 9, shown(run)[-1]["memories"][0]["etag"])
+    assert PORT not in added(WEAKER)
+    assert PORT in added(QUESTION)
+
+
+def test_use_and_change_reset_the_count(notes: Path, run: Run) -> None:
+    """After a memory was used, or changed by anyone, its count starts again."""
+    injected(notes, 10)
+    succeeded(run("show", "gateway.md"))
+    injected(notes, 3)
+    assert [entry["count"] for entry in run("stats", "--json").json["mostUnused"]] == [3]
+    injected(notes, 4, "another etag")
+    assert receipts.unused(notes, 1) == {"gateway-7k2m9q": 4}
+
+
+CLAIMER = """
+import sys
+from pathlib import Path
+from memvault.agents import receipts
+
+memory = receipts.GivenMemory("gateway-7k2m9q", "x", 0.5)
+receipt = receipts.Receipt("a", "main", "before-tool", text="x", memories=(memory,))
+sys.stdin.read()
+print(receipts.record(Path(sys.argv[1]), receipt))
+"""
+
+
+def test_parallel_hooks_give_a_memory_once(tmp_path: Path) -> None:
+    """Of hooks that run in parallel in a session, only one gives the agent a memory.
+
+    Agent programs start a hook for each of several tool uses at the same time.
+    """
+    command = [sys.executable, "-c", CLAIMER, str(tmp_path)]
+    hooks = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    outputs = [process.communicate(timeout=120)[0].strip() for process in hooks]
+    assert sorted(outputs) == [*["False"] * 5, "True"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memvault import clock
+from memvault.agents import receipts
 from memvault.agents.address import Address
 from memvault.agents.goals import ACTIVE, all_goals
 from memvault.agents.messages.inbox import Event, Inbox
@@ -81,7 +82,12 @@ def gather(
     results: list[RecallResult] = []
     if task.strip():
         results = read("no memories were recalled", lambda: _recalled(engine(), task))
-    recalled = [entry for entry in results if entry.is_specific]
+    is_wanted = receipts.is_wanted(store.root, store.settings)
+    recalled = [
+        entry
+        for entry in results
+        if entry.is_specific and is_wanted(entry.memory.mem_id, entry.probability)
+    ]
     if len(results) > len(recalled):
         omitted = len(results) - len(recalled)
         notes.append(f"unlikely matches omitted: {omitted}; run `memvault recall` to see them")

@@ -2,7 +2,8 @@
 
 Each session has a file of JSON lines in ``.memvault/receipts``, readable only by its owner. A
 receipt shows later what an agent knew; it also prevents a hook from repeating a memory in the same
-session. Damaged lines are ignored.
+session. Another file counts how often each memory was given since it was last used. Damaged lines
+and counts are ignored.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ import contextlib
 import json
 import math
 import os
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,25 +20,28 @@ from memvault import clock
 from memvault.errors import MemvaultError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
-from memvault.recall.answer import RELEVANT
+from memvault.recall.answer import RELEVANT, STRONG
 from memvault.settings.vault_settings import Settings
 from memvault.vault.private_folder import (
     RECEIPTS,
     existing_private,
-    list_private,
     private_folder,
 )
 
-_USES = "uses.jsonl"
+_UNUSED = "unused.json"
 _LOCK = "lock"
 _LOCK_SECONDS = 1.0
 _OLDER = "older-"
 """The prefix of a full file's name; the next full file replaces it."""
-_MAX_BYTES, _MAX_USES_BYTES = 256 * 1024, 2 * 1024 * 1024
+_MAX_BYTES = 256 * 1024
 _MAX_SESSIONS = 200
 """Number of sessions to keep; older ones are deleted once there are a quarter more."""
 _MAX_NAME = 200
 """Maximum length of a session's name in characters."""
+_MAX_UNUSED = 10_000
+"""Maximum number of memories with counts; the most recently given ones are kept."""
+OFTEN = 10
+"""Number of times a memory is given without being used before it must match better."""
 RESETS = ("session-start", "pre-compact")
 """Events after which an agent no longer has the memories that it was given before."""
 
@@ -78,27 +81,44 @@ class Receipt(NamedTuple):
     when: str = ""
 
 
-def keep(root: Path, settings: Settings, receipt: Receipt) -> None:
-    """Record a receipt without secrets, unless ``receipts`` is off; ignore if that fails."""
-    if settings.receipts:
-        with contextlib.suppress(MemvaultError):
-            record(root, receipt._replace(text=settings.detector.masked(receipt.text)))
+def claim(root: Path, settings: Settings, receipt: Receipt) -> bool:
+    """Record a receipt without secrets, and return whether the agent should get its text.
+
+    It should not if the session was given all of its memories in the meantime, because hooks run in
+    parallel. Nothing is recorded if ``receipts`` is off; errors are ignored.
+    """
+    if not settings.receipts:
+        return True
+    masked = receipt._replace(text=settings.detector.masked(receipt.text))
+    with contextlib.suppress(MemvaultError):
+        return record(root, masked)
+    return True
 
 
-def record(root: Path, receipt: Receipt) -> None:
+def record(root: Path, receipt: Receipt) -> bool:
     """Append a receipt to the file of its session or, without a session, of the day.
+
+    Return False, and record nothing, if the session was already given all of its memories.
 
     Raises:
         StorageError: the vault cannot be written.
         Refused: a part of the path is a link or not a regular file.
-        TimedOut: another process is renaming the file.
+        TimedOut: another process holds the lock.
     """
     when = clock.iso()
     session = receipt.session[:_MAX_NAME] or when[:10]
     folder = private_folder(root, RECEIPTS)
     line = json.dumps(receipt._replace(session=session, when=when)._asdict(), ensure_ascii=False)
-    if _append(folder / _file_name(session), line):
-        _delete_oldest(folder)
+    memories = {memory.mem_id: memory.etag for memory in receipt.memories}
+    with FileLock(folder / _LOCK, _LOCK_SECONDS):
+        is_repeatable = not (receipt.session and memories) or receipt.event in RESETS
+        if not is_repeatable and memories.items() <= given(root, session, receipt.agent).items():
+            return False
+        if _append(folder / _file_name(session), line):
+            _delete_oldest(folder)
+        if memories:
+            _count_given(root, memories)
+    return True
 
 
 def given(root: Path, session: str, agent: str) -> dict[str, str]:
@@ -131,41 +151,62 @@ def latest_first(root: Path, agent: str = "") -> Iterator[Receipt]:
             yield from own[-1:]
 
 
-def record_uses(root: Path, mem_ids: Collection[str]) -> None:
+def record_uses(root: Path, mem_ids: Iterable[str]) -> None:
     """Record that memories were used; raises the same errors as ``record``."""
-    line = json.dumps([clock.iso(), *sorted(mem_ids)], ensure_ascii=False)
-    _append(private_folder(root, RECEIPTS) / _USES, line)
+    counts = _unused_counts(root)
+    if not counts.keys().isdisjoint(mem_ids):
+        with FileLock(private_folder(root, RECEIPTS) / _LOCK, _LOCK_SECONDS):
+            counts = _unused_counts(root)
+            for mem_id in mem_ids:
+                counts.pop(mem_id, None)
+            _write_counts(root, counts)
 
 
-def unused(root: Path, minimum: int) -> list[tuple[str, int]]:
-    """Return the memIds that were injected at least ``minimum`` times and never used.
+def unused(root: Path, minimum: int = OFTEN) -> dict[str, int]:
+    """Return the memories given at least ``minimum`` times since they were last used or changed.
 
-    Each memId comes with its number of injections; they are sorted by it, highest first.
+    The result maps each memId to the number of times, highest first.
     """
-    lines = [line for name in (_USES, _OLDER + _USES) for line in _lines(root, name)]
-    used = {
-        mem_id
-        for line in lines
-        if isinstance(line, list)
-        for mem_id in line[1:]
-        if isinstance(mem_id, str)
-    }
-    return [
-        (mem_id, count)
-        for mem_id, count in _counts(root).most_common()
-        if count >= minimum and mem_id not in used
-    ]
+    counts = {mem_id: count for mem_id, (count, _) in _unused_counts(root).items()}
+    often = [entry for entry in counts.items() if entry[1] >= minimum]
+    return dict(sorted(often, key=lambda entry: -entry[1]))
 
 
-def _counts(root: Path) -> Counter[str]:
-    """Return how often each memory was injected, according to the existing receipts, by memId."""
-    names = [name for name in list_private(root, RECEIPTS) if name not in (_USES, _OLDER + _USES)]
-    return Counter(
-        memory.mem_id
-        for name in names
-        for receipt in _read(root, name)
-        for memory in receipt.memories
-    )
+def is_wanted(root: Path, settings: Settings) -> Callable[[str, float], bool]:
+    """Return a function that tells whether an agent should be given a memory it did not ask for.
+
+    The function gets the memId and the match probability. A memory that was often given and never
+    used must be a strong match.
+    """
+    ignored = unused(root) if settings.receipts else {}
+    return lambda mem_id, probability: mem_id not in ignored or probability >= STRONG
+
+
+def _unused_counts(root: Path) -> dict[str, tuple[int, str]]:
+    """Return how often each memory was given since it was last used, and its etag, by memId."""
+    folder = existing_private(root, RECEIPTS)
+    stored = plain_files.read_json(folder / _UNUSED) if folder is not None else {}
+    counts: dict[str, tuple[int, str]] = {}
+    for mem_id, value in stored.items():
+        match value:
+            case [int(count), str(etag)]:
+                counts[mem_id] = count, etag
+    return counts
+
+
+def _count_given(root: Path, memories: Mapping[str, str]) -> None:
+    """Increment the counts of memories, given as etags by memId; a changed one starts at 1."""
+    counts = _unused_counts(root)
+    for mem_id, etag in memories.items():
+        count, earlier_etag = counts.pop(mem_id, (0, etag))
+        counts[mem_id] = (count + 1 if earlier_etag == etag else 1), etag
+    _write_counts(root, counts)
+
+
+def _write_counts(root: Path, counts: Mapping[str, tuple[int, str]]) -> None:
+    data = json.dumps(dict([*counts.items()][-_MAX_UNUSED:]), ensure_ascii=False)
+    path = private_folder(root, RECEIPTS) / _UNUSED
+    atomic.write(path, data.encode("utf-8", "replace"), durable=False, private=True)
 
 
 def _file_name(session: str) -> str:
@@ -174,16 +215,11 @@ def _file_name(session: str) -> str:
 
 
 def _append(path: Path, line: str) -> bool:
-    """Append a line, and return whether the file is new.
-
-    A full file is renamed first, so a concurrent line is not lost.
-    """
+    """Append a line, and return whether the file is new; a full file is renamed first."""
     size = _size(path)
-    limit = _MAX_USES_BYTES if path.name == _USES else _MAX_BYTES
-    if size > limit:
-        with FileLock(path.with_name(_LOCK), _LOCK_SECONDS), contextlib.suppress(OSError):
-            if _size(path) > limit:  # Another process may have renamed it.
-                os.replace(path, path.with_name(_OLDER + path.name))
+    if size > _MAX_BYTES:
+        with contextlib.suppress(OSError):
+            os.replace(path, path.with_name(_OLDER + path.name))
     atomic.append_line(path, line.encode("utf-8", "replace"), private=True)
     return not size
 
@@ -212,7 +248,7 @@ def _by_time(folder: Path) -> list[Path]:
     times: dict[Path, float] = {}
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
-            if entry.name not in (_USES, _LOCK) and not entry.name.startswith(_OLDER):
+            if entry.name.endswith(".jsonl") and not entry.name.startswith(_OLDER):
                 with contextlib.suppress(OSError):
                     times[folder / entry.name] = entry.stat(follow_symlinks=False).st_mtime
     return sorted(times, key=times.__getitem__, reverse=True)

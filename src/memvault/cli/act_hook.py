@@ -7,7 +7,7 @@ thresholds are measured by bench/acts.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.agents import prompt_block
@@ -47,7 +47,8 @@ def act_of(event: str, hook_input: Mapping[str, Any]) -> Act | None:
     if event == "before-tool":
         return Act(command=use.argument) if acts.command_names(use.argument) else None
     error = hook_input.get("error")
-    output = acts.output_text(error or hook_input.get("tool_response"))
+    response = error or hook_input.get("tool_response") or hook_input.get("tool_output")
+    output = acts.output_text(response)
     has_failed = bool(error) or acts.has_failed(output)
     return Act(error=output) if has_failed else None
 
@@ -69,34 +70,40 @@ def _changed_text(hook_input: Mapping[str, Any]) -> str:
 
 
 def recall_line(
-    workspace: Workspace, caller: Caller, act: Act, given: Mapping[str, str]
+    workspace: Workspace, caller: Caller, act: Act, is_wanted: Callable[[Mapping[str, Any]], bool]
 ) -> ActLine | None:
     """Return one line of the memory most likely to be about an act; None if there is none.
 
-    ``given`` maps the memIds of memories that the agent already has to their etags. These memories
-    are left out unless they have changed.
+    Only memories for which ``is_wanted`` returns True are used.
     """
     from memvault.tools.core import invoke
     from memvault.tools.experience import recall_memory
 
     found = invoke.run(workspace, caller, recall_memory, **act._asdict())
-    named = [memory for memory in found.get("memories", ()) if memory["score"] >= acts.SURE]
+    named: list[dict[str, Any]] = [
+        {**memory, "probability": memory["score"]}
+        for memory in found.get("memories", ())
+        if memory["score"] >= acts.SURE
+    ]
     if named:
-        new = [memory for memory in named if given.get(memory["memId"]) != memory["etag"]]
-        best = max(new, key=lambda memory: memory["score"], default=None)
-        if best is None:
-            return None
-        return _line({**best, "probability": best["score"]}, best["line"], acts.SURE)
+        wanted = filter(is_wanted, named)
+        best = max(wanted, key=lambda memory: memory["score"], default=None)
+        return _line(best, best["line"], acts.SURE) if best is not None else None
     if act.path is not None:
-        return _similar(workspace, caller, f"{act.path}\n{act.change}", _EDIT_THRESHOLD, given)
+        change = f"{act.path}\n{act.change}"
+        return _similar(workspace, caller, change, _EDIT_THRESHOLD, is_wanted)
     if act.error is not None:
         errors = "\n".join(acts.error_lines(act.error)[:2])
-        return _similar(workspace, caller, errors, _ERROR_THRESHOLD, given)
+        return _similar(workspace, caller, errors, _ERROR_THRESHOLD, is_wanted)
     return None
 
 
 def _similar(
-    workspace: Workspace, caller: Caller, text: str, threshold: float, given: Mapping[str, str]
+    workspace: Workspace,
+    caller: Caller,
+    text: str,
+    threshold: float,
+    is_wanted: Callable[[Mapping[str, Any]], bool],
 ) -> ActLine | None:
     """Return a line of the memory that is most similar to an act, if it is likely to fit."""
     from memvault.recall import query_filters
@@ -119,7 +126,7 @@ def _similar(
     for memory in recalled["memories"]:
         if memory.get("supersededBy") or memory.get("expired") or memory.get("notYet"):
             continue
-        if given.get(memory["memId"]) != memory["etag"]:
+        if is_wanted(memory):
             return _line(memory, memory["snippet"], threshold)
     return None
 

@@ -75,10 +75,10 @@ class HookInvocation(NamedTuple):
 
 
 class HookResponse(NamedTuple):
-    """The text for the agent, and the receipt to keep once the text is written."""
+    """The text for the agent; ``claim`` records its receipt and returns whether to write it."""
 
     text: str
-    keep_receipt: Callable[[], None] = lambda: None
+    claim: Callable[[], bool] = lambda: True
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -91,8 +91,7 @@ def respond(arguments: list[str]) -> int:
     line = _parse_arguments(arguments)
     with contextlib.suppress(Exception):
         response = _response(line, _read_event())
-        _write(response.text)
-        response.keep_receipt()
+        _write(response.text if response.claim() else "")
     return 0
 
 
@@ -105,8 +104,7 @@ def answer(line: HookInvocation) -> NoReturn:
     try:
         response = _response(line, _read_event())
         with answering:
-            _write(response.text)
-            response.keep_receipt()
+            _write(response.text if response.claim() else "")
     finally:
         os._exit(0)
 
@@ -249,12 +247,10 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
         specific=True,
         full=True,
     )
-    given = _given(workspace, line, hook_input) if recalled["memories"] else {}
     entries, memories = [], []
-    for memory in recalled["memories"]:
+    is_wanted = _wanted(workspace, line, hook_input) if recalled["memories"] else None
+    for memory in filter(is_wanted, recalled["memories"]):
         if memory.get("supersededBy") or memory.get("expired") or memory.get("notYet"):
-            continue
-        if given.get(memory["memId"]) == memory["etag"]:
             continue
         memories.append(memory)
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
@@ -281,8 +277,8 @@ def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | Hook
     if act is None:
         return ""
     workspace = _workspace(line)
-    given = _given(workspace, line, hook_input)
-    recalled = act_hook.recall_line(workspace, _caller(line), act, given)
+    is_wanted = _wanted(workspace, line, hook_input)
+    recalled = act_hook.recall_line(workspace, _caller(line), act, is_wanted)
     if recalled is None:
         return ""
     from memvault.index.embedding import tokenizer
@@ -292,16 +288,27 @@ def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | Hook
     return _with_receipt(workspace, line, hook_input, recalled.text, *size, memories, threshold)
 
 
-def _given(
+def _wanted(
     workspace: Workspace, line: HookInvocation, hook_input: Mapping[str, Any]
-) -> dict[str, str]:
-    """Return the etags of the memories that this session has been given, by memId."""
-    session = _session(hook_input)
-    if not session or not workspace.settings.receipts:
-        return {}
+) -> Callable[[Mapping[str, Any]], bool]:
+    """Return a function that tells whether a memory in a result should be given to the agent.
+
+    It should not if the session was already given it in this state, or if it was often given
+    without being used and is not a strong match.
+    """
+    if not workspace.settings.receipts:
+        return lambda _: True
     from memvault.agents import receipts
 
-    return receipts.given(workspace.root, session, line.agent or "main")
+    session = _session(hook_input)
+    given = receipts.given(workspace.root, session, line.agent or "main") if session else {}
+    is_useful = receipts.is_wanted(workspace.root, workspace.settings)
+
+    def is_wanted(memory: Mapping[str, Any]) -> bool:
+        is_new = given.get(memory["memId"]) != memory["etag"]
+        return is_new and is_useful(memory["memId"], memory["probability"])
+
+    return is_wanted
 
 
 def _with_receipt(
@@ -329,8 +336,7 @@ def _with_receipt(
         RELEVANT if threshold is None else threshold,
         tuple(map(receipts.GivenMemory.of, memories)),
     )
-    keep = partial(receipts.keep, workspace.root, workspace.settings, receipt)
-    return HookResponse(text, keep)
+    return HookResponse(text, partial(receipts.claim, workspace.root, workspace.settings, receipt))
 
 
 def _session(hook_input: Mapping[str, Any]) -> str:

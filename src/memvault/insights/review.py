@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 EPISODE_DAYS = 7
 """The number of past days to consolidate, as in `memvault consolidate`."""
-_UNUSED = 10
-"""How often agents must have been given an unused memory for it to be reviewed."""
 _KINDS: dict[str, ReviewKind] = {
     "kept-twice": "conflict",
     "secret-in-text": "secret",
@@ -200,10 +198,10 @@ def _words(call: Call, record: MemoryRecord) -> str:
 def _unused(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
     """Yield memories that agents were given often and never used."""
     by_id = {record.mem_id: record for record in records}
-    for mem_id, count in receipts.unused(call.root, _UNUSED):
+    for mem_id, count in receipts.unused(call.root).items():
         if mem_id in by_id:
             record = by_id[mem_id]
-            reason = f"It was given to agents {count} times and never used"
+            reason = f"It was given to agents {count} times without being used"
             yield ReviewItem("unused", record.path, record.title, reason, record)
 
 

@@ -65,7 +65,7 @@ def _statistics(call: Call, view: View) -> VaultStatistics:
         ],
         "mostUnused": [
             _memory(by_id[mem_id], count)
-            for mem_id, count in receipts.unused(call.root, _OFTEN)
+            for mem_id, count in receipts.unused(call.root, _OFTEN).items()
             if mem_id in by_id
         ][:_LISTED],
         "oldest": [_memory(record, recalls.get(record.mem_id, 0)) for record in stale[:_LISTED]],

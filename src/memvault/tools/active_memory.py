@@ -624,7 +624,7 @@ def context(
         receipt = receipts.Receipt(
             "", call.caller.agent, "context", "", block.text, block.tokens, limit, memories=given
         )
-        receipts.keep(call.root, call.settings, receipt)
+        receipts.claim(call.root, call.settings, receipt)
     if not call.caller.has_token_budget:
         result["memories"] = memories
     if block.omitted and not block.text:
