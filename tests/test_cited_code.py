@@ -633,6 +633,16 @@ def test_memory_that_names_a_file_says_that_its_code_has_changed(
     assert "src/parser.py#parse_line has changed" in shown
 
 
+def test_memory_that_only_cites_a_file_is_found_by_its_path(folder: Path, project: Path) -> None:
+    """A memory whose header cites code is recalled for its file, though its text has no path."""
+    text = "---\ncites: [src/parser.py#parse_line]\n---\n# Separator\n\nFields end with ;.\n"
+    write(folder, "separator.md", text)
+    with open_vault(folder) as vault:
+        for given in ({"path": "src/parser.py"}, {"change": "parse_line(line)"}):
+            (found,) = vault.call("recall_memory", **given)["memories"]
+            assert (found["title"], found["line"]) == ("Separator", "Fields end with ;.")
+
+
 def test_memory_about_moved_code_is_found_by_the_new_path(folder: Path, project: Path) -> None:
     """Once a recall has found that code was moved, its memories are found by the new path."""
     allow(folder)

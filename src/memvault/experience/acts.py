@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from memvault.experience.search import is_put_aside
@@ -267,18 +267,24 @@ def _scorer(kind: Kind, text: str) -> Callable[[str], float]:
 
 
 def _best_line(score: Callable[[str], float], memory: Memory) -> ActMatch | None:
-    scored = [(score(line), line) for line in _lines(memory)]
+    lines = [memory.title]
+    lines += [
+        " ".join(line.split()).lstrip("-*# ") for line in memory.body.splitlines() if line.strip()
+    ]
+    scored = [(score(line), line) for line in (*lines, *_entries(memory, "files"))]
+    for entry in _entries(memory, "cites"):
+        path, _, symbol = entry.partition("@")[0].partition("#")
+        naming = [line for line in lines if symbol and symbol in line]
+        text = [line for line in lines if line != memory.title]
+        scored.append((score(f"{path} `{symbol}`"), [*naming, *text, memory.title][0]))
     best, line = max(scored, key=lambda entry: entry[0])  # the first of equal scores
     return ActMatch(memory, line, best) if best > 0 else None
 
 
-def _lines(memory: Memory) -> Iterator[str]:
-    yield memory.title
-    for line in memory.body.splitlines():
-        if line.strip():
-            yield " ".join(line.split()).lstrip("-*# ")
-    files = memory.metadata.get("files")
-    yield from map(str, files if isinstance(files, list) else ())
+def _entries(memory: Memory, key: str) -> list[str]:
+    """Return the entries of a list in a memory's header."""
+    value = memory.metadata.get(key)
+    return [*map(str, value)] if isinstance(value, list) else []
 
 
 def path_score(path: str, line: str) -> float:
