@@ -66,7 +66,7 @@ def run(
     command: Sequence[str],
     text: str | bytes,
     seconds: float,
-    most: int,
+    max_bytes: int,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     pause: Callable[[float], object] = time.sleep,
@@ -74,7 +74,7 @@ def run(
 ) -> ProcessResult:
     """Run a program with text on its standard input.
 
-    It is killed after ``seconds``, or when its standard output exceeds ``most`` bytes; with
+    It is killed after ``seconds``, or when its standard output exceeds ``max_bytes``; with
     ``terminate_first`` it first gets SIGTERM and a second to clean up. Processes that it leaves in
     its process group are always killed, even if this process is terminated first. A program without
     a slash in its name is looked up only in the folders of ``PATH``. ``pause`` waits between two
@@ -89,7 +89,7 @@ def run(
     variables = dict(os.environ if environment is None else environment)
     full_command = [find_program(command[0], folder, variables), *command[1:]]
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
-    child = _Child(data, most, pause)
+    child = _Child(data, max_bytes, pause)
     try:
         child.start(full_command, folder, variables)
         deadline = time.monotonic() + seconds
@@ -164,9 +164,9 @@ def words_of(command: str, name: str) -> list[str]:
 class _Child:
     """A running program, whose pipes are read and written by one loop."""
 
-    def __init__(self, text: bytes, most: int, pause: Callable[[float], object]) -> None:
+    def __init__(self, text: bytes, max_bytes: int, pause: Callable[[float], object]) -> None:
         self._left = memoryview(text)
-        self._most = most
+        self._max_bytes = max_bytes
         self._pause = pause
         import selectors
 
@@ -244,7 +244,7 @@ class _Child:
         return all(key.data is None for key in self._pipes.get_map().values())
 
     def _is_truncated(self) -> bool:
-        return len(self._stdout) > self._most
+        return len(self._stdout) > self._max_bytes
 
     def ask_to_end(self) -> None:
         """Send SIGTERM to the program's process group."""
@@ -272,7 +272,7 @@ class _Child:
     def finished(self, timed_out: bool) -> ProcessResult:
         """Return the program's result after it was killed."""
         assert self._process is not None
-        stdout = bytes(self._stdout[: self._most])
+        stdout = bytes(self._stdout[: self._max_bytes])
         stderr = bytes(self._stderr).decode("utf-8", "replace")
         return ProcessResult(
             self._process.returncode, stdout, stderr, timed_out, self._is_truncated()
@@ -369,9 +369,9 @@ def open_on_windows(target: str) -> None:
 def environment(*roots: Path) -> dict[str, str]:
     """Return this process's environment without folders through which a vault could inject files.
 
-    An empty or relative entry in ``PATH`` and similar variables means the program's working folder.
-    With such an entry, or one in a vault's folder ``roots``, a vault's file could be run instead of
-    the intended program, library or module.
+    An empty or relative entry in ``PATH`` and similar variables means the program's working
+    directory. With such an entry, or one in a vault's folder ``roots``, a vault's file could be run
+    instead of the intended program, library or module.
     """
     bases = [os.path.realpath(root) for root in roots]
     variables = dict(os.environ)

@@ -30,12 +30,12 @@ FileStamp = tuple[int, ...]
 """Size, mtime and ctime in nanoseconds, and inode of a file."""
 
 
-def read(path: Path, most: int = MAX_MEMORY_BYTES) -> bytes:
+def read(path: Path, max_bytes: int = MAX_MEMORY_BYTES) -> bytes:
     """Return a regular file's bytes; links, pipes and devices are never opened for reading.
 
     Raises:
         FileNotFoundError: there is no regular file at that path.
-        OSError: the file cannot be read, or (``EFBIG``) has more than ``most`` bytes.
+        OSError: the file cannot be read, or (``EFBIG``) is larger than ``max_bytes``.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0)
@@ -46,11 +46,11 @@ def read(path: Path, most: int = MAX_MEMORY_BYTES) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise FileNotFoundError(errno.ENOENT, "Not a regular file", str(path))
         # The file may grow while it is read, and Python allocates as many bytes as it is asked for.
-        data = file.read(status.st_size + 1) if status.st_size <= most else b""
+        data = file.read(status.st_size + 1) if status.st_size <= max_bytes else b""
         if len(data) > status.st_size:
-            data += file.read(most + 1 - len(data))
-    if status.st_size > most or len(data) > most:
-        raise OSError(errno.EFBIG, f"The file is larger than {most >> 20} MB", str(path))
+            data += file.read(max_bytes + 1 - len(data))
+    if status.st_size > max_bytes or len(data) > max_bytes:
+        raise OSError(errno.EFBIG, f"The file is larger than {max_bytes >> 20} MB", str(path))
     return data
 
 
@@ -81,10 +81,10 @@ def is_missing(path: Path) -> bool:
     return False
 
 
-def read_json(path: Path, most: int = MAX_STATE_BYTES) -> dict[str, Any]:
+def read_json(path: Path, max_bytes: int = MAX_STATE_BYTES) -> dict[str, Any]:
     """Return the object in a JSON file; empty if the file is missing, unreadable or damaged."""
     try:
-        value = json.loads(read(path, most))
+        value = json.loads(read(path, max_bytes))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -80,15 +80,17 @@ class TargetFolder:
         except FileNotFoundError:
             return None
 
-    def own_file(self, name: str, most: int) -> bytes | None:
-        """Return the first ``most`` bytes of a regular file that this user owns; None otherwise."""
+    def own_file(self, name: str, max_bytes: int) -> bytes | None:
+        """Return the first ``max_bytes`` of a regular file that this user owns; None otherwise."""
         try:
             descriptor = os.open(self._at(name), _READ, dir_fd=self._descriptor)
         except OSError:
             return None
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
-            return file.read(most) if stat.S_ISREG(status.st_mode) and is_owned(status) else None
+            return (
+                file.read(max_bytes) if stat.S_ISREG(status.st_mode) and is_owned(status) else None
+            )
 
     def below(self, name: str) -> TargetFolder:
         """Open a subfolder, creating it if missing.

@@ -95,12 +95,14 @@ def read_blobs(git: Git, names: Iterable[str]) -> dict[str, bytes]:
     return blobs
 
 
-def smaller_blobs(git: Git, names: Iterable[str], most: int) -> list[str]:
-    """Return the ids of objects with at most ``most`` bytes."""
+def smaller_blobs(git: Git, names: Iterable[str], max_bytes: int) -> list[str]:
+    """Return the ids of objects with at most ``max_bytes``."""
     unique_names = dict.fromkeys(names)
     data = "".join(f"{name}\n" for name in unique_names).encode()
     sizes = git.run("cat-file", "--batch-check=%(objectsize)", data=data).split()
-    return [name for name, size in zip(unique_names, map(int, sizes), strict=True) if size <= most]
+    return [
+        name for name, size in zip(unique_names, map(int, sizes), strict=True) if size <= max_bytes
+    ]
 
 
 def write_blob(git: Git, data: bytes) -> str:

@@ -183,12 +183,12 @@ def objects(
 
 
 def json_lines(
-    source: Source, name: str, most: int = MAX_FILE
+    source: Source, name: str, max_bytes: int = MAX_FILE
 ) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
     """Yield the object in each line with its location, or why it cannot be read."""
     number = 0
     try:
-        for number, line in text_lines(source, name, most):
+        for number, line in text_lines(source, name, max_bytes):
             if line.strip():
                 try:
                     entry = parse(line)

@@ -421,6 +421,10 @@ def _times(count: int) -> str:
     return f" ({count} times)" if count > 1 else ""
 
 
-def _short(text: str, most: int) -> str:
+def _short(text: str, max_chars: int) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[:most].rpartition(' ')[0] or line[:most]} …"
+    return (
+        line
+        if len(line) <= max_chars
+        else f"{line[:max_chars].rpartition(' ')[0] or line[:max_chars]} …"
+    )

@@ -113,14 +113,14 @@ class Source:
         self.opened_bytes += self.size(name)
         self.tick()
 
-    def read(self, name: str, most: int = MAX_FILE) -> bytes:
-        """Return a file's bytes; raises ``OSError`` if there are more than ``most``."""
-        if self.size(name) <= most:
+    def read(self, name: str, max_bytes: int = MAX_FILE) -> bytes:
+        """Return a file's bytes; raises ``OSError`` if there are more than ``max_bytes``."""
+        if self.size(name) <= max_bytes:
             with self.open(name) as file:
-                data = file.read(most + 1)
-            if len(data) <= most:
+                data = file.read(max_bytes + 1)
+            if len(data) <= max_bytes:
                 return data
-        raise OSError(errno.EFBIG, f"larger than {most >> 20} MB", name)
+        raise OSError(errno.EFBIG, f"larger than {max_bytes >> 20} MB", name)
 
     def head(self, name: str, length: int = _HEAD) -> bytes:
         """Return the first bytes of a file; empty if it cannot be read."""
@@ -203,16 +203,16 @@ def _why_not_regular(path: str) -> str:
     return LINK if stat.S_ISLNK(mode) else "not a regular file"
 
 
-def text_lines(source: Source, name: str, most: int = MAX_FILE) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file, truncated to ``most`` bytes, with line numbers starting at 1.
+def text_lines(source: Source, name: str, max_bytes: int = MAX_FILE) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file, truncated to ``max_bytes`` bytes, with line numbers starting at 1.
 
     Raises ``OSError`` if the file becomes unreadable.
     """
     with source.open(name) as file:
         number = 0
-        while line := file.readline(most):
+        while line := file.readline(max_bytes):
             number += 1
             source.tick()
             yield number, line
-            while len(line) >= most and not line.endswith(b"\n"):
-                line = file.readline(most)
+            while len(line) >= max_bytes and not line.endswith(b"\n"):
+                line = file.readline(max_bytes)

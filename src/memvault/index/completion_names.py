@@ -25,12 +25,12 @@ _PARTS = (".new", ".old")
 """Suffixes of an index being built and of the index it replaces."""
 
 
-def memories(root: Path, beginning: str, most: int) -> list[tuple[str, str]]:
-    """Return at most ``most`` memIds that start with ``beginning``, and their titles, sorted."""
+def memories(root: Path, beginning: str, limit: int) -> list[tuple[str, str]]:
+    """Return up to ``limit`` memIds that start with ``beginning``, and their titles, sorted."""
     query = (
         "SELECT mem_id, title FROM memories WHERE substr(mem_id, 1, ?) = ? ORDER BY mem_id LIMIT ?"
     )
-    rows = _rows(root, query, (len(beginning), beginning, most))
+    rows = _rows(root, query, (len(beginning), beginning, limit))
     return [(str(mem_id), str(title)) for mem_id, title in rows]
 
 

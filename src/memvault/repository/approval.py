@@ -158,7 +158,12 @@ def unapproved_names(now: list[ApprovalItem], before: list[ApprovalItem]) -> lis
 
 
 def store_approval(root: Path, location: RepositoryLocation, items: list[ApprovalItem]) -> None:
-    """Approve a repository's current state; raises the same errors as ``grants.add``."""
+    """Approve a repository's current state.
+
+    Raises:
+        Refused: the state folder is inside a vault.
+        StorageError: the grant cannot be written.
+    """
     covers = [list(part) for part in items]
     grants.add(root, *GRANT, {"folder": str(location.folder), "covers": covers})
 
@@ -382,14 +387,14 @@ def _item(name: str, data: bytes | str) -> ApprovalItem:
     return ApprovalItem(name, hashlib.sha256(whole).hexdigest())
 
 
-def _read(file: Path, most: int = plain_files.MAX_STATE_BYTES) -> bytes | None:
+def _read(file: Path, max_bytes: int = plain_files.MAX_STATE_BYTES) -> bytes | None:
     """Return a file's bytes, or None if it is missing.
 
     Raises:
-        Refused: the file is not a regular file, or has more than ``most`` bytes.
+        Refused: the file is not a regular file, or is larger than ``max_bytes``.
     """
     try:
-        return plain_files.read(file, most)
+        return plain_files.read(file, max_bytes)
     except OSError as error:
         if not os.path.lexists(file):
             return None

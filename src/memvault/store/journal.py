@@ -88,11 +88,11 @@ class Journal:
             if broken:
                 yield segment.name, broken
 
-    def prune(self, days: int, most: int) -> None:
+    def prune(self, days: int, max_bytes: int) -> None:
         """Delete the segments that exceed the limits, except the newest one.
 
         These are segments last written over ``days`` days ago, and the oldest segments beyond
-        ``most`` bytes.
+        ``max_bytes`` bytes.
         """
         oldest = clock.now() - timedelta(days=days)
         total_bytes = 0
@@ -100,7 +100,7 @@ class Journal:
             with contextlib.suppress(OSError):
                 status = segment.stat()
                 total_bytes += status.st_size
-                if total_bytes > most or status.st_mtime < oldest.timestamp():
+                if total_bytes > max_bytes or status.st_mtime < oldest.timestamp():
                     segment.unlink()
 
     def _segments(self) -> Iterator[Path]:
@@ -142,7 +142,7 @@ def _parse_entry(line: dict[str, Any]) -> JournalEntry:
     if not all(isinstance(value, str) for value in (*texts.values(), *file_change)):
         raise TypeError("not a text")
     if file_change.kind not in KINDS or not texts["id"] or clock.parse(texts["when"]) is None:
-        raise ValueError("not as it is written")
+        raise ValueError("not a valid journal line")
     return JournalEntry(
         texts["id"],
         texts["when"],

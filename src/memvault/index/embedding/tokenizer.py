@@ -47,25 +47,25 @@ def _counts_of(words: Sequence[str]) -> list[int]:
     return counts
 
 
-def prefix_within(text: str, most: int) -> int:
-    """Return the length of a text's longest prefix with at most ``most`` tokens.
+def prefix_within(text: str, max_tokens: int) -> int:
+    """Return the length of a text's longest prefix with at most ``max_tokens``.
 
     The prefix ends at a token boundary, or inside the first token if that alone is too long.
     """
     total = 0
     for size, start, end in _sized_tokens(text):
         total += size
-        if total > most:
-            return start if total > size else _part_within(text[:end], most)
+        if total > max_tokens:
+            return start if total > size else _part_within(text[:end], max_tokens)
     return len(text)
 
 
-def _part_within(text: str, most: int) -> int:
-    """Return the length of an oversized token's longest prefix with at most ``most`` tokens."""
+def _part_within(text: str, max_tokens: int) -> int:
+    """Return the length of an oversized token's longest prefix with at most ``max_tokens``."""
     fits, too_long = 0, len(text)
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
-        if count_tokens(text[:middle]) <= most:
+        if count_tokens(text[:middle]) <= max_tokens:
             fits = middle
         else:
             too_long = middle

@@ -71,13 +71,13 @@ def read_overlay(
 
 
 def _add_memory(
-    overlay: Overlay, uid: int, memory: Memory, size: int, language: str, most: int
+    overlay: Overlay, uid: int, memory: Memory, size: int, language: str, max_chars: int
 ) -> None:
     """Add an unindexed memory to an overlay.
 
-    ``size`` is its file's size in bytes; ``most`` is passed to ``leading_part``.
+    ``size`` is its file's size in bytes; ``max_chars`` is passed to ``leading_part``.
     """
-    part = leading_part(memory, most)
+    part = leading_part(memory, max_chars)
     overlay.records[uid] = MemoryRecord.from_memory(uid, size, memory, language)
     overlay.documents.extend(keyword_documents(uid, part, analyzer(language)))
     overlay.passages[uid] = passage_texts(part)

@@ -141,15 +141,15 @@ class ChunkCache(dict[str, Value]):
     The chunks of a text can be looked up with ``map``, without a Python-level loop.
     """
 
-    def __init__(self, compute: Callable[[str], Value], most: int = _MAX_CACHED) -> None:
+    def __init__(self, compute: Callable[[str], Value], max_entries: int = _MAX_CACHED) -> None:
         super().__init__()
         self._compute = compute
-        self._most = most
+        self._max_entries = max_entries
 
     def __missing__(self, chunk: str) -> Value:
         value = self._compute(chunk)
         if len(chunk) <= _LONGEST_CACHED:
-            if len(self) > self._most:
+            if len(self) > self._max_entries:
                 self.clear()
             self[chunk] = value
         return value

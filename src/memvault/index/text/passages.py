@@ -57,9 +57,9 @@ def estimate_tokens(text: str) -> int:
     return len(_TOKEN.findall(text))
 
 
-def prefix_of_tokens(text: str, most: int) -> str:
-    """Return the leading words of a text with an estimate of at most ``most`` tokens."""
-    behind = next(islice(_TOKEN.finditer(text), max(most, 0), None), None)
+def prefix_of_tokens(text: str, max_tokens: int) -> str:
+    """Return the longest prefix of a text whose estimated token count is at most ``max_tokens``."""
+    behind = next(islice(_TOKEN.finditer(text), max(max_tokens, 0), None), None)
     if behind is None:
         return text
     end = behind.start()

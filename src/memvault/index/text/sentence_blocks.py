@@ -86,16 +86,16 @@ def decode_subwords(counts: bytes, tokens: bytes) -> tuple[array[int], array[int
     return array("H", counts), array("H", tokens)
 
 
-def leading_part(memory: Memory, most: int) -> Memory:
-    """Return a memory with the leading lines of its body, up to ``most`` characters.
+def leading_part(memory: Memory, max_chars: int) -> Memory:
+    """Return a memory with the leading lines of its body, up to ``max_chars`` characters.
 
     The rest of a longer memory is not indexed. 0 means no limit. A line is cut if it is longer than
     half of the limit.
     """
-    if not 0 < most < len(memory.body):
+    if not 0 < max_chars < len(memory.body):
         return memory
-    end = memory.body.rfind("\n", 0, most) + 1
-    return memory._replace(body=memory.body[: end if end > most // 2 else most])
+    end = memory.body.rfind("\n", 0, max_chars) + 1
+    return memory._replace(body=memory.body[: end if end > max_chars // 2 else max_chars])
 
 
 def split_memory(memory: Memory) -> list[TextBlock]:

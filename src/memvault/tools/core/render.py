@@ -5,7 +5,7 @@ for models, are formatted by the types of their values; for people, keys, boolea
 become words. Many MCP clients pass only this text to a model, others only the structured content.
 So the text omits only details that no model needs: in lists, the seconds of times, empty values,
 and a creation date beside a modification date. Text from the vault follows its key on the same
-line, or is indented below it, so that no line of it can be mistaken for one of the result itself.
+line, or is indented below it, so it cannot be mistaken for the result's own lines.
 """
 
 from __future__ import annotations
@@ -141,11 +141,11 @@ def lines(view: Template, result: Result, markdown: Markdown | None = None) -> l
     return [*_entries(fields, for_people=True), *footer]
 
 
-def shortened(texts: Iterable[str], most: int = 20) -> list[str]:
+def shortened(texts: Iterable[str], max_items: int = 20) -> list[str]:
     """Return the first strings and a count of the rest, for people; JSON includes all of them."""
     every = list(texts)
-    omission = [f"… and {len(every) - most:,} more"] if len(every) > most else []
-    return [*every[:most], *omission]
+    omission = [f"… and {len(every) - max_items:,} more"] if len(every) > max_items else []
+    return [*every[:max_items], *omission]
 
 
 def _paging_footer(result: Result) -> str:
