@@ -291,7 +291,7 @@ def test_arguments_tag_has_no_empty_part(vault: Vault, run: Run, folder: Path) -
         made = vault.call("memory_remember", title="T", content="x", tags=[tag])
         assert made["error"]["code"] == "usage"
         assert "project/active" in made["error"]["hint"]
-        assert "cannot be a tag" in run("remember", "T", "x", "--tags", tag).err
+        assert "is not a valid tag" in run("remember", "T", "x", "--tags", tag).err
         assert vault.call("memory_create", name="T", value="x", tags=[tag])["success"] is False
     assert sorted(folder.rglob("*.md")) == before
 
@@ -449,4 +449,4 @@ def test_arguments_memory_selects_memory_and_never_suggests_a_type() -> None:
     for name in ("memory_recall", "memory_list", "list_tasks"):
         with pytest.raises(UsageError) as caught:
             registry.find(name).by_name({"memory": "x"})
-        assert caught.value.hint.startswith("its arguments are")
+        assert caught.value.hint.startswith("valid arguments:")

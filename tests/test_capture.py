@@ -424,7 +424,7 @@ def test_saved_search_is_accepted_in_place_of_query(run: Run, folder: Path, vaul
     assert succeeded(run("recall", "@husam", "--json")).json["success"]
     succeeded(run("searches", "delete", "blockers"))
     assert "no saved search" in refused(run("searches", "delete", "blockers"), 1)
-    assert "cannot be the name" in refused(run("searches", "save", "a b", "x"), 2)
+    assert "is not a valid search name" in refused(run("searches", "save", "a b", "x"), 2)
     assert "is empty" in refused(run("searches", "save", "x"), 2)
 
 
@@ -457,7 +457,7 @@ def test_saved_search_filters_apply_in_every_tool(folder: Path, vault: Vault) ->
     assert [entry["title"] for entry in vault.recall("@issues")["memories"]] == ["Disk full"]
 
 
-def test_saved_search_written_by_hand_is_validated(run: Run, folder: Path) -> None:
+def test_handwritten_saved_search_is_validated(run: Run, folder: Path) -> None:
     """A search in the file can be a string, and an invalid one is reported."""
     write(folder, "memvault.toml", 'version = 1\n[searches]\nhome = "the garden"\n')
     assert "@home  the garden" in succeeded(run("searches", "list")).out

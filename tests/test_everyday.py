@@ -60,7 +60,7 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
-def test_rename_updates_links_in_their_own_form(planned: Path, vault: Vault) -> None:
+def test_rename_keeps_the_form_of_links(planned: Path, vault: Vault) -> None:
     """Links by title and by file name are updated in their own form; code is unchanged."""
     shown = called(vault, "memory_rename", memId="The plan", title="Road map")
     assert shown["confirmRequired"]
@@ -239,7 +239,7 @@ def test_tag_rename_refuses_name_invalid_in_body(vault: Vault, folder: Path, new
     called(vault, "tag_rename", old=new, new="lang", confirm=True)
     before = files(folder)
     refused = vault.call("tag_rename", old="lang", new=new, confirm=True)
-    assert "cannot be an inline tag in" in refused["error"]["message"]
+    assert "is not valid as an inline tag" in refused["error"]["message"]
     assert files(folder) == before
 
 

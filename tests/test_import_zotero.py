@@ -68,7 +68,7 @@ def test_zotero_counts_items_and_fields(tmp_path: Path) -> None:
         "annotation highlight": 1,
         "annotation note": 1,
         "annotation image": 1,
-        "item book": 1,
+        "book item": 1,
         "image of a note": 1,
     }
     assert found["omitted"] == {
@@ -77,7 +77,7 @@ def test_zotero_counts_items_and_fields(tmp_path: Path) -> None:
         'item field "numPages"': 1,
         "deleted note": 1,
         "deleted item": 1,
-        "item book without notes": 1,
+        "book item without notes": 1,
     }
 
 
@@ -94,9 +94,7 @@ def test_zotero_database_is_read_while_zotero_runs(run: Run, folder: Path, tmp_p
     assert (made / "zotero.sqlite").read_bytes() == before
 
 
-def test_zotero_folder_is_unchanged_by_reading_a_log(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_reading_zotero_log_leaves_folder_unchanged(run: Run, folder: Path, tmp_path: Path) -> None:
     """Reading a database with a write-ahead log creates no other file."""
     made = zotero_source.with_log(tmp_path / "Zotero")
     assert Imported(run, folder, made, "zotero").found["new"] == 3

@@ -206,7 +206,7 @@ def test_tools_without_required_arguments_accept_any_key(notes: Path, tools: str
 
 @DEFINITIONS
 def test_argument_error_suggests_valid_arguments(notes: Path, tools: str) -> None:
-    """An error names the argument that is wrong, and the arguments or values to use instead."""
+    """An error specifies the wrong argument and the arguments or values to use instead."""
     wrong: list[tuple[str, dict[str, Any], str, str]] = [
         (
             RECALL,
@@ -234,6 +234,6 @@ def test_argument_error_suggests_valid_arguments(notes: Path, tools: str) -> Non
             assert message in error["message"]
             assert hint in error["hint"]
         ignored = await structured(client, LIST, colour="red")
-        assert ignored["warnings"] == ["`memory_list` has no argument 'colour': ignored"]
+        assert ignored["warnings"] == ["ignored unknown argument of `memory_list`: 'colour'"]
 
     session(notes, talk, tools=tools)

@@ -52,13 +52,13 @@ CALLS += [
     *(
         ("usage", "talk_agent", {"agent": name, "message": "x"}, said)
         for name, said in {
-            "": "'' cannot be the name of an agent",
-            "../x": "'..' cannot be the name of an agent",
-            "a/b/c": "'b/c' cannot be the name of a sub-brain",
-            ".hidden": "'.hidden' cannot be the name of an agent",
+            "": "'' is not a valid agent name",
+            "../x": "'..' is not a valid agent name",
+            "a/b/c": "'b/c' is not a valid sub-brain name",
+            ".hidden": "'.hidden' is not a valid agent name",
             "con": "'con' is a reserved name on some systems",
-            "x" * 80: "xxx…' cannot be the name of an agent",
-            "a b": "'a b' cannot be the name of an agent",
+            "x" * 80: "xxx…' is not a valid agent name",
+            "a b": "'a b' is not a valid agent name",
         }.items()
     ),
 ]
@@ -146,7 +146,7 @@ def test_agent_error_suggests_tools_instead_of_commands(
     """Over MCP and in Python, messages refer to tools, never to commands or options."""
     with open_vault(root) as opened:
         answers = [opened.call(tool, **given)]
-    ignores = said.startswith("its arguments are")  # over MCP an unknown argument is ignored
+    ignores = said.startswith("valid arguments:")  # over MCP an unknown argument is ignored
     if registry.lookup(tool) and not ignores:
         answers.append(over_mcp(root, tool, given))
     for answer in answers:
@@ -211,8 +211,10 @@ ODD_FILES: dict[str, tuple[bytes, str, str]] = {
 
 
 @pytest.mark.parametrize("name", ODD_FILES)
-def test_files_of_any_bytes_are_found_and_unchanged(folder: Path, vault: Vault, name: str) -> None:
-    """A file of any bytes is listed, found by its readable text and never rewritten."""
+def test_file_with_arbitrary_bytes_is_found_and_unchanged(
+    folder: Path, vault: Vault, name: str
+) -> None:
+    """A file with arbitrary bytes is listed, found by its readable text and never rewritten."""
     data, word, problem = ODD_FILES[name]
     file = write(folder, name, data)
     write(folder, "fine.md", "# Fine\n\nother text\n")

@@ -125,7 +125,7 @@ def test_secrets_check_can_be_turned_off(vault: Vault, folder: Path) -> None:
 
 
 @pytest.mark.promise("S70")
-def test_doctor_reports_secrets_written_by_hand(vault: Vault, folder: Path) -> None:
+def test_doctor_reports_kind_and_line_of_secrets(vault: Vault, folder: Path) -> None:
     """A finding has the kind and line of each secret, not its text; allowed ones are omitted."""
     (token, said), (_, other) = made("GitHub token"), made("Stripe key")
     write(folder, "a.md", f"# A\n\n{said}\n\n{other}\n")
@@ -157,7 +157,7 @@ def test_secrets_refused_write_fails_with_hint(run: Run, folder: Path) -> None:
     value, said = made("GitHub token")
     ran = run("remember", "Deploy", said, "--type", "fact")
     assert ran.code == 1
-    assert "memvault.toml refuses secrets: GitHub token in content\n" in ran.err
+    assert "memvault.toml is set to refuse secrets: GitHub token in content\n" in ran.err
     assert "hint: " in ran.err
     assert value not in ran.err
     assert not (folder / "fact").exists()
@@ -198,9 +198,12 @@ def test_secrets_spanning_several_arguments_are_refused() -> None:
     refusal.add_context(
         FailedCall({"metadata": {"aws_secret_access_key": value}, "title": None}, "")
     )
-    assert refusal.message.endswith("memvault.toml refuses secrets: AWS secret key")
+    start = "memvault.toml is set to refuse secrets: AWS secret key"
+    assert refusal.message.endswith(start)
     refusal.add_context(FailedCall({"metadata": {said: 1}}, ""))
-    assert refusal.message.endswith("memvault.toml refuses secrets: AWS secret key in metadata")
+    assert refusal.message.endswith(
+        "memvault.toml is set to refuse secrets: AWS secret key in metadata"
+    )
 
 
 @pytest.mark.promise("S69")

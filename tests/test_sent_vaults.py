@@ -323,7 +323,8 @@ def test_remote_vault_missing_in_engine_is_reported(tmp_path: Path, there: There
     said = refused(there("vaults", "add", "team", str(tmp_path / "none.db")), 1)
     assert "There is no file" in said
     assert "did not answer" in refused(there("vaults", "add", "team", "http://127.0.0.1:1"), 1)
-    assert "cannot be named" in refused(there("vaults", "add", "A B", "http://127.0.0.1:1"), 2)
+    invalid = there("vaults", "add", "A B", "http://127.0.0.1:1")
+    assert "is not a valid vault name" in refused(invalid, 2)
     for option in ("--of", "--patience"):
         assert "need an engine's address" in there("vaults", "add", "t", ".", option, "2").err
     assert succeeded(there("vaults", "list", "--json")).json["vaults"] == []

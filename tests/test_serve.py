@@ -206,7 +206,7 @@ REFUSALS: list[tuple[list[str], int, str]] = [
         2,
         "The certificate cannot be used",
     ),
-    (["tokens", "add", "Ann", "--vaults", "team"], 2, "cannot be named"),
+    (["tokens", "add", "Ann", "--vaults", "team"], 2, "is not a valid token name"),
     (["tokens", "add", "ann"], 2, "The vaults are missing"),
     (["tokens", "add", "ann", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
     (["tokens", "add", "ann", "--vaults", "team", "--scope", "all"], 2, "is not a scope"),
@@ -278,7 +278,7 @@ def test_serve_closes_vault_with_reassigned_name(places: dict[str, Path], run: R
 
 @pytest.mark.promise("S46")
 @pytest.mark.parametrize("how", ["no folder", "in a vault"])
-def test_serve_refuses_all_while_tokens_are_unreadable(
+def test_serve_refuses_all_requests_while_tokens_are_unreadable(
     places: dict[str, Path], run: Run, tmp_path: Path, how: str
 ) -> None:
     """While the token folder is broken, every request is refused and the server keeps running."""

@@ -289,8 +289,8 @@ def test_vault_option_accepts_a_vault_name(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["vaults", "add", "All", "."], 2, "cannot be named"),
-        (["vaults", "add", "this", "."], 2, "cannot be named"),
+        (["vaults", "add", "All", "."], 2, "is not a valid vault name"),
+        (["vaults", "add", "this", "."], 2, "is not a valid vault name"),
         (["vaults", "add", "x", "/nowhere"], 3, "There is no folder"),
         (["vaults", "add", "home", "."], 1, "is already the name of"),
         (["vaults", "remove", "hom"], 1, "There is no vault named 'hom'"),
@@ -335,7 +335,7 @@ def test_mcp_client_reaches_only_its_vaults(places: dict[str, Path]) -> None:
     assert (places["home"] / "fact/bread.md").exists()
 
 
-def test_own_vault_prefixes_are_equivalent(work: Vault) -> None:
+def test_current_vault_prefixes_are_equivalent(work: Vault) -> None:
     """this:, the vault's name and no prefix mean the same and can be mixed in one call."""
     result = called(
         work, "memory_delete", ids=["this:retries-7k2m9q", "work:deploys-7k2m9q", "oncall-7k2m9q"]
@@ -404,7 +404,7 @@ def foreign(tmp_path: Path) -> Path:
 
 
 @pytest.mark.promise("S13")
-def test_another_users_vault_needs_explicit_path(
+def test_vault_of_another_user_needs_explicit_path(
     foreign: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another user's vault is used only if given explicitly; otherwise a hint explains how."""
@@ -421,7 +421,7 @@ def test_another_users_vault_needs_explicit_path(
 
 
 @pytest.mark.promise("S13")
-def test_another_users_vault_can_be_trusted(foreign: Path, run: Run, tmp_path: Path) -> None:
+def test_vault_of_another_user_can_be_trusted(foreign: Path, run: Run, tmp_path: Path) -> None:
     """An entry that vaults trust adds to the user's settings counts until vaults untrust."""
     settings = write(tmp_path, "config/memvault/settings.toml", "# mine\n[vaults]\ntrusted = []\n")
     settings.chmod(0o600)
@@ -436,7 +436,7 @@ def test_another_users_vault_can_be_trusted(foreign: Path, run: Run, tmp_path: P
     refused(run("vaults", "trust"), 2)
 
 
-def test_sudo_accepts_calling_users_vault(foreign: Path, run: Run) -> None:
+def test_sudo_accepts_vault_of_calling_user(foreign: Path, run: Run) -> None:
     """With sudo, the calling user's vault does not count as another user's."""
     os.environ["SUDO_UID"] = str(_STRANGER)
     try:
@@ -550,7 +550,7 @@ def test_trusted_vaults_need_absolute_paths(
 
 @pytest.mark.promise("S14")
 @pytest.mark.parametrize("place", ["", "deep"])
-def test_own_settings_file_does_not_make_another_users_folder_trusted(
+def test_own_settings_file_does_not_trust_folder_of_another_user(
     foreign: Path, run: Run, place: str
 ) -> None:
     """The user's memvault.toml in another user's folder does not make the vault trusted."""
@@ -580,7 +580,7 @@ def test_vault_in_world_writable_folder_needs_explicit_path(
 
 
 @pytest.mark.promise("S14")
-def test_another_users_vault_in_sticky_folder_is_refused(foreign: Path, run: Run) -> None:
+def test_vault_of_another_user_in_sticky_folder_is_refused(foreign: Path, run: Run) -> None:
     """Another user's vault in a sticky folder is refused in all folders below."""
     foreign.chmod(0o1777)
     (mine := foreign / "mine").mkdir()

@@ -298,7 +298,7 @@ def test_trusted_script_imports_no_vault_module(
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
-def test_trust_asks_on_terminal(hostile: Path, run: Run, answer: str, code: int) -> None:
+def test_trust_prompts_at_terminal(hostile: Path, run: Run, answer: str, code: int) -> None:
     """A terminal user sees the command and the covered files, and only yes grants trust."""
     came_to, shown = at_terminal(hostile, "tools", "trust", "evil", answer=f"{answer}\n")
     assert came_to == code
@@ -450,7 +450,7 @@ def test_untrust_of_unknown_tool_is_refused(hostile: Path, run: Run) -> None:
     """Untrusting an unknown tool fails with a hint; a deleted tool can be untrusted."""
     done = run("tools", "untrust", "nope")
     assert "No tool 'nope'" in refused(done, 1)
-    assert "hint: the registered tools are " in done.err
+    assert "hint: registered tools: " in done.err
     assert "it was not trusted" in run("tools", "untrust", "evil").out
     run("tools", "trust", "evil", "--yes")
     (hostile / "tools/evil.md").unlink()

@@ -41,7 +41,7 @@ def check(name: str) -> None:
     _require("name", name, "add NAME DIR")
     if not NAME.fullmatch(name) or name in (ALL, THIS):
         raise UsageError(
-            f"A vault cannot be named {name!r}",
+            f"{name!r} is not a valid vault name",
             "use up to 40 lowercase letters, digits, - and _; the names all and this are reserved",
         )
 
@@ -151,7 +151,7 @@ def distrust(folder: str) -> list[str]:
             trusted = ", ".join(vaults.trusted)
             raise NotFound(
                 f"{root} is not a trusted vault",
-                f"the trusted vaults are {trusted}" if trusted else "no vaults are trusted",
+                f"trusted vaults: {trusted}" if trusted else "no vaults are trusted",
             )
         return vaults.replace(trusted=_without(vaults.trusted, root))
 

@@ -63,9 +63,7 @@ def address(text: str) -> Address:
     """
     agent, slash, brain = text.strip().partition("/")
     main = not slash or brain == PRIMARY
-    return Address(
-        _check_name(agent, "an agent"), "" if main else _check_name(brain, "a sub-brain")
-    )
+    return Address(_check_name(agent, "agent"), "" if main else _check_name(brain, "sub-brain"))
 
 
 def closest_agent(root: Path, unknown: Address) -> str:
@@ -98,7 +96,7 @@ def _check_name(name: str, kind: str) -> str:
     fits = normalized and size <= _MAX_NAME and normalized[0].isalnum()
     if not fits or not all(char.isalnum() or char in "-_." for char in normalized):
         raise UsageError(
-            f"{shorten(name, _MAX_NAME)!r} cannot be the name of {kind}",
+            f"{shorten(name, _MAX_NAME)!r} is not a valid {kind} name",
             "use up to 60 letters, digits, hyphens, dots and underscores",
         )
     if normalized.endswith(".") or is_reserved(normalized):

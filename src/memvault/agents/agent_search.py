@@ -151,6 +151,6 @@ def parse_include(include: Iterable[str]) -> list[str]:
     for name in kinds:
         if name not in _SOURCES:
             raise UsageError(
-                f"{name[:40]!r} cannot be included", f"use {' or '.join(_SOURCES)}, or both"
+                f"Unknown source {name[:40]!r} to include", f"use {' or '.join(_SOURCES)}, or both"
             )
     return kinds

@@ -72,7 +72,7 @@ def status_word(text: str) -> str:
     word = text.strip().lower()
     if not _STATUS_WORD.fullmatch(word):
         raise UsageError(
-            f"{shorten(text, 40)!r} cannot be a status",
+            f"{shorten(text, 40)!r} is not a valid status",
             "use one short word, such as active, completed or dropped",
         )
     return word

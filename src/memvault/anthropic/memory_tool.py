@@ -91,7 +91,7 @@ def relative_path(path: str) -> str:
     for part in parts:
         is_excluded = part.startswith(".") or part == _EXCLUDED
         if is_excluded or "\\" in part or "%" in part or part != part.strip():
-            raise UsageError(f"Error: The path {path} is invalid: {part!r} cannot be a name in it")
+            raise UsageError(f"Error: The path {path} is invalid: {part!r} is not a valid name")
         if not part.isprintable():
             raise UsageError("Error: The path is invalid: it contains invisible characters")
     return "/".join(parts)
@@ -104,7 +104,7 @@ def check(target: str) -> None:
         UsageError: the path is not allowed.
     """
     if not paths.is_memory_path(target):
-        raise UsageError(f"Error: {target} cannot be a memory: choose another folder")
+        raise UsageError(f"Error: {target} is not a valid path for a memory: choose another folder")
 
 
 def shown_name(name: str) -> str:
@@ -231,7 +231,7 @@ class MemoryFiles:
         memory_type_name = naming.normal_type(memory_type) if memory_type else FALLBACK_TYPE
         memory_folder = MemoryFolder(folder.strip("/"), memory_type_name)
         if folder and not paths.is_memory_path(memory_folder.path("x.md")):
-            raise UsageError(f"{folder!r} cannot be a folder of memories", "choose another folder")
+            raise UsageError(f"{folder!r} is not a valid memory folder", "choose another folder")
         self._tools = {
             function.__name__: Tool(
                 f"memory_tool_{function.__name__}",

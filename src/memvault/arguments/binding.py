@@ -255,10 +255,11 @@ def by_name(
         parameter = parameters_by_key.get(normal) or _by_alias(normal, expected)
         if parameter is None:
             nearest = _nearest(normal, parameters_by_key)
-            names = ", ".join(entry.key for entry in parameters_by_key.values()) or "none"
+            names = ", ".join(entry.key for entry in parameters_by_key.values())
+            valid = f"valid arguments: {names}" if names else "it takes no arguments"
             raise UsageError(
                 f"{whose} has no argument {_shorten(key)}",
-                f"did you mean {nearest}?" if nearest else f"its arguments are {names}",
+                f"did you mean {nearest}?" if nearest else valid,
             )
         if named.get(parameter.name) is None:
             named[parameter.name] = value
@@ -328,11 +329,16 @@ def ignored_note(whose: str, ignored: list[str]) -> str:
     shown = ", ".join(map(_shorten, ignored[:_MAX_IGNORED]))
     omitted_count = len(ignored) - _MAX_IGNORED
     others = f" and {omitted_count} more" if omitted_count > 0 else ""
-    return f"{whose} has no argument {shown}{others}: ignored"
+    noun = "argument" if len(ignored) == 1 else "arguments"
+    return f"ignored unknown {noun} of {whose}: {shown}{others}"
 
 
 def _check_entry(parameter: Parameter, entry: Mapping[str, Any], whose: str) -> dict[str, Any]:
-    """Return one object of a list with checked values; raises the same errors as ``bind``."""
+    """Return one object of a list with checked values.
+
+    Raises:
+        UsageError: a key is unknown, a value is invalid, or a required value is missing.
+    """
     if not parameter.arg.extra_keys:
         return bind(parameter.items, entry, whose)
     items = {_used_key(item, entry): item for item in parameter.items}

@@ -61,7 +61,7 @@ def extract(
     try:
         parts = shlex.split(command)
     except ValueError as error:
-        message = f"The extractor {command!r} is not a command: {error}"
+        message = f"The extractor command {command!r} cannot be parsed: {error}"
         raise UsageError(message, "close its quotes") from error
     if not parts:
         raise UsageError("The extractor is empty", "pass a command, such as 'python extract.py'")
@@ -81,7 +81,7 @@ def extract(
         last_words = ended.last_error_line and f": {shorten(ended.last_error_line, _MAX_SHOWN)}"
         raise Refused(
             f"The extractor {parts[0]} exited with code {ended.code}{last_words}",
-            "run it by hand with an episode as JSON on standard input",
+            "run it yourself with an episode as JSON on standard input",
         )
     return read_lines(ended.output, episodes)
 
@@ -132,7 +132,7 @@ def _proposal(line: str, episodes_by_id: Mapping[str, Episode]) -> NewFact | New
         raise ValueError("it needs either fact or procedure")
     unknown = sorted(value.keys() - _KEYS[kinds[0]])
     if unknown:
-        raise ValueError(f"{unknown[0]!r} is not a key of a {kinds[0]}")
+        raise ValueError(f"unknown key {unknown[0]!r} in a {kinds[0]}")
     ids = _sources(value.get("episodes"), episodes_by_id)
     if kinds[0] == "fact":
         text = _text(value, "fact")

@@ -46,7 +46,7 @@ def large_files(vault: VaultInspection) -> Iterator[Finding]:
         yield Finding(entry["filePath"], f"The file is {entry['problem']}")
 
 
-@check("memory-partly-indexed", "note", "A memory longer than the limit of indexed characters")
+@check("memory-partly-indexed", "note", "A memory that is longer than the indexing limit")
 def partly_indexed_memories(vault: VaultInspection) -> Iterator[Finding]:
     maximum = vault.call.settings.index.characters
     for memory in vault.memories:

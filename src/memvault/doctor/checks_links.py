@@ -34,7 +34,7 @@ def _references(vault: VaultInspection, *keys: str) -> Iterator[tuple[InspectedM
 
 
 def _other_memory(vault: VaultInspection, memory: InspectedMemory, name: str) -> str:
-    """Return the path of the other memory that a name refers to; empty if there is none."""
+    """Return the path of the other memory that a name refers to, or an empty string."""
     key = name_key(name)
     named = vault.links.named(name)
     for record in sorted(named, key=lambda record: link_distance(record.path, memory.path)):
@@ -155,7 +155,7 @@ _FILE_SUFFIXES = frozenset(
 @check(
     "link-broken",
     "note",
-    "A `[[link]]`, or a markdown link to a note, image, other file or code of the surrounding "
+    "A `[[link]]`, or a markdown link to a note, image, other file or code in the surrounding "
     "repository, whose target does not exist",
 )
 def broken_links(vault: VaultInspection) -> Iterator[Finding]:

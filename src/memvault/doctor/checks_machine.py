@@ -54,7 +54,7 @@ def interrupted_move(vault: VaultInspection) -> Iterator[Finding]:
         yield Finding(MOVE_INTENT, message)
 
 
-@check("hook-failed", "note", "A hook of an agent program that printed nothing", fix="clears it")
+@check("hook-failed", "note", "An agent hook that printed nothing", fix="clears it")
 def failed_hook(vault: VaultInspection) -> Iterator[Finding]:
     failure = plain_files.read_json(vault.call.root / HOOK_FAILURE)
     if _has_private_folder(vault) and failure:

@@ -57,7 +57,7 @@ def nested_vaults(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "repository-inside",
     "warning",
-    "A git repository inside the vault's own, which `memvault git sync` leaves out",
+    "A git repository nested in the vault's repository, which `memvault git sync` skips",
 )
 def nested_repositories(vault: VaultInspection) -> Iterator[Finding]:
     for path in submodules.nested_repositories(vault.call.root, vault.tree["folder"]):

@@ -28,7 +28,7 @@ def checked_id(skill_id: str) -> str:
     plain = found_id(skill_id)
     if not plain:
         raise UsageError(
-            f"{shorten(skill_id, 60)!r} cannot be the id of a skill",
+            f"{shorten(skill_id, 60)!r} is not a valid skill id",
             "use letters, digits, - and _, and dots between parts, such as combat.melee.swords",
         )
     return plain

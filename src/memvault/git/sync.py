@@ -144,7 +144,8 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
         secrets = secret_policy.added_secrets(before, after, call.settings)
         if secrets and on_write == "refuse":
             raise Refused(
-                f"{replace_surrogates(path)} contains a secret, and memvault.toml refuses secrets",
+                f"{replace_surrogates(path)} contains a secret; "
+                "memvault.toml is set to refuse secrets",
                 "remove it from the file; nothing was committed, pulled or pushed",
             )
         if secrets:

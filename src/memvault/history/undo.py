@@ -156,7 +156,7 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
             entry, now = moved
             raise Conflict(
                 f"{entry.path} is {now} now, so {change.change_id} cannot be undone",
-                f"check it with `memvault show {entry.mem_id}`; if it was moved by hand, move "
+                f"check it with `memvault show {entry.mem_id}`; if it was moved manually, move "
                 "it back and undo again",
             ) from error
         restored_ids = {step.subject.mem_id for step in steps if step.backup and not step.etag_now}
@@ -200,8 +200,12 @@ def _remaining_steps(
 ) -> tuple[list[RevertStep], list[str]]:
     """Return the steps that remain to be applied, and the files to keep.
 
-    ``changes``, newest first, are used to suggest a command in the hint of an error. Raises the
-    same errors as ``undo``.
+    ``changes``, newest first, are used to suggest a command in the hint of an error.
+
+    Raises:
+        Conflict: files have changed since.
+        NotFound: the earlier bytes no longer exist.
+        Refused: a path in the change is not a file in the vault.
     """
     try:
         return _open_steps(store, change, changes, keeps_changed)

@@ -190,9 +190,9 @@ class _ZoteroLibrary:
             elif item in self._deleted:
                 self._counts.omitted("deleted item")
             elif item in self._abouts:
-                self._counts.converted(f"item {kind}".strip())
+                self._counts.converted(f"{kind} item".strip())
             else:
-                self._counts.omitted(f"item {kind} without notes".replace("  ", " "))
+                self._counts.omitted(f"{kind} item without notes".strip())
 
     def _about(self, item: Any) -> dict[str, Any]:
         """Return the header keys for notes about an item."""

@@ -598,7 +598,7 @@ class AsyncVault(AsyncOpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> NoteTasks:
-        """List the tasks in notes: items such as - [ ] Call Ann, those with a due date first."""
+        """List tasks in notes, such as `- [ ] Call Ann`, by due date; undated tasks come last."""
         return cast("NoteTasks", await self._run("list_tasks", locals()))
 
     async def task_done(self, memory: str, line: int | None = None) -> CompletedTask:

@@ -104,7 +104,7 @@ def nested(tag: str) -> str:
     stripped = tag.strip("/")
     if not all(stripped.split("/")):
         raise UsageError(
-            f"{tag!r} cannot be a tag",
+            f"{tag!r} is not a valid tag",
             "use one word, with / between levels, such as project/active",
         )
     return stripped
@@ -140,7 +140,7 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
     header: dict[str, Any] = {}
     for key, value in metadata.items():
         if not is_key(key):
-            raise UsageError(f"{key!r} cannot be a metadata key", "use letters, digits, - and _")
+            raise UsageError(f"{key!r} is not a valid metadata key", "use letters, digits, - and _")
         if is_reserved(key):
             raise UsageError(f"{key!r} is set by the vault", "choose another key")
         entries = value if isinstance(value, list) else [value]

@@ -162,7 +162,7 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, destination: str) 
     path = paths.resolve_inside(store.root, new_path)
     if not paths.is_memory_path(path):
         raise UsageError(
-            f"{path} cannot be a memory's path",
+            f"{path} is not a valid path for a memory",
             f"avoid hidden folders and {', '.join(sorted(RESERVED_FOLDERS))}",
         )
     return path

@@ -26,7 +26,7 @@ def save(store: MemoryStore, name: str, search: Mapping[str, Any] | None) -> Non
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} cannot be the name of a search", "use up to 60 letters, digits, - and _"
+            f"{name!r} is not a valid search name", "use up to 60 letters, digits, - and _"
         )
     import tomlkit
 

@@ -49,7 +49,7 @@ def validate_tag(text: str) -> str:
     odd = any(not char.isprintable() or char in _NOT_IN_TAGS for char in tag)
     if odd or not all(tag.split("/")):
         raise UsageError(
-            f"{text!r} cannot be a tag",
+            f"{text!r} is not a valid tag",
             "use one word, with / between levels, such as project/active",
         )
     return tag
@@ -154,7 +154,7 @@ def check_in_texts(memories: Iterable[Memory], old: str, new: str) -> None:
     for memory in memories:
         if any(is_under(match[1].rstrip("/"), old) for match in tags_in(memory.body)):
             raise UsageError(
-                f"{new!r} cannot be an inline tag in {memory.path}, whose text contains {old}",
+                f"{new!r} is not valid as an inline tag, but {memory.path} contains #{old}",
                 "use letters, digits, - and _, including at least one non-digit",
             )
 

@@ -74,7 +74,7 @@ def fill_template(
     if name not in existing and not ("/" in name and (root / path).is_file()):
         if not is_required:
             return RenderedTemplate("", "", [], {})
-        hint = suggestion(name, existing, f"the templates are {', '.join(existing)}")
+        hint = suggestion(name, existing, f"existing templates: {', '.join(existing)}")
         raise NotFound(
             f"There is no template {name!r}",
             hint if existing else f"add the file to the folder {FOLDER}",

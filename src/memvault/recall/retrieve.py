@@ -253,7 +253,7 @@ def _hybrid_candidates(
     try:
         answer = _nearest(view, query, allowed, limit, keyword)
     except EmbedderError as error:
-        return CandidateSet(notes=(f"{error.message}: answered from keywords alone; {error.hint}",))
+        return CandidateSet(notes=(f"{error.message}: used keyword search only; {error.hint}",))
     records = view.records_of([hit.uid for hit in answer.hits[: 2 * _POOL_EACH]])
     examples = {uid for uid, record in records.items() if is_example(record.metadata)}
     nearest = [hit.uid for hit in answer.hits if hit.uid not in examples][:_POOL_EACH]

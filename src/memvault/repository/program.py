@@ -155,7 +155,7 @@ class Git:
         message = f"git {what} failed: {why}"
         if _LOCK_EXISTS in stderr:
             hint = "if no git process is running in the vault, delete that file"
-        return GitError(message, hint or f"run `git {what}` by hand for details", stderr or printed)
+        return GitError(message, hint or f"run `git {what}` for details", stderr or printed)
 
     def line(self, *args: str, ok_codes: tuple[int, ...] = (0,), seconds: float = 0) -> str:
         """Run git and return its standard output as text without trailing newlines."""

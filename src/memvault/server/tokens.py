@@ -85,7 +85,7 @@ def add(
         )
     if not NAME.fullmatch(name):
         raise UsageError(
-            f"A token cannot be named {name!r}", "use up to 40 lowercase letters, digits, - and _"
+            f"{name!r} is not a valid token name", "use up to 40 lowercase letters, digits, - and _"
         )
     if scope not in SCOPES:
         raise UsageError(f"{scope!r} is not a scope", f"use {' or '.join(SCOPES)}")
@@ -130,9 +130,7 @@ def remove(name: str) -> None:
     token_names = {token.name for token in all_tokens()}
     if name not in token_names:
         names = ", ".join(sorted(token_names))
-        hint = (
-            f"the tokens are {names}" if names else "run `memvault tokens list` to list the tokens"
-        )
+        hint = f"tokens: {names}" if names else "run `memvault tokens list` to list the tokens"
         raise NotFound(f"There is no token named {name!r}", hint)
     with atomic.map_os_errors(name):
         (_folder() / f"{name}.json").unlink(missing_ok=True)

@@ -35,21 +35,21 @@ def find_vault(vault: str | None, on_default: Callable[[str, Path], object] | No
         named = vault or os.environ.get("MEMVAULT_VAULT")
         if named:
             return _resolve_vault(named)
-        nearest = _nearest_vault(_working_folder())
+        nearest = _nearest_vault(_working_directory())
         if nearest is not None:
             return nearest
         if on_default is not None and (default := _default_vault()) is not None:
             on_default(*default)
             return default[1]
         raise VaultNotFound(
-            f"No {SETTINGS_FILE} in {_working_folder()} or above it",
+            f"No {SETTINGS_FILE} in {_working_directory()} or above it",
             "run `memvault init` to make this folder a vault, pass `--vault DIR`, or set a "
             "default vault with `memvault vaults default NAME`",
         )
 
 
 def _default_vault() -> tuple[str, Path] | None:
-    """Return the name and root of the user's first default vault, or None if there is none.
+    """Return the name and root of the user's first default vault, or None.
 
     Raises:
         VaultNotFound: the vault no longer exists.
@@ -165,11 +165,7 @@ def _no_vault(name: str, vault_names: Iterable[str], reach: Sequence[str] | None
     if reach is not None:
         hint = f"this server serves {names}" if names else "this server serves no other vault"
         return VaultNotFound(f"There is no vault {name!r} here", hint)
-    hint = (
-        f"the named vaults are {names}"
-        if names
-        else "name a vault with `memvault vaults add NAME DIR`"
-    )
+    hint = f"named vaults: {names}" if names else "name a vault with `memvault vaults add NAME DIR`"
     return VaultNotFound(f"There is no vault named {name!r}", hint)
 
 
@@ -190,13 +186,13 @@ def _nearest_vault(here: Path) -> Path | None:
 def _in_worktrees(folder: Path) -> Path | None:
     """Return the vault that a missing folder refers to in a git worktree, or None.
 
-    A relative path is looked up from the working folder upward to the top of the worktree, and then
-    in the main worktree. So a command with the path works in every folder and worktree.
+    A relative path is looked up from the working directory upward to the top of the worktree, and
+    then in the main worktree. So a command with the path works in every folder and worktree.
 
     Raises:
         VaultUnreadable: others can write to the vault, and it is not trusted.
     """
-    here = _working_folder()
+    here = _working_directory()
     path = here / folder
     top = next((top for top in path.parents if os.path.lexists(top / ".git")), None)
     if top is None or ".." in folder.parts or not folder.parts:
@@ -252,7 +248,7 @@ def _is_trusted(folder: Path) -> bool:
     return str(folder) in user_settings.load().vaults.trusted
 
 
-def _working_folder() -> Path:
+def _working_directory() -> Path:
     try:
         return Path.cwd().resolve()
     except OSError as error:

@@ -167,7 +167,7 @@ class Revisions:
         latest = ", ".join(self.revisions(mem_id)[-3:])
         raise NotFound(
             f"There is no revision {revision!r} of {mem_id}",
-            f"the latest are {latest}" if latest else "it has no earlier revisions",
+            f"latest revisions: {latest}" if latest else "it has no earlier revisions",
         )
 
     def verify(self) -> Iterator[tuple[Path, str]]:
@@ -178,9 +178,12 @@ class Revisions:
                 yield path, problem
 
     def read_verified(self, mem_id: str, revision: str) -> bytes:
-        """Return the bytes of a revision to restore; raises the same errors as ``read``.
+        """Return the bytes of a revision to restore.
 
         Raises:
+            NotFound: there is no such revision.
+            Ambiguous: the prefix matches several revisions.
+            StorageError: the revision cannot be read.
             Conflict: the bytes do not match the etag in the revision's name.
         """
         data = self.read(mem_id, revision)
@@ -265,7 +268,7 @@ def _find_problem(path: Path) -> str:
     """Return the problem with a revision's file, or an empty string if there is none."""
     match = _REVISION_NAME.fullmatch(path.name)
     if match is None:
-        return "has a name that is not a revision's"
+        return "has an invalid name"
     try:
         data = plain_files.read(path)
     except OSError as error:

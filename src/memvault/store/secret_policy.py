@@ -14,7 +14,7 @@ from memvault.settings.vault_settings import Settings
 from memvault.vault import decoding, document
 
 _MAX_PLACES = 5
-_REFUSED_MESSAGE = "memvault.toml refuses secrets: "
+_REFUSED_MESSAGE = "memvault.toml is set to refuse secrets: "
 _PLAIN_KEY = lazy_pattern(r"\w{1,19}")
 """Matches keys that are too short to be secrets and can be shown in messages."""
 

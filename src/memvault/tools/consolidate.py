@@ -120,9 +120,9 @@ def consolidate_memories(
         refused_count = len(extracted.refused)
         raise Refused(
             f"Nothing was written: {refused_count} lines of the extractor's output are not "
-            "proposals"
+            "valid proposals"
             if refused_count > 1
-            else "Nothing was written: a line of the extractor's output is not a proposal",
+            else "Nothing was written: a line of the extractor's output is not a valid proposal",
             "omit `--apply` to see the valid and invalid lines",
             {"refused": _refused_lines(extracted)},
         )
@@ -249,7 +249,7 @@ def _procedures(proposals: Proposals, written: Mapping[str, Memory]) -> list[Pro
 
 
 def _quotes(quotes: Sequence[Quote]) -> list[QuotedSentence] | None:
-    """Return the sentences quoted by a proposal, or None if there are none."""
+    """Return the sentences quoted by a proposal, or None."""
     return [{"text": quote.text, "episodeId": quote.episode} for quote in quotes] or None
 
 

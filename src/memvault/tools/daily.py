@@ -133,7 +133,7 @@ def list_tasks(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> NoteTasks:
-    """List the tasks in notes: items such as - [ ] Call Ann, those with a due date first.
+    """List tasks in notes, such as `- [ ] Call Ann`, by due date; undated tasks come last.
 
     A task marked [-] is canceled. The due date follows 📅 or due: in the task's text. Tasks without
     a due date are sorted by their note's last change. Tasks in code are ignored. The filters apply
@@ -318,7 +318,7 @@ def delete_search(call: Call, name: _NAME) -> SavedSearchResult:
         saved_names = ", ".join(sorted(call.settings.searches))
         raise NotFound(
             f"There is no saved search {name!r}",
-            f"the saved searches are {saved_names}" if saved_names else "no searches are saved",
+            f"saved searches: {saved_names}" if saved_names else "no searches are saved",
         )
     saved_searches.save(call.store, name, None)
     return {**_search(name, saved)}

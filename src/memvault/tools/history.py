@@ -57,7 +57,7 @@ def _file_lines(files: list[Result]) -> list[str]:
     read_only=True,
     examples=("memvault log", 'memvault log "Deploy notes"', "memvault log --limit 5"),
     view=Template(
-        """{memId}  {filePath}  {edited:edited by hand since then|}
+        """{memId}  {filePath}  {edited:edited outside memvault since then|}
         *changes | No tool has changed anything yet
         {when:second}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
            {lines:each}""",

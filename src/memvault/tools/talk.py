@@ -135,14 +135,16 @@ _EVENTS = Template(
     reveals=True,
 )
 def talk_user(
-    call: Call, message: MessageText, user: Annotated[str, Arg("Empty: there is one user")] = ""
+    call: Call,
+    message: MessageText,
+    user: Annotated[str, Arg("Must be empty: there is only one user")] = "",
 ) -> SentTalk:
     """Send a message to the user, without waiting for an answer.
 
     The message goes to the inbox of the agent named user, where `memvault inbox peek` shows it.
     """
     if user.strip():
-        raise UsageError(f"There is one user, not {user!r}", "omit `--user`")
+        raise UsageError(f"There is only one user, not {user!r}", "omit `--user`")
     from memvault.agents.address import USER, Address
 
     return _send(call, Address(USER), message)
@@ -243,7 +245,7 @@ def reply(
 ) -> SentTalk:
     """Answer a talk; its sender gets the message with a reference to the talk id.
 
-    The result has the answer's own talk id.
+    The result contains the reply's talk id.
     """
     talks = _talks(call)
     try:
@@ -474,7 +476,7 @@ def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> AgentL
 def push_service(
     call: Call,
     name: Annotated[str, Arg("The hook's name", positional=True)],
-    message: Annotated[str, MESSAGE_ARG._replace(help="The message of the event")] = "",
+    message: Annotated[str, MESSAGE_ARG._replace(help="The event's message")] = "",
 ) -> PushedEvent:
     """Add an event to the agent's own inbox, for example from a git hook or a CI job.
 

@@ -440,7 +440,7 @@ def vault_reindex(call: Call) -> RebuiltIndex:
 
     remove_temporary_files(call)
     call.notes += [
-        f"{entry['filePath']} is left out: {entry['problem']}"
+        f"{entry['filePath']} is skipped: {entry['problem']}"
         for entry in unlisted(call, call.store.scan().unreadable)
     ]
     call.index.rebuild()

@@ -91,7 +91,7 @@ def move_to(
 def gather_resource(
     call: Call,
     resource: Annotated[
-        str, Arg("The resource, as named by `memvault world observe`", positional=True)
+        str, Arg("The resource, as listed by `memvault world observe`", positional=True)
     ],
     amount: Annotated[
         int, Arg("The amount; if less is available, nothing is gathered", minimum=1, maximum=10**9)

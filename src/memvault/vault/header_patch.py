@@ -48,7 +48,12 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
 
 
 def patch_mapping(header: str, key: str, name: str, value: Any, newline: str = "\n") -> str:
-    """Set one entry of the mapping at a key; raises the same errors as ``patch_header``."""
+    """Set one entry of the mapping at a key.
+
+    Raises:
+        ValueError: the header does not parse.
+        Refused: the header is written in a way that cannot be patched safely.
+    """
     expected = {**read_header(header).values}
     current = expected.get(key)
     if not isinstance(current, Mapping) or not current:
@@ -86,7 +91,7 @@ def _patch_safely(
         pass
     raise Refused(
         f"The front matter cannot be edited safely ({', '.join(changes)})",
-        "edit the file by hand, with one key per line",
+        "edit the file in an editor, with one key per line",
     )
 
 

@@ -103,7 +103,7 @@ def normal_type(name: str) -> str:
     kebab = re.sub(r"[\s_-]+", "-", normalize("NFC", spaced)).strip("-").lower()
     if slug(kebab, 200) not in (kebab, f"{kebab}-memory") or len(kebab) > 60:
         raise UsageError(
-            f"{name!r} cannot be a memory type",
+            f"{name!r} is not a valid memory type",
             "use letters, digits and hyphens, for example `design-decision`",
         )
     if kebab in RESERVED_FOLDERS or is_reserved(kebab):

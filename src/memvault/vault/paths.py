@@ -74,7 +74,7 @@ def resolve_inside(root: Path, path: str) -> str:
     except ValueError as error:
         raise Refused(f"{path} is outside the vault", "use a path inside the vault") from error
     except OSError as error:
-        raise UsageError(f"{path!r} cannot be a file's path: {error.strerror}") from error
+        raise UsageError(f"{path!r} is not a valid file path: {error.strerror}") from error
     return inside.as_posix()
 
 

@@ -52,7 +52,11 @@ def find_section(body: str, reference: str) -> MarkdownSection:
 def find_place(body: str, reference: str) -> tuple[MarkdownSection | None, MarkdownSection | None]:
     """Return the section of a path, and the section that would contain it if it is missing.
 
-    Raises the same errors as ``find_section``, except NotFound: a missing section is None.
+    A missing section is None.
+
+    Raises:
+        UsageError: no heading is given.
+        Ambiguous: several sections match; their paths are ``sections`` in the details.
     """
     sections = _sections(body)
     section = _only(sections, reference)
@@ -63,7 +67,9 @@ def find_place(body: str, reference: str) -> tuple[MarkdownSection | None, Markd
 def _only(sections: Sequence[MarkdownSection], reference: str) -> MarkdownSection | None:
     """Return the only section that a path selects, or None.
 
-    Raises the same errors as ``find_section``, except NotFound.
+    Raises:
+        UsageError: no heading is given.
+        Ambiguous: several sections match; their paths are ``sections`` in the details.
     """
     matches = _matching(sections, reference)
     if len(matches) > 1:
@@ -73,7 +79,7 @@ def _only(sections: Sequence[MarkdownSection], reference: str) -> MarkdownSectio
             f"{reference.strip()!r} is the heading of {len(matches)} sections",
             f"choose one of {listed}"
             if len(set(paths)) == len(paths)
-            else f"give them different headings first; they are {listed}",
+            else f"give them different headings first: {listed}",
             {"sections": paths},
         )
     return matches[0] if matches else None
@@ -136,4 +142,4 @@ def _hint(reference: str, sections: Sequence[MarkdownSection]) -> str:
     by_name = {_normalize(section.path): section.path for section in sections}
     suggestion = by_name.get(closest(_normalize(reference), by_name), "")
     listed = ", ".join(list(by_name.values())[:_MAX_LISTED]) + " …" * (len(by_name) > _MAX_LISTED)
-    return f"did you mean {suggestion}? " * bool(suggestion) + f"its sections are {listed}"
+    return f"did you mean {suggestion}? " * bool(suggestion) + f"sections: {listed}"

@@ -112,7 +112,7 @@ def _description(text: str, owner: str) -> str:
 
 
 def _check_tool_name(name: str) -> None:
-    _check_name(name, "a tool", naming.slug(name) == f"{name.lower()}-memory")
+    _check_name(name, "tool", naming.slug(name) == f"{name.lower()}-memory")
     reserved_names = {"help", "version"}
     for command in COMMANDS:
         command_words = command.words
@@ -125,17 +125,17 @@ def _check_tool_name(name: str) -> None:
         raise UsageError(f"{name} is reserved by memvault", "choose another name")
 
 
-def _check_name(name: str, owner: str, reserved: bool = False) -> None:
+def _check_name(name: str, kind: str, reserved: bool = False) -> None:
     if reserved or not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name[:60]!r} cannot be the name of {owner}",
+            f"{name[:60]!r} is not a valid {kind} name",
             "use up to 60 letters, digits, underscores and hyphens, starting with a letter",
         )
 
 
 def _parameter(entry: Mapping[str, Any]) -> Parameter:
     name = entry["name"]
-    _check_name(name, "a parameter")
+    _check_name(name, "parameter")
     kind = entry["type"]
     flag = kebab(name).replace("_", "-").lstrip("-")
     parameter = Parameter(

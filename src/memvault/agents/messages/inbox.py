@@ -93,7 +93,7 @@ class Inbox:
         name = event_id or message_files.new_id()
         if event_id:
             if not naming.is_mem_id(event_id):
-                raise UsageError(f"{event_id!r} cannot be an event's id", "use letters and digits")
+                raise UsageError(f"{event_id!r} is not a valid event id", "use letters and digits")
             if self._leases.contains(event_id):
                 return event_id
         body = _BODIES.get(kind, "message")

@@ -20,11 +20,11 @@ own_status: Callable[[], dict[str, Any]] | None = None
 @command(
     "watch",
     ("memvault watch --detach", "memvault watch --status", "memvault watch --stop"),
-    view="""{running:a resident process is running|none is running}  process {process}  \
+    view="""{running:a resident process is running|no resident process}  process {process}  \
         {commands:command|commands}  {megabytes:.0f} MB
            {vaults:each}
            not used here: {unused}
-        {stopped:stopped the resident process|none is running}""",
+        {stopped:stopped the resident process|no resident process was running}""",
     group="setup",
 )
 def watch(

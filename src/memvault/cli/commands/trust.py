@@ -130,7 +130,7 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     names = ", ".join(entry.definition.name for entry in registered.tools.values())
     raise NotFound(
         f"No tool {name!r} is registered in this vault",
-        f"the registered tools are {names}"
+        f"registered tools: {names}"
         if names
         else "register one with `memvault tools register FILE`",
     )

@@ -81,7 +81,7 @@ NewTags = Annotated[
 ]
 TagFilter = Annotated[
     list[str] | None,
-    Arg("Tags that a memory must all have", completes="tag", json_aliases=TAG_ALIASES),
+    Arg("Only memories with all of these tags", completes="tag", json_aliases=TAG_ALIASES),
 ]
 Expression = Annotated[
     str | None,
