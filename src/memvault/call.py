@@ -330,7 +330,7 @@ class Call:
             ) from error
 
     def find_unmerged(self, name: str) -> UnmergedMemory | None:
-        """Resolve a name to a memory that only another git worktree has; None if there is none."""
+        """Resolve a name to a memory that only another git worktree has, or None."""
         if self.unmerged is None:
             return None
         return self.unmerged.find(name, self.engine.on_view(lambda view: [*view.records()]))

@@ -294,7 +294,9 @@ class World:
         return document.encode_new(header, f"# {self._address.agent}")
 
     def _write(self, old: bytes | None, new: bytes) -> None:
-        """Write the agent's file if it is unchanged since it was read; the caller holds its lock.
+        """Write the agent's file if it is unchanged since it was read.
+
+        The caller must hold its lock.
 
         Raises:
             Conflict: the file was changed concurrently.

@@ -183,7 +183,7 @@ class AgentFileStore:
             return self.delete_locked(names)
 
     def delete_locked(self, names: Iterable[str]) -> list[str]:
-        """Delete entries like ``delete``; the caller holds the agent's lock."""
+        """Delete entries like ``delete``; the caller must hold the agent's lock."""
         current = self.read()
         files: dict[str, list[str]] = defaultdict(list)
         for entry in (*current.entries.values(), *current.copies):

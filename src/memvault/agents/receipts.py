@@ -49,7 +49,7 @@ RESETS = ("session-start", "pre-compact")
 class GivenMemory(NamedTuple):
     """A memory in a text: its memId, the etag of its file, and its match probability.
 
-    For a memory that names a file, a command or an error, ``probability`` is its line's score.
+    For a memory that mentions a file, a command or an error, ``probability`` is its line's score.
     """
 
     mem_id: str
@@ -152,7 +152,13 @@ def latest_first(root: Path, agent: str = "") -> Iterator[Receipt]:
 
 
 def record_uses(root: Path, mem_ids: Iterable[str]) -> None:
-    """Record that memories were used; raises the same errors as ``record``."""
+    """Record that memories were used.
+
+    Raises:
+        StorageError: the vault cannot be written.
+        Refused: a part of the path is a link or not a regular file.
+        TimedOut: another process holds the lock.
+    """
     counts = _unused_counts(root)
     if not counts.keys().isdisjoint(mem_ids):
         with FileLock(private_folder(root, RECEIPTS) / _LOCK, _LOCK_SECONDS):
@@ -173,7 +179,7 @@ def unused(root: Path, minimum: int = OFTEN) -> dict[str, int]:
 
 
 def is_wanted(root: Path, settings: Settings) -> Callable[[str, float], bool]:
-    """Return a function that tells whether an agent should be given a memory it did not ask for.
+    """Return a predicate for memories that may be given to an agent without a request.
 
     The function gets the memId and the match probability. A memory that was often given and never
     used must be a strong match.

@@ -1,7 +1,7 @@
 """Recall a memory about a tool use of an agent: an edit, a command, or a command's failure.
 
-A memory that names the file, the command or the error is preferred to one that is only similar. The
-thresholds are measured by bench/acts.py.
+A memory that mentions the file, the command or the error is preferred to one that is only similar.
+The thresholds are measured by bench/acts.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BUDGET = 60
 """Maximum number of tokens in the line."""
 _EDIT_THRESHOLD, _ERROR_THRESHOLD = 0.4, 0.5
-"""Minimum match probabilities of a memory that does not name the file or the error."""
+"""Minimum match probabilities of a memory that does not mention the file or the error."""
 _MAX_CHANGE = 4_000
 _MAX_QUERY = 1_000
 _CHANGE_KEYS = ("new_string", "content", "newString", "new_str", "command", "input", "patch")
@@ -72,7 +72,7 @@ def _changed_text(hook_input: Mapping[str, Any]) -> str:
 def recall_line(
     workspace: Workspace, caller: Caller, act: Act, is_wanted: Callable[[Mapping[str, Any]], bool]
 ) -> ActLine | None:
-    """Return one line of the memory most likely to be about an act; None if there is none.
+    """Return one line of the memory most likely to be about an act, or None.
 
     Only memories for which ``is_wanted`` returns True are used.
     """

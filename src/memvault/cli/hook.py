@@ -291,10 +291,10 @@ def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | Hook
 def _wanted(
     workspace: Workspace, line: HookInvocation, hook_input: Mapping[str, Any]
 ) -> Callable[[Mapping[str, Any]], bool]:
-    """Return a function that tells whether a memory in a result should be given to the agent.
+    """Return a predicate for memories in a result that may be given to the agent.
 
-    It should not if the session was already given it in this state, or if it was often given
-    without being used and is not a strong match.
+    A memory may not be given if the session was already given it in this state, or if it was often
+    given without being used and is not a strong match.
     """
     if not workspace.settings.receipts:
         return lambda _: True

@@ -183,7 +183,12 @@ def _only_changes_type(values: Mapping[str, Any]) -> bool:
 
 
 def _title_of(options: GlobalOptions, name: str) -> str:
-    """Return the title of the memory to which text will be added; same errors as ``compound``."""
+    """Return the title of the memory to which text will be added.
+
+    Raises:
+        Ambiguous: no result is clearly best.
+        NotFound: no memory matches.
+    """
     from memvault.cli import run_editor
     from memvault.memories.target import find_target
 

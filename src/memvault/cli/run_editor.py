@@ -88,7 +88,11 @@ def open_entry(
 
 
 def open_in_obsidian(file: Path, root: Path) -> None:
-    """Open a file in the vault in Obsidian; raises the same errors as ``desktop.open_address``."""
+    """Open a file in the vault in Obsidian.
+
+    Raises:
+        Refused: no program can open the URL, or the program failed.
+    """
     desktop.open_address(obsidian_url(file), root)
 
 

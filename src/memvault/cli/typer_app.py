@@ -30,7 +30,7 @@ _ALIASES = {"mv": "rename"}
 
 
 def canonical_name(name: str, names: Collection[str]) -> str | None:
-    """Return the command name for an alias, a plural or a singular; None if there is none."""
+    """Return the command name for an alias, a plural or a singular, or None."""
     if _ALIASES.get(name) in names:
         return _ALIASES[name]
     forms = {f"{name}s", name.removesuffix("s")}

@@ -256,7 +256,7 @@ def are_incompatible(one: Wording, other: Wording) -> bool:
 
 
 def contradiction(earlier: Wording, later: Wording) -> str:
-    """Return the kind of contradiction between two statements; empty if there is none.
+    """Return the kind of contradiction between two statements, or an empty string.
 
     The kinds are ``weekday``, ``number``, ``negation``, and ``value`` for a changed subject or
     object, which requires a word such as "now" in the later statement.

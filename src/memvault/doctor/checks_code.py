@@ -1,4 +1,4 @@
-"""Check the code of the surrounding repository that memories cite or mention."""
+"""Check the code in the surrounding repository that memories cite or mention."""
 
 from __future__ import annotations
 

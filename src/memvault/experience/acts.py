@@ -1,7 +1,7 @@
-"""Find memories that name a file, a command or an error.
+"""Find memories that mention a file, a command or an error.
 
 An act is an edit that an agent is about to make, a command that it is about to run, or the error of
-a command that has just failed. A memory is relevant if one of its lines names the file or the
+a command that has just failed. A memory is relevant if one of its lines mentions the file or the
 command, or contains the constant part of the error: its words without numbers, paths and times.
 """
 
@@ -28,8 +28,8 @@ _MAX_ERROR_LINES = 8
 _MAX_WORDS = 40
 _MIN_ERROR_WORDS = 3
 _NAMED, _FOLDER, _PROGRAM, _OTHER_USE = 0.8, 0.4, 0.4, 0.3
-"""Scores of a line that names a file without its folder, or a command without its arguments; only
-the folder; only the program; or the program with another subcommand.
+"""Scores of a line that mentions a file without its folder, or a command without its arguments;
+only the folder; only the program; or the program with another subcommand.
 """
 SURE = 0.45
 """The minimum score of a line that is shown to an agent without a request."""
@@ -86,11 +86,11 @@ _COMMON_FILES = frozenset(
     "setup.py config.py utils.py types.ts styles.css test.py conftest.py main.tf variables.tf "
     "outputs.tf build.gradle settings.py urls.py views.py models.py admin.py apps.py".split()
 )
-"""Base names that occur in many folders, so a memory must also name the folder."""
+"""Base names that occur in many folders, so a memory must also mention the folder."""
 
 
 class ActMatch(NamedTuple):
-    """A memory that names an act, its matching line, and how specific the match is, in 0..1."""
+    """A memory that mentions an act, its matching line, and how specific the match is, in 0..1."""
 
     memory: Memory
     line: str
@@ -98,7 +98,7 @@ class ActMatch(NamedTuple):
 
 
 def error_line(output: str) -> str:
-    """Return the line of a command's output that best describes its failure; empty if none."""
+    """Return the line of a command's output that best describes its failure, or an empty string."""
     return next(iter(error_lines(output)), "")
 
 
@@ -210,7 +210,7 @@ def _is_distinctive(name: str) -> bool:
 
 
 def find(engine: RecallEngine, kind: Kind, text: str, limit: int) -> list[ActMatch]:
-    """Return the memories that name a path, a command or an error, the most specific first.
+    """Return the memories that mention a path, a command or an error, the most specific first.
 
     Archived memories, examples, and memories that are superseded, expired or not yet valid are left
     out.
@@ -246,7 +246,7 @@ def _query_words(kind: Kind, text: str) -> list[str]:
 
 
 def _scorer(kind: Kind, text: str) -> Callable[[str], float]:
-    """Return a function that scores how specifically a line names an act."""
+    """Return a function that scores how specifically a line mentions an act."""
     if kind == "path":
         return lambda line: path_score(text, line)
     if kind == "symbols":
@@ -288,7 +288,7 @@ def _entries(memory: Memory, key: str) -> list[str]:
 
 
 def path_score(path: str, line: str) -> float:
-    """Return how specifically a line names a file: 1 for its path, less for its name or folder."""
+    """Score how specifically a line mentions a file: 1 for its path, less for name or folder."""
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     for count in range(min(len(parts), 6), 1, -1):
         if _contains(line, "/".join(parts[-count:])):
@@ -310,7 +310,7 @@ def symbol_score(symbols: Sequence[str], line: str) -> float:
 
 
 def command_score(name: Sequence[str], words: Container[str], line: str) -> float:
-    """Return how specifically a line names a command: 1 for its program and two arguments.
+    """Return how specifically a line mentions a command: 1 for its program and two arguments.
 
     ``words`` contains the words of the whole command. If the code in the line continues with an
     option or argument that is not among them, it is about another use of the program.

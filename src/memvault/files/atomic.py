@@ -92,7 +92,11 @@ def create(path: Path, data: bytes, like: Attributes | None = None) -> None:
 def create_one_of(paths: Iterable[Path], data: bytes, like: Attributes | None = None) -> Path:
     """Create a file under the first free name of several in one folder, and return its path.
 
-    The bytes are written once, even if names are taken. Raises the same errors as ``create``.
+    The bytes are written once, even if names are taken.
+
+    Raises:
+        FileExistsError: all names are taken.
+        StorageError: the file cannot be written.
     """
     names = iter(paths)
     first = next(names)

@@ -93,7 +93,7 @@ class RepositoryLocation(NamedTuple):
 
     @property
     def operation_in_progress(self) -> str:
-        """The operation in progress, such as ``rebase`` or ``merge``; empty if there is none."""
+        """The operation in progress, such as ``rebase`` or ``merge``, or an empty string."""
         operations = (what for name, what in _OPERATIONS.items() if (self.folder / name).exists())
         return next(operations, "")
 

@@ -95,7 +95,7 @@ def _subjects(location: RepositoryLocation) -> list[str]:
 
 
 def _head(location: RepositoryLocation) -> str:
-    """Return the id of the commit that is checked out; empty if there is none."""
+    """Return the id of the commit that is checked out, or an empty string."""
 
     def read(path: Path) -> str:
         with contextlib.suppress(OSError):

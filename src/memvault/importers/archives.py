@@ -71,7 +71,7 @@ class _ArchiveSource(Source):
 
     @cached_property
     def _top(self) -> str:
-        """The name of the omitted top folder; empty if there is none."""
+        """The name of the omitted top folder, or an empty string."""
         tops = {name.partition("/")[0] for name in self._all} if self.strips_top else set()
         return tops.pop() if len(tops) == 1 and all("/" in name for name in self._all) else ""
 

@@ -30,7 +30,7 @@ _CODE_TOOLS = ("python", "code_interpreter")
 
 
 def file_id_at_start(text: str) -> str:
-    """Return the file id at the start of a string; empty if there is none."""
+    """Return the file id at the start of a string, or an empty string."""
     match = _FILE_ID.match(text)
     return match[0] if match is not None else ""
 

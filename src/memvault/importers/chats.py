@@ -43,7 +43,7 @@ class ChatDocuments:
 
     @property
     def last(self) -> str:
-        """Return the id of the most recent document; empty if there is none."""
+        """Return the id of the most recent document, or an empty string."""
         return next(reversed(self._documents), "")
 
     def write(self, key: str, title: str, language: str, text: str) -> str:

@@ -68,7 +68,7 @@ def _name(element: Any) -> str:
 
 
 def _value(element: Any, name: str = "val") -> str:
-    """Return an attribute by local name; empty if there is none."""
+    """Return an attribute by local name, or an empty string."""
     for key, value in () if element is None else element.attrib.items():
         if key.rpartition("}")[2] == name:
             return str(value)

@@ -125,7 +125,7 @@ class _Export:
         return path.rstrip("/") + ending
 
     def columns(self, name: str) -> frozenset[str] | None:
-        """Return the columns of the database that contains a page; None if there is none."""
+        """Return the columns of the database that contains a page, or None."""
         database = self._databases.get(posixpath.dirname(self.paths[_without_part(name)]))
         if database is None:
             return None

@@ -84,7 +84,7 @@ class _Bundle(NamedTuple):
 
     @property
     def text_name(self) -> str:
-        """The name of the text file; empty if there is none."""
+        """The name of the text file, or an empty string."""
         lowered = {name.lower(): name for name in self.names.values()}
         return next((lowered[name] for name in _TEXTS if name in lowered), "")
 

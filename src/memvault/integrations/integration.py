@@ -46,7 +46,7 @@ class SetupContext(NamedTuple):
     command that starts memvault. ``instructions`` and ``historian`` are prompts for models.
     ``reading`` maps the names of the server's read-only tools to command names. If ``captures`` is
     set, hooks also import each session as an episode. If ``acts`` is set, hooks also recall
-    memories that name the file or command of a tool use.
+    memories that mention the file or command of a tool use.
     """
 
     scope: Scope

@@ -52,7 +52,7 @@ def remove_block(text: str, markers: BlockMarkers) -> str | None:
 
 
 def _find_block(text: str, markers: BlockMarkers) -> tuple[int, int] | None:
-    """Return the start and the end of the block, or None if there is none."""
+    """Return the start and the end of the block, or None."""
     begin = end = None
     offset = 0
     for number, line in enumerate(text.splitlines(keepends=True), start=1):

@@ -151,7 +151,12 @@ class LocalReadRunner:
     async def run(
         self, read: Read, key: Hashable, request: QueueSlot | None
     ) -> types.CallToolResult:
-        """Run a tool in a thread; raises the same errors as ``Read.run`` and ``Lane.enter``."""
+        """Run a tool in a thread.
+
+        Raises:
+            MCPError: there is no such tool.
+            TooHeavy: the call is heavy, and this lane is for other calls.
+        """
         slots = await self._lane.enter(read, key, request)
         workspace = self._idle.pop()  # the lane has no more slots than there are workspaces
         slots.insert(0, QueueSlot(partial(self._idle.append, workspace)))
@@ -185,7 +190,11 @@ class FairReadRunner:
     async def run(
         self, read: Read, key: Hashable, request: QueueSlot | None
     ) -> types.CallToolResult:
-        """Run a tool in the lane for its cost; raises the same errors as ``Read.run``."""
+        """Run a tool in the cheap or the heavy lane.
+
+        Raises:
+            MCPError: there is no such tool.
+        """
         if self._heavy.is_failing or not self._costs.is_heavy(key, read.tool):
             try:
                 return await self._cheap.run(read, key, request)

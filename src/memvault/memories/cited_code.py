@@ -1,4 +1,4 @@
-"""Record in a memory's header which code of the surrounding repository its text mentions."""
+"""Record in a memory's header which code in the surrounding repository its text mentions."""
 
 from __future__ import annotations
 

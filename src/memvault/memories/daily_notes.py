@@ -114,7 +114,7 @@ def _existing_place(root: Path, default: DailyPlace) -> DailyPlace:
 
 
 def find(store: MemoryStore, day: date) -> Memory | None:
-    """Return a day's note, or None if there is none."""
+    """Return a day's note, or None."""
     try:
         return store.read(place(store.root, store.settings).path_of(store.root, day))
     except NotFound:

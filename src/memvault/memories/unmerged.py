@@ -243,7 +243,7 @@ class Unmerged:
         return deleted
 
     def _update_copies(self, etags: Mapping[Worktree, Mapping[str, str]]) -> None:
-        """Copy memories that were edited by hand, and delete copies that are no longer needed.
+        """Copy memories edited outside memvault, and delete copies that are no longer needed.
 
         A copy is deleted if the main worktree has the same text, or if its worktree still exists
         and no longer has the file.

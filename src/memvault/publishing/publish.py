@@ -97,7 +97,10 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
 def status(workspace: Workspace) -> dict[str, Any]:
     """Compare what this machine has uploaded with the rows in the engine.
 
-    Raises the same errors as ``push``.
+    Raises:
+        UsageError: if no engine is configured, or pymilvus is not installed.
+        EngineUnavailable: if the engine does not respond.
+        EngineRefused: if the engine denies access.
     """
     shared = _configured_engine(workspace.settings)
     reason = access.why_unavailable(workspace.root, shared)

@@ -434,8 +434,8 @@ def date_constraint(
     date_word_count = len(analyzer.sequence(mention.words))
     share = date_word_count / (date_word_count + len(other_stems))
     is_main_subject = share >= 0.5
-    # Divide by the default weight, so that at the default setting dates count by their share of the
-    # query.
+    # Divide by the default weight, so that with default settings a date's weight equals its share
+    # of the query.
     weight = share / RankingSettings().date if is_main_subject else 1.0
     return DateConstraint(mention.span, weight, is_main_subject)
 

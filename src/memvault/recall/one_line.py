@@ -46,7 +46,10 @@ def one_line(
     """Return a memory as one line: its title, text, memId and marks.
 
     Secrets are masked unless the memory allows them, because a list shows memories that were not
-    requested individually. Raises the same errors as ``tokenizer.count_tokens``.
+    requested individually.
+
+    Raises:
+        EmbedderError: the tokenizer cannot be loaded.
     """
     name = f"{vault}:{memory.mem_id}" if vault else memory.mem_id
     title, reference = memory.title, "; ".join([name, *marks])

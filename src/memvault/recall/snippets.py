@@ -145,8 +145,7 @@ def make_snippet(
 ) -> Snippet:
     """Return a snippet of about 240 characters, starting at a sentence with query words.
 
-    List items, table rows and lines of code are separate units. Raises the same errors as
-    ``Analyzer.terms``.
+    List items, table rows and lines of code are separate units.
     """
     passage = best_passage(body, passages, query, analyzer, nearest)
     passage_units = units(passage.text)

@@ -83,7 +83,7 @@ class Citation(NamedTuple):
         return min(places, key=lambda number: abs(number - self.line), default=0)
 
     def anchored_in(self, lines: Sequence[str] | None) -> Citation | None:
-        """Return the citation with the digest of the code in a file; None if there is none.
+        """Return the citation with the digest of the code in a file, or None.
 
         Cited lines are extended until they occur only once.
         """

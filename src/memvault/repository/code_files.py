@@ -96,7 +96,11 @@ class CodeFiles:
         return self._read[path]
 
     def has_word(self, path: str, word: str) -> bool:
-        """Return whether a file has a word; raises the same errors as ``lines``."""
+        """Return whether a file has a word.
+
+        Raises:
+            OSError: there is no regular file, or it is hidden, ignored or behind a link.
+        """
         if path not in self._words:
             self._words[path] = frozenset(_WORD.findall("\n".join(self.lines(path) or ())))
         return word.rstrip("?!") in self._words[path]

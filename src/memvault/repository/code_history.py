@@ -33,7 +33,9 @@ _MAX_BYTES = plain_files.MAX_SETTING_BYTES
 def open_history(root: Path, location: RepositoryLocation, until: float) -> CodeHistory:
     """Return a repository's history, to be read until a monotonic time.
 
-    Raises the same errors as ``approved_repository``.
+    Raises:
+        NotAllowed: the repository was never approved, or an approved part has changed since.
+        Refused: git is not installed, or the repository cannot be read.
     """
     return CodeHistory(approved_repository(root, location), until)
 

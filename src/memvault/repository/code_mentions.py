@@ -137,7 +137,7 @@ class _Mentions:
         return any(entry.place_in(self._files.lines(path)) == line for entry in cited)
 
     def _resolve(self, mention: str) -> str:
-        """Return the file that a path in the text refers to; empty if there is none.
+        """Return the file that a path in the text refers to, or an empty string.
 
         The path may start at the repository's top folder, the memory or the vault, or be the end of
         exactly one path.

@@ -321,7 +321,7 @@ def _end(lines: Sequence[str], first: int) -> int:
 
 
 def _open_string(line: str, string: str) -> str:
-    """Return the quotes of a multi-line string that is open after a line; empty if there is none.
+    """Return the quotes of a multi-line string that is open after a line, or an empty string.
 
     ``string`` contains those open before the line.
     """

@@ -151,7 +151,7 @@ class ExperienceLists(TypedDict):
 class NamingMemory(MemoryReference, CodeMarks):
     """A memory with a line that mentions a file, a command or an error.
 
-    ``score`` is how specifically the line names it, from 0 to 1.
+    ``score`` is how specifically the line mentions it, from 0 to 1.
     """
 
     etag: str

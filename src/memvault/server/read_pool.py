@@ -167,7 +167,12 @@ class ReadPool:
     async def run(
         self, read: Read, key: Hashable, request: QueueSlot | None
     ) -> types.CallToolResult:
-        """Run a tool in a process; raises the same errors as ``Read.run`` and ``Lane.enter``."""
+        """Run a tool in a process.
+
+        Raises:
+            MCPError: there is no such tool.
+            TooHeavy: the call is heavy, and this lane is for other calls.
+        """
         slots = await self._lane.enter(read, key, request)
         task = asyncio.get_running_loop().create_task(self._work(read, key, slots))
         self._running.add(task)

@@ -62,7 +62,7 @@ class MemoryReader(Protocol):
         """Return a file's bytes and its state; raise ``NotFound`` if there is no such file."""
 
     def read(self, path: str) -> Memory:
-        """Read one memory; raises the same errors as ``read_bytes``."""
+        """Read one memory; raise ``NotFound`` if there is no such file."""
 
     def read_listed(self, path: str) -> Memory | None:
         """Return the memory with this path, or None if it is missing or only in an index."""
@@ -142,7 +142,8 @@ class MemoryStore:
     def scan(self, watch: FolderWatch | None = None) -> Scan:
         """List the files of all memories without opening them.
 
-        Raises the same errors as ``reader.scan``.
+        Raises:
+            VaultUnreadable: the root folder cannot be listed.
         """
         exclusions = self.settings.exclusions
         new_scan = scan(self.root, exclusions) if watch is None else watch.scan(exclusions)
@@ -158,7 +159,8 @@ class MemoryStore:
     def state(self) -> Hashable:
         """Return a value that changes whenever a file changes.
 
-        Raises the same errors as ``scan``.
+        Raises:
+            VaultUnreadable: the root folder cannot be listed.
         """
         return frozenset(self.scan().files)
 
@@ -177,13 +179,21 @@ class MemoryStore:
             return plain_files.read(self.root / path), state
 
     def read(self, path: str) -> Memory:
-        """Read one memory; raises the same errors as ``read_bytes``."""
+        """Read one memory.
+
+        Raises:
+            NotFound: there is no regular file at that path.
+            StorageError: the file cannot be read.
+        """
         return self.parse(*self.read_bytes(path))
 
     def read_listed(self, path: str) -> Memory | None:
-        """Return the memory with exactly this path, or None; raises the same errors as ``read``.
+        """Return the memory with exactly this path, or None.
 
         An interrupted move is completed first.
+
+        Raises:
+            StorageError: the file cannot be read.
         """
         self.complete_interrupted_move()
         if is_listed(self.root, path, self.settings.exclusions):
@@ -338,9 +348,12 @@ class MemoryStore:
     def rewrite(
         self, memory: Memory, data: bytes, times: tuple[int, int] | None = None
     ) -> WriteResult:
-        """Replace all bytes of a memory's file; raises the same errors as ``change``.
+        """Replace all bytes of a memory's file.
 
         The file's times are set to ``times`` (see ``atomic.replace``).
+
+        Raises:
+            Conflict: the file's bytes have changed since.
         """
         return self._replace_file(memory, lambda *_: data, times=times)
 
@@ -348,8 +361,10 @@ class MemoryStore:
         """Replace the bytes of a memory when only its links change.
 
         The file keeps its times if they date the memory. If its size is also unchanged, the times
-        are advanced by a millisecond, since many programs detect changes by size and time. Raises
-        the same errors as ``change``.
+        are advanced by a millisecond, since many programs detect changes by size and time.
+
+        Raises:
+            Conflict: the file's bytes have changed since.
         """
         times = None
         if memory.modified_from == "file":

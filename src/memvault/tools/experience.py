@@ -455,9 +455,9 @@ def recall_memory(
 
 
 def _named_in(call: Call, texts: Mapping[str, str]) -> list[ActMatch]:
-    """Return the memories that name a path, a command or an error, given by its kind.
+    """Return the memories that mention a path, a command or an error, given by its kind.
 
-    For a path to which code has moved, these include memories that name the former path.
+    For a path to which code has moved, these include memories that mention the former path.
     """
     from memvault.experience import acts
 

@@ -406,9 +406,9 @@ def memory_remember(
 ) -> RememberedMemory:
     """Remember something as a new memory; existing ones are never overwritten.
 
-    The result lists similar memories, so that you can compound an existing one that says the same.
-    Similarity is by meaning, without a minimum. With `--file-path`, the memory at that path gets
-    the new content; the old content is kept as a revision.
+    The result lists similar memories, so that you can compound an existing one that says the same
+    thing. Similarity is by meaning, without a minimum. With `--file-path`, the memory at that path
+    gets the new content; the old content is kept as a revision.
     """
     from memvault.memories import create
     from memvault.recall.answer import memory_reference

@@ -72,7 +72,7 @@ class Document(NamedTuple):
 
     @property
     def strict_problem(self) -> str:
-        """The problem of the header, or else of its first line that is not YAML; empty if none."""
+        """The problem with the header, or else with its first invalid line; empty if none."""
         if self.problem or not self.unread:
             return self.problem
         return f"{_BROKEN}: line {self.unread[0].line}: {self.unread[0].reason}"
@@ -116,7 +116,8 @@ def body_of(data: bytes, encoding: str = AUTO) -> str:
 def encode_new(header: Mapping[str, Any], body: str) -> bytes:
     """Encode a new memory: header, blank line, body and a final newline.
 
-    Raises the same errors as ``dump_header``.
+    Raises:
+        Refused: the header would be too long or have too many values to be read back.
     """
     return f"---\n{dump_header(header)}---\n\n{plain_text(body).strip(chr(10))}\n".encode()
 
@@ -198,7 +199,8 @@ def with_lines(data: bytes, header: Mapping[str, Any]) -> bytes | None:
 def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
     """Return a file's bytes with one entry set in the mapping at a header key.
 
-    Raises the same errors as ``edit``.
+    Raises:
+        Refused: the file cannot be edited (see ``edit``).
     """
     from memvault.vault.header_patch import patch_mapping
 

@@ -58,7 +58,8 @@ class FolderWatch:
     def scan(self, exclusions: Exclusions) -> Scan:
         """Scan the vault, and watch all scanned folders.
 
-        Raises the same errors as ``reader.scan``.
+        Raises:
+            VaultUnreadable: the root folder cannot be listed.
         """
         if self._process != os.getpid():
             try:

@@ -75,7 +75,7 @@ def times(metadata: Mapping[str, Any], role: Role) -> Iterator[HeaderTime]:
 
 
 def time_in(metadata: Mapping[str, Any], role: Role) -> str:
-    """Return the time in a header for a role, formatted by ``clock.iso``; empty if none."""
+    """Return the time in a header for a role, formatted by ``clock.iso``, or an empty string."""
     moments = (time.moment for time in times(metadata, role))
     return next((clock.iso(moment) for moment in moments if moment is not None), "")
 

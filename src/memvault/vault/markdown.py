@@ -94,7 +94,8 @@ def parse_heading(line: str) -> tuple[int, str]:
         return 0, ""
     title = title.strip()
     unmarked = title.rstrip("#")
-    if not unmarked or unmarked[-1] in " \t":  # Closing marks follow a space, so "C#" keeps its #.
+    # A closing # sequence must follow a space, so "C#" keeps its #.
+    if not unmarked or unmarked[-1] in " \t":
         title = unmarked.strip()
     return level, title
 

@@ -1,6 +1,6 @@
 """List files that programs automatically read as instructions, settings or code.
 
-An agent program reads ``AGENTS.md`` in its working folder, an editor reads ``.vscode``, and npm
+An agent program reads ``AGENTS.md`` in its working directory, an editor reads ``.vscode``, and npm
 reads ``package.json``. Such a file from a stranger could instruct the user's agents or run code. An
 import leaves these files out, a git sync reports or refuses them, and doctor lists them.
 
@@ -43,7 +43,7 @@ _SETTINGS = frozenset(
         # Editors, which run these.
         *(".dir-locals.el", ".dir-locals-2.el", ".exrc", ".vimrc", ".gvimrc", ".nvimrc"),
         *(".nvim.lua", ".lvimrc", ".lldbinit", ".gdbinit", ".sublime-project"),
-        # Languages and package managers, which run code from their working folder.
+        # Interpreters and package managers, which run code from the working directory.
         *("sitecustomize.py", "usercustomize.py", ".pythonrc", ".pdbrc", ".irbrc"),
         *("deno.json", "deno.jsonc", "bunfig.toml", "lerna.json", "nx.json", "turbo.json"),
         *(".eslintrc.js", ".eslintrc.cjs", "eslint.config.js", "eslint.config.mjs"),

@@ -74,7 +74,7 @@ class Renderer:
         return placed
 
     def _file_beside(self, target: str, path: str) -> str:
-        """Return the path of a file in the vault that a link refers to; empty if there is none."""
+        """Return the path of a file in the vault that a link refers to, or an empty string."""
         if PurePosixPath(target).suffix.lower() not in _FILE_SUFFIXES:
             return ""
         root = self._call.root
@@ -107,7 +107,7 @@ def masked_attachment(path: str, data: bytes, masked: Callable[[str], str]) -> b
     if PurePosixPath(path).suffix.lower() not in _TEXT_SUFFIXES:
         return data
     marked = (name for mark, name in _BYTE_ORDER_MARKS.items() if data.startswith(mark))
-    for encoding in (*marked, "utf-8", "latin-1"):  # Latin-1 decodes any bytes
+    for encoding in (*marked, "utf-8", "latin-1"):  # Latin-1 decodes every byte
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError:

@@ -144,7 +144,7 @@ class Lease:
             self._release()
 
     def requeue_locked(self) -> None:
-        """Put the events back; the caller holds the agent's lock.
+        """Put the events back; the caller must hold the agent's lock.
 
         Raises:
             MemvaultError: a file could not be moved; it and later events stay in the lease.
@@ -155,7 +155,7 @@ class Lease:
             self._release()
 
     def _restore(self) -> None:
-        """Move the events back to the inbox; the caller holds the agent's lock."""
+        """Move the events back to the inbox; the caller must hold the agent's lock."""
         inbox = message_files.inside(self._leases.root, self._leases.inbox)
         folder = message_files.inside(self._leases.root, self._folder)
         with _map_all_os_errors(folder):

@@ -96,7 +96,7 @@ def wait(
 ) -> WaitResult:
     """Wait until one of the events happens, and pop and return exactly that one.
 
-    The lock of ``turn``, which the caller holds, is released while waiting; the agent's lock is
+    The lock of ``turn``, which the caller must hold, is released while waiting; the agent's lock is
     held only during each read of the inbox. An event that is already in the inbox ends the wait
     immediately; otherwise ``on_wait`` is called first. ``stopped`` is called before each read, and
     ``turn.notify`` causes a read; if ``stopped`` returns true, the wait ends and nothing is popped.

@@ -166,7 +166,7 @@ class AgentPlans:
     def fire(self, deliver: Deliver) -> list[str]:
         """Deliver an event for every due plan; return notes about plans that cannot run.
 
-        The caller holds the agent's lock.
+        The caller must hold the agent's lock.
 
         Raises:
             MemvaultError: a pending run could not be delivered; the caller must not remove events

@@ -49,7 +49,7 @@ def load(folder: Path) -> dict[str, RunRecord]:
 
 
 def save(folder: Path, records: Mapping[str, RunRecord]) -> None:
-    """Save the records; the caller holds the agent's lock.
+    """Save the records; the caller must hold the agent's lock.
 
     Raises:
         StorageError: the file cannot be written.

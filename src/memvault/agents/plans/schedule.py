@@ -93,7 +93,7 @@ def only_schedule(plan: str, **texts: str | None) -> Schedule:
 
 
 def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:
-    """Return the first time of a cron line after another time, in UTC; None if there is none.
+    """Return the first time of a cron line after another time, in UTC, or None.
 
     Raises:
         UsageError: the cron line is invalid.

@@ -47,7 +47,7 @@ def mcp(
 
     It serves the vault in `--vault` to the agent in `--agent` until the input ends. `--tools`
     selects the tools it offers; the default is [mcp] tools in memvault.toml or in your own
-    settings. `--vaults` names the other vaults that the client may reach; no others are reachable.
+    settings. `--vaults` lists the other vaults that the client may reach; no others are reachable.
     It needs the MCP SDK, which the extra mcp installs: pip install '.[mcp]' in a checkout.
     """
     from memvault.mcp import profiles
@@ -191,9 +191,9 @@ def add(
 ) -> dict[str, Any]:
     """Create a token for `memvault serve`; it is shown only once.
 
-    It gives access to the vaults in `--vaults`; the first is used if a client names none. Its
-    holder acts only as the agent in `--as`, by default the token's name. The scope read prevents
-    all writes.
+    It gives access to the vaults in `--vaults`; the first is the default if a client does
+    not specify one. Its holder acts only as the agent in `--as`, by default the token's name. The
+    scope read prevents all writes.
     """
     from memvault.server import tokens
 

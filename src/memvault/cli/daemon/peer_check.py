@@ -109,7 +109,7 @@ class Process:
 
 
 def line_of(text: str, name: str) -> str:
-    """Return the value of a line such as ``Uid:  0``; empty if there is none."""
+    """Return the value of a line such as ``Uid:  0``, or an empty string."""
     start = text.find(f"\n{name}:") + 1
     return text[start + len(name) + 1 : text.find("\n", start)].strip() if start else ""
 

@@ -383,7 +383,7 @@ def _leave_streams(null: int) -> None:
 
 @contextmanager
 def _folder_and_mask(process: peer_check.Process) -> Iterator[None]:
-    """Use a client's working folder and file mode mask.
+    """Use a client's working directory and file mode mask.
 
     Raises:
         OSError: the folder cannot be entered.
@@ -452,7 +452,7 @@ def _readable(descriptors: list[int], seconds: float) -> set[int]:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of a socket; None if there is none."""
+    """Return the device and inode of a socket, or None."""
     try:
         status = path.lstat()
     except OSError:

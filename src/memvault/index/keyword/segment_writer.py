@@ -295,10 +295,11 @@ class Writer(SegmentWriter):  # type: ignore[misc]
 
 
 def run_to_merge(sizes: Sequence[int]) -> tuple[int, int]:
-    """Return the longest run of segments none of which is larger than twice the following ones.
+    """Return the bounds of the longest run of segments to merge.
 
-    Only adjacent segments are merged, which keeps documents in commit order. The sizes of the
-    remaining segments at least triple, so a document is merged only a few times.
+    In the run, each segment is at most twice the combined size of those after it. Only adjacent
+    segments are merged, which keeps documents in commit order. The sizes of the remaining segments
+    at least triple, so a document is merged only a few times.
     """
     best = 0, 0
     for last in range(len(sizes), 0, -1):

@@ -69,7 +69,11 @@ class EmbeddingSchedule(NamedTuple):
 
         The most recently changed memories come first. The rest of a long memory comes after the
         beginnings of all memories. ``should_continue`` is called before each write and stops
-        the work by returning False. Raises the same errors as ``TransformerWriter.embed``.
+        the work by returning False.
+
+        Raises:
+            EmbedderError: if the model cannot be used.
+            OSError: if the vectors cannot be written.
         """
         writer = TransformerWriter(self.model)
         tried: set[_TriedPart] = set()

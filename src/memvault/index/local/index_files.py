@@ -103,7 +103,7 @@ class IndexFiles:
         return None
 
     def _committed(self, writing: bool = False) -> IndexCommit | None:
-        """Open the manifest if necessary and return the last commit, or None if there is none."""
+        """Open the manifest if necessary and return the last commit, or None."""
         try:
             if self._manifest is None or not self._manifest.exists:
                 self.close()

@@ -293,7 +293,7 @@ class IndexWriter(NamedTuple):
         table: StaticEmbedder,
         text_blocks: Mapping[int, Sequence[TextBlock]] = MappingProxyType({}),
     ) -> None:
-        """Compute all missing subwords; raises the same errors as embedding."""
+        """Compute all missing subwords."""
         from memvault.index.local import soft_match
 
         soft_match.complete(opened.manifest, self.store, table, text_blocks)

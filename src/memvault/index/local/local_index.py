@@ -101,7 +101,11 @@ class LocalIndex:
         """Update the index from the folder, and return a snapshot of it.
 
         Without ``vectors`` the snapshot has no vectors, and none are computed. A corrupted index is
-        rebuilt once. Raises the same errors as ``SearchIndex.refresh``.
+        rebuilt once.
+
+        Raises:
+            TimedOut: if another process is indexing for longer than ``wait_policy`` allows.
+            VaultUnreadable: if the vault's folder cannot be listed.
         """
         self._unavailable = ""
         try:

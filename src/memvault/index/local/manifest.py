@@ -154,7 +154,7 @@ class Manifest:
         return self._db.transaction()
 
     def committed(self) -> IndexCommit | None:
-        """Return the last commit, or None if there is none."""
+        """Return the last commit, or None."""
         with self._db.transaction("BEGIN"):
             made_for = next(self._db.rows("SELECT fingerprint FROM made_for"), None)
             rows = list(self._db.rows("SELECT name, state FROM files"))

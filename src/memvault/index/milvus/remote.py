@@ -124,7 +124,7 @@ class RemoteReader:
         """Return None: memories are found by path in the index, which is updated first."""
 
     def read(self, path: str) -> Memory:
-        """Read one memory; raises the same errors as ``read_bytes``."""
+        """Read one memory; raise ``NotFound`` if no published memory has this path."""
         data, state = self.read_bytes(path)
         return read_memory(data, state, self._known_types, self.settings.encoding)
 

@@ -210,7 +210,7 @@ def _split_text(text: str) -> Iterator[str]:
     start = 0
     while True:
         end = min(start + _MAX_PIECE_BYTES, len(data))
-        while end < len(data) and data[end] & 0xC0 == 0x80:  # do not cut within a character
+        while end < len(data) and data[end] & 0xC0 == 0x80:  # do not split a multi-byte character
             end -= 1
         yield data[start:end].decode()
         start = end

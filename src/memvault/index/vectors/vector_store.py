@@ -156,7 +156,10 @@ class VectorStore:
         return self._file.is_unchanged
 
     def record_states(self) -> None:
-        """Record the current states of files that were touched; raises as ``add`` does."""
+        """Record the current states of files that were touched.
+
+        Raises OSError, StorageError or TimedOut.
+        """
         with self._updating():
             self._file.write_card()
 

@@ -1,6 +1,6 @@
 """Fit a result into a token budget: cut its lists or text, and shorten other long values.
 
-A tool's ``paged_keys`` names the lists or the text that may make its result long. They are cut
+A tool's ``paged_keys`` specifies the lists or the text that may make its result long. They are cut
 after the last entry or line that fits, and ``next`` is the offset of the rest. All other values are
 shortened, and a warning lists their keys.
 """

@@ -138,7 +138,7 @@ def unmerged_marks(call: Call, memory: Memory, is_unmerged: bool) -> UnmergedMar
 
 
 def cites_field(memory: Memory) -> dict[Any, Any]:
-    """Return the code that a memory cites, as its header names it."""
+    """Return the code that a memory cites, as its header refers to it."""
     value = memory.metadata.get("cites")
     cites = [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
     return {"cites": cites} if cites else {}
