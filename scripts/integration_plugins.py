@@ -44,7 +44,7 @@ def _marketplace() -> dict[str, Any]:
 
 
 def _hooks(program: Integration) -> dict[str, Any]:
-    """Return the hooks of a program, which locate the vault from the working folder."""
+    """Return the hooks of a program, which locate the vault from the working directory."""
     return {
         "hooks": {
             its.name: [

@@ -13,7 +13,7 @@ from memvault.tools.core.registry import BUDGET, Tool, all_tools
 
 _LINE = 100
 _SKIPPED = ("call_tool",)
-"""Tools whose methods are written by hand: ``call``."""
+"""Tools whose methods are handwritten: ``call``."""
 
 
 def source(is_async: bool) -> str:

@@ -477,7 +477,7 @@ def mounting(tmp_path: Path) -> None:
 
 
 class Git(Protocol):
-    """Runs git in a folder below the test's own."""
+    """Runs git in a folder below the test's folder."""
 
     def __call__(self, name: str, *words: str) -> None: ...
 

@@ -290,7 +290,7 @@ def test_active_token_count_is_additive(one: str, other: str) -> None:
     assert both == tokenizer.count_tokens(one) + tokenizer.count_tokens(other)
 
 
-def test_active_long_unknown_word_is_many_tokens() -> None:
+def test_active_long_unknown_word_counts_as_many_tokens() -> None:
     """A long run of letters that is not a word does not count as one token."""
     assert tokenizer.count_tokens("x" * 1_000) >= 300
     assert tokenizer.count_tokens("") == 0

@@ -1,4 +1,4 @@
-"""Memories that name a file, a command or an error are recalled when an agent touches it."""
+"""Memories that mention a file, a command or an error are recalled when an agent uses it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ModuleNotFoundError: No module named 'yaml'
 
 @pytest.fixture
 def project(vault: Vault, folder: Path) -> Path:
-    """A vault with memories that name a file, a command and an error."""
+    """A vault with memories that mention a file, a command and an error."""
     for title, text in (
         ("Retry cap", "Changes in src/billing/retry.py need the cap of five tries."),
         ("Two heads", '`alembic merge heads` fixes "Multiple head revisions are present".'),
@@ -41,7 +41,7 @@ def hooked(run: Run, event: str, **given: Any) -> str:
 
 
 def test_hook_recalls_memory_before_edit(project: Path, run: Run) -> None:
-    """Before a file is edited, the hook adds the line of the memory that names it."""
+    """Before a file is edited, the hook adds the line of the memory that mentions it."""
     file = {"file_path": "/home/ana/shop/src/billing/retry.py", "new_string": "tries = 6"}
     text = sooner_or_later(lambda: hooked(run, "before-tool", tool_name="Edit", tool_input=file))
     assert "Retry cap (retry-cap-" in text
@@ -66,7 +66,7 @@ def test_hook_gives_a_session_a_memory_once(project: Path, vault: Vault, run: Ru
 
 
 def test_hook_recalls_memory_before_command(project: Path, run: Run) -> None:
-    """Before a command runs, the hook adds a memory that names its program and subcommand."""
+    """Before a command runs, the hook adds a memory that mentions its program and subcommand."""
     given = {"tool_name": "Bash", "tool_input": {"command": "cd app && uv run alembic merge heads"}}
     assert "Two heads" in sooner_or_later(lambda: hooked(run, "before-tool", **given))
     for command in ("ls -la", "alembic current", "cat src/billing/retry.py", "git status"):
@@ -115,8 +115,8 @@ def test_hook_failure_is_reported_by_doctor(project: Path, vault: Vault, run: Ru
     assert "the hook session-start printed nothing: " in failed["message"]
 
 
-def test_experience_finds_memories_that_name_an_act(project: Path, vault: Vault) -> None:
-    """Experience lists the memories that name a path, a command or an error, with the line."""
+def test_experience_finds_memories_that_mention_an_act(project: Path, vault: Vault) -> None:
+    """Experience lists the memories that mention a path, a command or an error, with the line."""
     for given, title in (
         ({"path": "src/billing/retry.py"}, "Retry cap"),
         ({"command": "alembic merge heads -m x"}, "Two heads"),
@@ -140,7 +140,7 @@ def session(*uses: tuple[str, dict[str, str], str]) -> Session:
     return made
 
 
-def test_session_keeps_what_fixed_an_error() -> None:
+def test_session_episode_records_how_an_error_was_fixed() -> None:
     """An imported session records the error of a failed command, and the steps that fixed it."""
     made = session(
         ("Bash", {"command": "uv run pytest -q"}, f"Exit code 1\n{TRACEBACK}"),
@@ -176,7 +176,7 @@ def test_error_line_is_the_most_informative(output: str, line: str) -> None:
 
 
 def test_command_names_skip_wrappers_and_reading() -> None:
-    """A command is named by its program and arguments, without runners, options or pipes."""
+    """A command is identified by its program and arguments, without runners, options or pipes."""
     assert acts.command_names(
         "FOO=1 cd app && sudo uv run alembic -c x upgrade head | tail -3"
     ) == [("alembic", "x", "upgrade", "head")]

@@ -207,7 +207,7 @@ def test_all_tools_mask_secrets(matrix: Matrix) -> None:
     assert sum(count > 0 for count in masks) >= 30
 
 
-def test_all_tools_answer_agents_without_command_names(matrix: Matrix) -> None:
+def test_all_tools_mention_no_commands_to_agents(matrix: Matrix) -> None:
     """Errors, hints, notes and messages to a client mention tools and arguments, not commands."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:

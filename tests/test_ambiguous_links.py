@@ -99,7 +99,7 @@ def test_rename_leaves_markdown_link_that_still_resolves(vault: Vault, folder: P
     assert targets(vault, "other/from.md") == before
 
 
-def test_superseded_by_leads_where_the_link_does(vault: Vault, folder: Path) -> None:
+def test_superseded_by_resolves_like_a_link(vault: Vault, folder: Path) -> None:
     """A memory is superseded by the memory to which its header links."""
     header = "---\nsuperseded_by: '[[price]]'\n---\n\n"
     write(folder, "alpha/rate.md", f"{header}# Rate\n\nThe rate is 3.\n")
@@ -110,7 +110,7 @@ def test_superseded_by_leads_where_the_link_does(vault: Vault, folder: Path) -> 
     assert vault.show("alpha/rate.md")["supersededBy"] == linked["memId"]
 
 
-def test_supersedes_leads_where_the_link_does(vault: Vault, folder: Path) -> None:
+def test_supersedes_resolves_like_a_link(vault: Vault, folder: Path) -> None:
     """A memory supersedes the note beside it, not one of that name in a folder below."""
     write(folder, "p/note.md", "# Note\n\nThe bell rings at 8.\n")
     write(folder, "p/archive/note.md", "# Note\n\nThe bell rang at 7.\n")

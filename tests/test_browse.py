@@ -341,7 +341,7 @@ time.sleep(60)
 
 
 UNMOVED_EDITOR = f"import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN){WAITING_EDITOR}"
-"""An editor with a window of its own, which stays open without the terminal."""
+"""An editor with a separate window, which stays open without the terminal."""
 MOMENTS = {
     "list": ("", "digs", WAITING_EDITOR),
     "editor": ("\r", "editor is open", WAITING_EDITOR),

@@ -133,7 +133,7 @@ def test_symbol_that_moved_to_another_file_is_found(folder: Path, project: Path)
         assert states(vault) == ["gone"]
 
 
-def test_lines_are_found_where_they_are_now(folder: Path, project: Path) -> None:
+def test_cited_lines_are_found_after_they_moved(folder: Path, project: Path) -> None:
     """Lines keep their state when their number changes, and repeated lines are extended."""
     write(project, "src/repeated.py", "a = 1\nreturn_it()\nb = 2\nreturn_it()\nc = 3\n")
     with open_vault(folder) as vault:
@@ -182,9 +182,7 @@ def test_recall_marks_only_changed_code(folder: Path, project: Path, run: Run) -
     assert "   src/parser.py#parse_line has changed\n" in succeeded(run("recall", "separator")).out
 
 
-def test_prompts_get_outdated_memories_with_a_warning(
-    folder: Path, project: Path, run: Run
-) -> None:
+def test_prompt_hook_warns_of_outdated_memories(folder: Path, project: Path, run: Run) -> None:
     """The prompt hook and context add when a memory was true, not the claim alone."""
     allow(folder)
     text = "Our parser separates the fields of each line of a bank statement by semicolons."
@@ -297,7 +295,7 @@ def test_files_outside_of_the_repository_are_never_read(
 
 @pytest.mark.promise("S106")
 @pytest.mark.skipif(os.name == "nt", reason="pipes are of POSIX")
-def test_large_and_special_files_cost_nothing(folder: Path, project: Path) -> None:
+def test_large_and_special_files_are_not_read(folder: Path, project: Path) -> None:
     """Large, binary and special files are neither read nor waited for."""
     with open_vault(folder) as vault:
         files = ("huge.py", "pipe.py", "binary.py", "folder.py")
@@ -321,7 +319,7 @@ def test_large_and_special_files_cost_nothing(folder: Path, project: Path) -> No
 
 
 @pytest.mark.parametrize("content", ["gitdir: nowhere\n", "", "\0\xff", "gitdir: " + "x" * 9_000])
-def test_broken_git_file_is_no_repository(folder: Path, project: Path, content: str) -> None:
+def test_broken_git_file_is_not_a_repository(folder: Path, project: Path, content: str) -> None:
     """A broken ``.git`` file makes citations silent, not calls fail."""
     with open_vault(folder) as vault:
         remembered(vault, SEPARATOR)
@@ -383,7 +381,7 @@ def test_line_endings_and_encodings_do_not_matter(folder: Path, project: Path) -
         assert states(vault) == ["same"] * 3
 
 
-def test_verdicts_survive_a_damaged_cache(folder: Path, project: Path) -> None:
+def test_damaged_verdict_cache_only_repeats_comparison(folder: Path, project: Path) -> None:
     """A missing, damaged or foreign cache only costs another comparison."""
     with open_vault(folder) as vault:
         remembered(vault, SEPARATOR)
@@ -399,7 +397,7 @@ def test_verdicts_survive_a_damaged_cache(folder: Path, project: Path) -> None:
 
 
 @pytest.mark.parametrize("piece", ["+", "a/", "a#", "./", "a.b:1 ", "`a", "```\n", "../", "f( "])
-def test_hostile_text_takes_little_time(piece: str, folder: Path, project: Path) -> None:
+def test_hostile_text_does_not_slow_remember(piece: str, folder: Path, project: Path) -> None:
     """No text makes remembering slow."""
     with open_vault(folder) as vault:
         remembered(vault, "Text", "First")
@@ -408,8 +406,8 @@ def test_hostile_text_takes_little_time(piece: str, folder: Path, project: Path)
         assert time.process_time() - started < 10
 
 
-def test_web_pages_say_what_has_changed(folder: Path, project: Path) -> None:
-    """The page of a memory and the results of a search name the code that has changed."""
+def test_web_pages_list_changed_code(folder: Path, project: Path) -> None:
+    """The page of a memory and the results of a search list the code that has changed."""
     testclient = pytest.importorskip("starlette.testclient")
     from memvault.web.app import application
     from memvault.web.session import WebSession
@@ -444,7 +442,7 @@ def make_git_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hook_answers_in_time_with_slow_git(
     folder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If git is slow, the prompt hook answers without the commit, and a later one names it."""
+    """If git is slow, the prompt hook omits the commit, and a later answer includes it."""
     allow(folder)
     text = "Our parser separates the fields of each line of a bank statement by semicolons."
     with open_vault(folder) as vault:
@@ -486,7 +484,7 @@ def test_large_file_is_compared_within_the_deadline(folder: Path, project: Path)
         assert time.process_time() - started < seconds + 0.1
 
 
-def test_git_timeout_is_not_a_verdict(
+def test_git_timeout_is_not_cached(
     folder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If git did not answer in time, the next check asks again."""
@@ -501,7 +499,7 @@ def test_git_timeout_is_not_a_verdict(
         assert [entry.get("movedTo") for entry in cited(vault)] == ["src/reader.py"]
 
 
-def test_code_that_comes_back_is_no_longer_gone(folder: Path, project: Path) -> None:
+def test_code_removed_and_added_elsewhere_counts_as_moved(folder: Path, project: Path) -> None:
     """Code that was removed in a commit and later added to another file is moved."""
     allow(folder)
     with open_vault(folder) as vault:
@@ -556,7 +554,7 @@ def test_unusual_file_names_are_looked_up_in_git(folder: Path, project: Path) ->
         assert [entry.get("since") for entry in cited(vault)] == [since]
 
 
-def test_remote_callers_learn_nothing_about_the_repository(folder: Path, project: Path) -> None:
+def test_remote_callers_see_nothing_of_the_repository(folder: Path, project: Path) -> None:
     """For a caller over the network, no code is cited or compared, and written ``cites`` stay."""
     write(project, "deploy/prod.py", "PORT = 8081\n")
     with open_vault(folder) as vault:
@@ -589,7 +587,7 @@ def test_remote_callers_learn_nothing_about_the_repository(folder: Path, project
     )
 
 
-def test_doctor_says_what_its_fix_does(folder: Path, project: Path) -> None:
+def test_doctor_describes_its_fix(folder: Path, project: Path) -> None:
     """For a missing symbol, the fix cites the whole file; for a missing file, it cites nothing."""
     with open_vault(folder) as vault:
         remembered(vault, SEPARATOR)
@@ -618,10 +616,10 @@ def test_hook_before_an_edit_marks_outdated_memories(folder: Path, project: Path
     until(lambda: warning in succeeded(run("hook", "before-tool", stdin=event)).out)
 
 
-def test_memory_that_names_a_file_says_that_its_code_has_changed(
+def test_memory_mentioning_edited_file_warns_of_changed_code(
     folder: Path, project: Path, run: Run
 ) -> None:
-    """A memory that names the file being edited is given with a warning, and shown with one."""
+    """A memory that mentions the edited file is injected and shown with a warning."""
     with open_vault(folder) as vault:
         remembered(vault, SEPARATOR)
     change(project, "src/parser.py", '";"', '","')

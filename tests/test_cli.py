@@ -462,7 +462,7 @@ def test_cli_prints_the_same_text_to_terminal_and_pipe(
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain
 
 
-def test_cli_path_with_unknown_home_is_a_clear_error(run: Run) -> None:
+def test_cli_path_with_unknown_home_is_reported(run: Run) -> None:
     """A path that starts with an unknown user's home fails with a clear message."""
     ran = run("--vault", "~no-such-user-here/x", "list")
     assert ran.code == 3

@@ -53,7 +53,7 @@ def test_definitions_are_compared_in_many_languages(language: str) -> None:
     assert same(language, symbol, before, before.replace("\n", "  \n\n"))
 
 
-def test_only_overloads_are_compared_together() -> None:
+def test_adjacent_overloads_are_one_definition() -> None:
     """Adjacent definitions are one; methods of several types are told apart by their type."""
     overloads = "@overload\ndef f(a: int): ...\n\n\n@overload\ndef f(a: str): ...\n"
     assert len(definitions.definitions(overloads.split("\n"), "f")) == 1
@@ -88,7 +88,7 @@ def test_class_is_compared_by_its_members() -> None:
     ],
     ids=range(12),
 )
-def test_hostile_source_takes_little_time(line: str) -> None:
+def test_hostile_source_does_not_slow_definition_lookup(line: str) -> None:
     """No text makes finding or comparing a definition slow."""
     source = f"def f():\n    {line}\nf = 1\n{line}\ndef g():\n    return 1\n".split("\n")
     started = time.process_time()
@@ -98,7 +98,7 @@ def test_hostile_source_takes_little_time(line: str) -> None:
     assert time.process_time() - started < 2
 
 
-def test_citation_has_one_form() -> None:
+def test_citation_round_trips() -> None:
     """What is written to a header is read back unchanged."""
     for text in (
         "src/a.py", "src/a.py@0123456789ab", "a.py#B.c@0123456789ab", "a b/c@d.py:7@0123456789ab",

@@ -248,7 +248,9 @@ def test_user_setting_disables_commit_dates(
     assert git_runs() == 0
 
 
-def test_git_runs_only_after_a_commit(repository: Repository, git_runs: Callable[[], int]) -> None:
+def test_git_runs_only_if_head_has_moved(
+    repository: Repository, git_runs: Callable[[], int]
+) -> None:
     """Edits, listings and recalls do not run git unless HEAD has moved."""
     allow(repository.root)
     dates(repository.root)

@@ -605,7 +605,9 @@ simple = st.recursive(
 @given(
     simple, small_numbers, small_numbers, st.lists(st.sampled_from("xyz")), st.sampled_from("xXy")
 )
-def test_filter_expression_equals_python(text: str, a: int, b: int, t: list[str], s: str) -> None:
+def test_filter_expression_agrees_with_python(
+    text: str, a: int, b: int, t: list[str], s: str
+) -> None:
     """If all values exist, an expression is true exactly if it is in Python."""
     names: dict[str, Any] = {"a": a, "b": b, "t": t, "s": s}
     assert compile_expression(text)(names) == bool(eval(text, {"__builtins__": {}}, names))

@@ -434,7 +434,7 @@ def test_deep_file_in_place_of_vector_folder_does_not_affect_answers(
         assert "deep" in first["why"]
 
 
-def test_deep_off_computes_and_uses_no_vectors(folder: Path, run: Run) -> None:
+def test_deep_off_setting_disables_deep_vectors(folder: Path, run: Run) -> None:
     """With deep = "off", no process is started and existing deep vectors are not used."""
     _filled(folder, 3)
     with pytest.MonkeyPatch.context() as patch:
@@ -492,7 +492,7 @@ def test_deep_vectors_are_used_if_nearly_complete(
 
 @pytest.mark.promise("S11")
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
-def test_deep_now_of_untrusted_vault_runs_in_background(
+def test_deep_now_setting_of_other_user_runs_in_background(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If another user owns memvault.toml, its deep = "now" is treated as "auto"."""

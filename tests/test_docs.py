@@ -83,7 +83,7 @@ def _writes(tree: ast.AST) -> list[int]:
 
 
 @pytest.mark.promise("S35")
-def test_code_writes_files_only_in_one_module() -> None:
+def test_only_one_module_writes_files() -> None:
     """No other module opens files for writing or creates temporary files with guessable names."""
     found = {
         path.relative_to(ROOT / "src" / "memvault").as_posix()

@@ -206,7 +206,9 @@ def test_init_inside_a_vault_reports_the_outer_vault(
     assert "inside" not in succeeded(run("init", str(tmp_path / "beside"))).err
 
 
-def test_nested_vault_adds_only_its_memories(folder: Path, vault: Vault, run: Run) -> None:
+def test_outer_vault_includes_only_memories_of_nested_vault(
+    folder: Path, vault: Vault, run: Run
+) -> None:
     """An inner vault's memories are in both vaults; its templates, messages and state are not."""
     write(folder, "ignored.md", "# Ignored only inside\n\nThe harbour.\n")
     succeeded(run("init", "inner"))

@@ -206,7 +206,7 @@ def test_similar_experiences_have_a_distance(vault: Vault) -> None:
     assert vault.call("recall_similar_experience", query=" ")["error"]["code"] == "usage"
 
 
-def test_episodes_below_importance_or_archived_are_omitted(folder: Path, vault: Vault) -> None:
+def test_archived_and_low_importance_episodes_are_omitted(folder: Path, vault: Vault) -> None:
     """The minimum importance is inclusive, a missing one is 0.5, and recall finds the rest."""
     for importance in (0.29, 0.3, 0.9):
         vault.call("store_episode", actions=[f"Fed the wombat {importance}"], importance=importance)

@@ -338,7 +338,7 @@ def test_export_refuses_symlinks_of_other_users(tmp_path: Path) -> None:
 
 @pytest.mark.promise("S96")
 @needs_root
-def test_export_over_another_users_file_needs_force(tmp_path: Path) -> None:
+def test_export_over_file_of_another_user_needs_force(tmp_path: Path) -> None:
     """Replacing another user's export file or folder needs --force, even if memvault made it."""
     file = write(tmp_path, "map.html", "made by memvault graph")
     os.chown(file, NOBODY, NOBODY)

@@ -164,7 +164,7 @@ def _values(tool: Tool) -> Iterator[tuple[Parameter, list[str]]]:
 
 
 def test_option_accepts_any_spelling_of_its_key(subtests: pytest.Subtests) -> None:
-    """Every argument's key is an option in any spelling, even for positional arguments."""
+    """Every argument's key works as an option, ignoring case, hyphens and underscores."""
     for tool in registry.all_tools():
         with subtests.test(tool=tool.name):
             _may_be_spelled_otherwise(tool)

@@ -252,7 +252,9 @@ ANYTHING = st.one_of(
 @given(ANYTHING, st.dictionaries(st.sampled_from(["tags", "title", "a"]), VALUES, max_size=2))
 @example(b"---\ntitle:\tx\n---\nbody", {"tags": "y"})
 @example(b"---\n (:\n---", {"tags": "", "title": ""})
-def test_header_edit_of_any_bytes_is_exact_or_refused(data: bytes, changes: dict[str, Any]) -> None:
+def test_header_edit_of_arbitrary_bytes_is_exact_or_refused(
+    data: bytes, changes: dict[str, Any]
+) -> None:
     """However broken a file is, reading never fails and an edit does only what was requested."""
     memory = _memory(data)
     assert memory.etag == document.etag(data)
@@ -408,7 +410,7 @@ NAMES = ["header", "both", "whole", "identity", "body"]
 
 @pytest.mark.parametrize("text", ALL, ids=NAMES)
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
-def test_conflict_in_memory_keeps_its_identity(
+def test_memory_with_conflict_markers_keeps_its_id(
     folder: Path, vault: Vault, text: str, end: str
 ) -> None:
     """A memory with a conflict keeps this side's ID, title and type."""
@@ -482,7 +484,7 @@ def test_header_value_with_many_brackets_round_trips(text: str) -> None:
     ("start", "level"), [("x: ", '["]",'), ("x: ", "{']': "), ("x: ", "[ # ]\n "), ("", "- ")]
 )
 @pytest.mark.promise("R12")
-def test_header_with_any_depth_never_crashes(start: str, level: str) -> None:
+def test_deeply_nested_header_is_reported_as_broken(start: str, level: str) -> None:
     """An endlessly nested header is reported as broken, however its depth is hidden."""
     for levels in (200, 240_000 // len(level)):
         with pytest.raises(ValueError, match="nested too deeply"):

@@ -35,7 +35,7 @@ FRAMED = ("headers", "inbox_files", "plans", "tool_files")
 
 @st.composite
 def inputs(draw: st.DrawFn, chosen: Target) -> bytes:
-    """Generate an input of a target: any bytes, or its keywords at valid positions."""
+    """Generate an input of a target: arbitrary bytes, or its keywords at valid positions."""
     if draw(st.integers(0, 3)) == 0:
         return draw(st.binary(max_size=200))
     words = st.one_of(
@@ -67,7 +67,7 @@ def _is_spelt(text: str) -> bool:
 @pytest.mark.promise("R75", "R76", "R77", "R78", "R79", "S102", "S103")
 @pytest.mark.parametrize("name", NAMES)
 def test_fuzz_targets_pass_on_new_inputs(name: str) -> None:
-    """For any bytes, each reader meets its guarantees and fails only as documented."""
+    """For arbitrary bytes, each reader meets its guarantees and fails only as documented."""
     chosen = chosen_target(name)
 
     @settings(max_examples=examples(10 if name in SLOW else 30))

@@ -247,7 +247,7 @@ def test_missing_git_object_starts_no_lazy_fetch(folder: Path, ran: Path, vault:
 
 @pytest.mark.promise("S27")
 def test_nested_repository_runs_nothing(folder: Path, ran: Path, vault: Vault) -> None:
-    """A repository inside the vault's own, such as a submodule, cannot run anything."""
+    """A repository nested in the vault's, such as a submodule, cannot run anything."""
     assert vault.call("git_init")["success"]
     inner = folder / "sub"
     inner.mkdir()

@@ -83,7 +83,7 @@ def pushed(clone: Clone, entries: list[tuple[str, str, str]]) -> None:
 def test_sync_refuses_tree_with_symlink_and_folder(
     both: tuple[Clone, ...], tmp_path: Path, link: str, folder: str
 ) -> None:
-    """A tree with a symlink and a folder with the same name, in any spelling, writes nothing."""
+    """A tree with a symlink and a folder with equivalent names writes nothing."""
     one, two = both
     memory = blob(one.root, "---\nid: evil-abc123\n---\n\nEvil.\n")
     inside = tree(one.root, [("100644", "evil.md", memory)])

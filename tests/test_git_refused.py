@@ -96,7 +96,7 @@ def test_sync_reports_secret_in_any_file(clones: tuple[Clone, ...]) -> None:
 
 
 def test_sync_reports_pasted_secret(clones: tuple[Clone, ...]) -> None:
-    """Sync reports a secret added by hand; if settings refuse secrets, nothing is committed."""
+    """Sync reports a manually added secret; if settings refuse secrets, nothing is committed."""
     one, _ = clones
     before, make = MADE["GitHub token"]
     secret = before + make()
@@ -239,7 +239,7 @@ def drivers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[C
 
 
 def change(clone: Clone, *changes: tuple[str, str]) -> None:
-    """Replace words of the memory, and commit that by hand."""
+    """Replace words in the memory, and commit that with git."""
     text = NOTE
     for old, new in changes:
         text = text.replace(old, new)

@@ -135,7 +135,7 @@ MODIFIED = "modified|updated|lastmod|last_modified_at|date modified|updatedAt|La
 
 @pytest.mark.promise("R96")
 @pytest.mark.parametrize("text", DATES)
-def test_header_dates_in_other_programs_formats_are_read(text: str) -> None:
+def test_header_dates_in_third_party_formats_are_read(text: str) -> None:
     """Time formats of Obsidian plugins, Hugo, Jekyll, Notion and others are supported."""
     header = read_header(f"created: {text}\n").values
     moment = parse(header["created"])
@@ -152,7 +152,7 @@ def test_ambiguous_dates_are_not_guessed(value: object) -> None:
 
 
 @pytest.mark.promise("R96")
-def test_header_dates_are_read_from_other_programs_keys(vault: Vault, folder: Path) -> None:
+def test_dates_are_read_from_third_party_header_keys(vault: Vault, folder: Path) -> None:
     """Each program's key dates the memory; an invalid value is reported and file time used."""
     for number, key in enumerate(CREATED.split("|")):
         write(folder, f"{number}.md", f"---\n{key}: Jan 3, 2022\n---\nx\n")
@@ -243,7 +243,9 @@ SOURCES = {
 
 @pytest.mark.promise("R97")
 @pytest.mark.parametrize("text", SOURCES)
-def test_import_leaves_one_header(folder: Path, run: Run, tmp_path: Path, text: str) -> None:
+def test_import_merges_keys_into_existing_header(
+    folder: Path, run: Run, tmp_path: Path, text: str
+) -> None:
     """However broken a header is, import adds its keys to it and recognizes the note again."""
     source = write(tmp_path / "source", "n.md", f"---\n{text}")
     os.utime(source, (1_700_000_000, 1_700_000_000))

@@ -627,7 +627,7 @@ def test_secret_warning_is_never_omitted(folder: Path, run: Run) -> None:
 
 @pytest.mark.promise("S44")
 @pytest.mark.parametrize("tool", ["memory_recall", "get_memories", "no_such_tool"])
-def test_unknown_arguments_are_reported_in_short(folder: Path, tool: str) -> None:
+def test_unknown_arguments_are_reported_briefly(folder: Path, tool: str) -> None:
     """An error shortens an unknown name, key or nested value of several megabytes."""
     deep: Any = "x"
     for _ in range(400):

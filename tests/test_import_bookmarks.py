@@ -27,7 +27,9 @@ def imported(run: Run, folder: Path, source: Path) -> dict[str, Any]:
     return found
 
 
-def test_bookmarks_in_several_folders_are_one_note(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_bookmark_in_several_folders_becomes_one_note(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """Each URL becomes one note with all its folders, tags and descriptions, and both dates."""
     html = f"""{_HEAD}
     <DT><H3>Tea & more</H3><DD>All about tea

@@ -81,7 +81,7 @@ def chatgpt(folder: Path, *messages: dict[str, Any], **more: Any) -> Path:
     return write(folder, "export/conversations.json", json.dumps([chat])).parent
 
 
-def test_claude_artifacts_keep_each_version_and_the_last(
+def test_claude_artifacts_keep_rewrites_and_final_version(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """Created and rewritten artifacts are code blocks; partial edits end with the full version."""

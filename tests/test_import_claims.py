@@ -397,7 +397,7 @@ def test_kind_without_matching_files_is_an_error(
     assert f"`--from {kind}` needs {formats.find_format(kind).needs}" in ran.err
 
 
-def test_two_exports_in_a_folder_list_their_commands(run: Run, tmp_path: Path) -> None:
+def test_folder_with_two_exports_lists_their_commands(run: Run, tmp_path: Path) -> None:
     """A folder with files from two programs is an error with a command for each."""
     made = write(tmp_path, "both/memory.jsonl", ODD_FILES["memory.jsonl"]).parent
     write(made, "mem0.json", ODD_FILES["mem0.json"])

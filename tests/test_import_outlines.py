@@ -197,7 +197,7 @@ def test_logseq_highlights_have_page_and_color(run: Run, folder: Path, tmp_path:
     assert succeeded(run("show", "Highlights in bees.pdf", "--json")).json
 
 
-def test_logseq_counts_each_type_once(tmp_path: Path) -> None:
+def test_logseq_import_reports_converted_and_omitted_counts_by_type(tmp_path: Path) -> None:
     """The import lists how many parts were converted, and each type that was not."""
     made = logseq_source.make_settings(tmp_path)
     found = counts(made, "logseq")

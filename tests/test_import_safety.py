@@ -288,7 +288,7 @@ def test_instruction_attachments_are_skipped(run: Run, folder: Path, tmp_path: P
 
 @pytest.mark.promise("S97")
 def test_vault_settings_are_detected_in_any_case(run: Run, folder: Path, tmp_path: Path) -> None:
-    """No spelling of memvault.toml is copied next to the vault's own or into a folder."""
+    """No variant of the name memvault.toml is imported, in any folder."""
     before = notes_in(folder)
     names = ("Memvault.toml", "memvault.toml.", "sub/MEMVAULT.TOML", "memvault.toml")
     import_all(run, exported(tmp_path, *names))

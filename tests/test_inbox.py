@@ -265,7 +265,7 @@ def test_inbox_removes_old_partial_files(folder: Path) -> None:
     assert new.exists()
 
 
-def test_inbox_orders_files_added_by_hand_by_header_time(vault: Vault, folder: Path) -> None:
+def test_inbox_sorts_manually_added_files_by_header_time(vault: Vault, folder: Path) -> None:
     """Inbox files written by a person or another program are sorted by their header time."""
     for name, hour in (("a", 3), ("z", 1), ("m", 2)):
         header = f"type: talk\ntimestamp: 2026-11-22T0{hour}:00:00Z"

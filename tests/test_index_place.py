@@ -383,7 +383,7 @@ class TestFederatedIndex(IndexContract):
             yield FederatedIndex({"empty": lambda: other, "own": lambda: index})
 
 
-def test_index_error_says_what_to_do(filled: Path) -> None:
+def test_index_error_states_cause_and_fix(filled: Path) -> None:
     """The error for an index that cannot be written states the cause and a fix."""
     workspace = Workspace(filled)
     index = workspace.index

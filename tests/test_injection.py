@@ -1,4 +1,4 @@
-"""Prompts that only steer the current work bring up no memories."""
+"""Prompts that only steer the current work recall no memories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def prompts(part: str, *languages: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("deep", "kept"), [("off", 0.5), ("now", 0.6)])
-def test_generic_prompts_rarely_bring_up_memories(
+def test_generic_prompts_rarely_recall_memories(
     deep: str, kept: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At most 3 of 60 generic prompts have a specific memory, and most questions keep theirs."""
@@ -78,7 +78,7 @@ def test_hook_is_silent_on_generic_prompt(run: Run) -> None:
 
 
 @pytest.mark.parametrize("embedder", generic_prompts.FILES)
-def test_generic_prompt_vectors_are_of_the_package(embedder: str) -> None:
+def test_generic_prompt_vectors_match_packaged_embedders(embedder: str) -> None:
     """The stored vectors are those that the embedders in the package compute for the prompts."""
     languages = {entry["metadata"]["language"] for entry in PROMPTS}
     texts = prompts("fit", *(languages if embedder == MULTILINGUAL else ["en"]))

@@ -48,7 +48,7 @@ def test_judged_updates_are_answered_by_newest_memory(name: str) -> None:
             assert all(dates[name] < dates[newest] for name in grades if name != newest)
 
 
-def test_judged_sessions_are_asked_about_in_one_part() -> None:
+def test_judged_session_questions_are_in_one_part() -> None:
     """In everyday-sessions, all questions about a session are in the same part."""
     from judged import part_of, read_set
 
@@ -113,7 +113,7 @@ def test_judged_set_splits_into_fit_and_test(folder: Path) -> None:
     assert {part_of(entry) for entry in test.queries} <= {"test"}
 
 
-def test_judged_set_in_another_folder_gets_unanswerable_questions(tmp_path: Path) -> None:
+def test_judged_set_elsewhere_has_its_unanswerable_questions(tmp_path: Path) -> None:
     """A folder with the same name elsewhere gets that set's unanswerable questions."""
     from judged import read_set
 

@@ -101,7 +101,7 @@ def test_mcp_core_accepts_undocumented_arguments(folder: Path) -> None:
 
 @in_session(tools="core")
 async def test_unlisted_tool_error_names_its_profile(client: Client, folder: Path) -> None:
-    """A tool outside the choice is unknown by any spelling, and the hint says how to get it."""
+    """A tool that is not offered is unknown in any case, and the hint says how to offer it."""
     for name in ("talk_user", "Talk-User"):
         with pytest.raises(MCPError, match="The tool talk_user is not offered") as raised:
             await client.call_tool(name, {"message": "x"})

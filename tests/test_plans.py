@@ -158,7 +158,7 @@ def test_plan_with_recent_past_time_is_due_immediately(folder: Path) -> None:
     assert get(folder)["Late"].status == "completed"
 
 
-def test_plan_written_by_hand_is_scheduled(folder: Path) -> None:
+def test_handwritten_plan_is_scheduled(folder: Path) -> None:
     """A file with only a schedule and text is a plan, named after the file."""
     write(folder, f"{PLANS}/Water.md", '---\ncron: "0 9 * * *"  # mine\n---\nWater the plants\n')
     write(folder, f"{PLANS}/Tea.md", "---\nrunAfter: 10 minutes\n---\nDrink it\n")
@@ -176,8 +176,8 @@ def test_plan_written_by_hand_is_scheduled(folder: Path) -> None:
     assert sorted(runs) == ["Tea 2026-02-18T08:40:00.000Z", "Water 2026-02-18T09:00:00.000Z"]
 
 
-def test_plan_written_by_hand_is_listed_with_next_run(vault: Vault, folder: Path) -> None:
-    """Listing plans shows the next run of one written by hand, without writing anything."""
+def test_handwritten_plan_is_listed_with_next_run(vault: Vault, folder: Path) -> None:
+    """Listing plans shows the next run of a handwritten one, without writing anything."""
     write(folder, f"{PLANS}/Water.md", '---\ncron: "0 9 * * *"\n---\nWater the plants\n')
     write(folder, f"{PLANS}/Old.md", "---\nscheduledAt: 2020-01-01\n---\nToo late\n")
     before = (folder / PLANS / "Water.md").read_bytes()
@@ -187,7 +187,7 @@ def test_plan_written_by_hand_is_listed_with_next_run(vault: Vault, folder: Path
     assert (folder / PLANS / "Water.md").read_bytes() == before
 
 
-def test_plan_schedule_changed_by_hand_sets_next_run(folder: Path) -> None:
+def test_manually_changed_plan_schedule_sets_next_run(folder: Path) -> None:
     """A changed cron line, time or zone sets a new next run, even if the plan has ended."""
     report = planned(folder, "Report", "cron", "0 9 * * *")
     once = planned(folder, "Once", "scheduledAt", "2026-02-18T08:30:00Z")
@@ -203,7 +203,7 @@ def test_plan_schedule_changed_by_hand_sets_next_run(folder: Path) -> None:
     assert tokyo["Report"].next_run == datetime(2026, 2, 18, 23, 45, tzinfo=UTC)
 
 
-def test_plan_reactivated_by_hand_runs_again(folder: Path) -> None:
+def test_manually_reactivated_plan_runs_again(folder: Path) -> None:
     """Changing completed to active restarts a delay, and runs a past time immediately."""
     stands = [
         planned(folder, "Tea", "runAfter", "10 minutes"),
@@ -268,7 +268,7 @@ def test_plan_update_keeps_other_header_lines(folder: Path) -> None:
 
 
 def test_plan_name_ignores_unicode_composition(vault: Vault, folder: Path) -> None:
-    """Composed and decomposed letters are the same name, even in a file written by hand."""
+    """Composed and decomposed letters are the same name, even in a handwritten file."""
     write(folder, f"{PLANS}/c.md", "---\nname: Cafe\u0301\ncron: '0 9 * * *'\n---\nx\n")
     vault.call("set_plans", plans=[{"name": "Caf\u00e9", "instruction": "y", "runAfter": "1 day"}])
     (plan,) = vault.call("get_plans")["plans"]

@@ -105,7 +105,7 @@ print("said", flush=True)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_process_signal_also_ends_child_programs(
+def test_signal_terminates_child_processes(
     folder: Path, tmp_path: Path, sent: signal.Signals
 ) -> None:
     """Ctrl-C and SIGTERM stop memvault, the tool it runs and the tool's own children."""
@@ -124,7 +124,7 @@ def test_process_signal_also_ends_child_programs(
 
 
 def test_process_lookup_searches_only_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file in the working folder is never run for a program name without a slash."""
+    """A file in the working directory is never run for a program name without a slash."""
     write(tmp_path, "mine", "#!/bin/sh\necho ran\n").chmod(0o755)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f".{os.pathsep}{os.pathsep}{os.environ['PATH']}")

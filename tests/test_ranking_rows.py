@@ -141,7 +141,7 @@ rarities = st.lists(st.floats(0.1, 9), min_size=len(nouns), max_size=len(nouns))
 def test_ranking_sentence_features_match_manual_count(
     query: list[str], told: list[list[str]], title: list[str], weights: list[float]
 ) -> None:
-    """Each feature equals the share of words and word pairs that a person would count by hand."""
+    """Each feature equals the share of words and word pairs counted manually."""
     long = " and so it went on from one day to the next, as it always had in all of these years"
     body = "\n".join(f"{' '.join(sentence)}{long}{long}." for sentence in told)
     english = analyzer("english")

@@ -368,7 +368,7 @@ def test_recall_never_returns_deleted_memory(folder: Path, vault: Vault, mode: s
     assert ask(vault, "word", type=mode) == []
 
 
-def test_recall_follows_language_type_and_ignore_settings(folder: Path) -> None:
+def test_recall_respects_language_type_and_ignore_settings(folder: Path) -> None:
     """The stemming language, custom type folders and ignored paths come from memvault.toml."""
     write(folder, "runbook/a.md", "# A\n\nDie Häuser wurden gekauft.\n")
     write(folder, "drafts/b.md", "# B\n\nEin Haus.\n")
@@ -634,7 +634,7 @@ def test_recalled_memory_is_not_forgotten(vault: Vault, folder: Path) -> None:
     assert consolidated(vault)["forgotten"] == []
 
 
-def test_recall_of_unforgettable_memory_writes_nothing(folder: Path, vault: Vault) -> None:
+def test_recall_of_uncounted_memory_writes_nothing(folder: Path, vault: Vault) -> None:
     """Lists, and recalls of types that are never forgotten, write no count."""
     write(folder, "learning/a.md", "---\nid: a-id\n---\n\nCats purr at night\n")
     put(folder, "e", reflection="Dogs bark at noon")

@@ -77,7 +77,7 @@ def test_missing_session_id_injects_as_before(hook: Hook, value: object) -> None
 
 
 @pytest.mark.parametrize("event", ["session-start", "pre-compact"])
-def test_agent_that_forgot_is_given_the_memory_again(hook: Hook, event: str) -> None:
+def test_memory_is_injected_again_after_compaction(hook: Hook, event: str) -> None:
     """After a compaction or a new start with the same id, the session starts over."""
     assert PORT in hook(session_id="a")
     hook(event, session_id="a")
@@ -122,7 +122,7 @@ def test_concurrent_receipts_are_complete(tmp_path: Path) -> None:
     assert {len(receipt.text.split()[2]) for receipt in kept} == {4_000}
 
 
-def test_receipt_is_the_exact_text(hook: Hook, run: Run) -> None:
+def test_receipt_contains_the_exact_text(hook: Hook, run: Run) -> None:
     """A receipt contains the exact printed text, and the reasons for it."""
     texts = [
         hook("session-start", session_id="a"),
@@ -281,7 +281,7 @@ def test_unused_memory_must_match_better(hook: Hook, notes: Path, run: Run, even
     assert PORT in added(QUESTION)
 
 
-def test_use_and_change_reset_the_count(notes: Path, run: Run) -> None:
+def test_using_or_changing_a_memory_resets_its_count(notes: Path, run: Run) -> None:
     """After a memory was used, or changed by anyone, its count starts again."""
     injected(notes, 10)
     succeeded(run("show", "gateway.md"))

@@ -127,7 +127,7 @@ def test_saved_scan_comparison_lists_changed_files(
 @given(st.binary(max_size=200))
 @settings(max_examples=examples(50))
 def test_saved_scan_of_arbitrary_bytes_is_refused(data: bytes) -> None:
-    """Any bytes are either a scan that packs to the same bytes or are refused."""
+    """Arbitrary bytes are either refused or are a scan that packs to the same bytes."""
     try:
         found = Scan.unpack(data)
     except ValueError:

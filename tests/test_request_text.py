@@ -30,7 +30,7 @@ QUOTE = "> could we rename this\n> before Friday?"
         "{}\n\nfix this:",
     ],
 )
-def test_pasted_material_is_left_out(prompt: str, pasted: str) -> None:
+def test_pasted_material_is_removed_from_prompt(prompt: str, pasted: str) -> None:
     """Code, logs, stack traces, tables and quotes do not count, before or after the request."""
     assert request_text(prompt.format(pasted)) == "fix this:"
 
@@ -64,13 +64,13 @@ def test_long_prose_is_reduced_to_its_requests() -> None:
 
 
 @given(st.text(alphabet="a `~\n\t>|:{}?.1\\", max_size=300))
-def test_any_prompt_has_a_request(prompt: str) -> None:
+def test_any_prompt_yields_a_request(prompt: str) -> None:
     """Any text is accepted, and one with visible characters never becomes empty."""
     assert bool(request_text(prompt).strip()) == bool(prompt.strip())
 
 
 @pytest.mark.parametrize("line", ["```\n", "> \n", " ", "a:1: ", "|", "\t", "(", "a  a  ", "/"])
-def test_huge_prompt_takes_no_time(line: str) -> None:
+def test_huge_prompt_is_read_within_time_limit(line: str) -> None:
     """A prompt of a megabyte is read within the hook's time limit, with the request at its end."""
     text = line * (1_000_000 // len(line))
     started = time.monotonic()

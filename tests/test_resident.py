@@ -129,7 +129,7 @@ def test_resident_results_equal_standalone_results(
 
 @sampled(len(PAGES))
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
-def test_resident_gives_the_output_of_the_documentation(
+def test_resident_output_matches_documentation(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watching: Watching
 ) -> None:
     """The sessions in the documentation give the same output through the resident process."""

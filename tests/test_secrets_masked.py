@@ -450,7 +450,7 @@ def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
             return "".join(page.read_text("utf-8") for page in pages if page.is_file())
 
 
-def test_late_note_hides_paths_of_the_machine(folder: Path) -> None:
+def test_late_note_hides_local_paths(folder: Path) -> None:
     """A failure after a change is noted without paths that the client may not see."""
     workspace = Workspace(folder)
     caller = LOCAL._replace(may_see_paths=False)

@@ -46,7 +46,7 @@ def team(tmp_path: Path, run: Run) -> Path:
 
 
 def call(server: Served, given: str, tool: str, **arguments: Any) -> Any:
-    """Call a tool by hand; return its structured result."""
+    """Call a tool without the client library; return its structured result."""
     answer = server.call(given, tool, **arguments)
     assert answer.status == 200, answer
     return answer.json["result"]["structuredContent"]

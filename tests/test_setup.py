@@ -51,7 +51,7 @@ sys.exit(main())
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder of the test's own."""
+    """A home folder for one test."""
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -380,7 +380,7 @@ def test_setup_uses_full_path_if_memvault_is_not_on_path(
         ("opencode", "opencode.jsonc", "// nothing\n", "line 2: "),
     ],
 )
-def test_setup_refuses_broken_files_and_other_users_files(
+def test_setup_refuses_broken_files_and_files_of_other_users(
     name: str, path: str, text: str | bytes, said: str, project: Path, setup: Callable[..., Ran]
 ) -> None:
     """If one file is invalid, it is reported with the line and nothing is written."""

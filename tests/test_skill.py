@@ -223,7 +223,7 @@ def test_skill_request_is_created_once_for_unknown_skill(
     assert use(vault, "combat.melee.swords", "Parry a blow")["success"]
 
 
-def test_skill_request_edited_by_hand_is_kept(folder: Path, vault: Vault) -> None:
+def test_manually_edited_skill_request_is_kept(folder: Path, vault: Vault) -> None:
     """A renamed or edited request counts as the same one; a deleted one is created again."""
     first = use(vault, "cooking", "Boil an egg")
     path = folder / "agents" / "main" / "skill-requests" / f"{first['requestId']}.md"

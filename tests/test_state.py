@@ -86,7 +86,7 @@ def test_state_delete_of_unknown_names_fails(vault: Vault, run: Run, kind: str) 
     assert (partly.out, partly.err) == ("Deleted 1\n", f"note: there is no {word} 'zz'\n")
 
 
-def test_state_plan_named_twice_counts_once(vault: Vault) -> None:
+def test_state_plan_listed_twice_counts_once(vault: Vault) -> None:
     """A plan given by its name and by its id is one deleted plan."""
     due = {"instruction": "Post", "scheduledAt": "2999-01-01"}
     made = vault.call("set_plans", plans=[{"name": "Follow up", **due}])
@@ -146,7 +146,7 @@ def test_state_value_is_stored_unchanged(vault: Vault, folder: Path, value: str)
     assert values(vault, "k") == {"k": "after"}
 
 
-def test_state_files_written_by_hand_are_entries(vault: Vault, folder: Path) -> None:
+def test_handwritten_state_files_are_entries(vault: Vault, folder: Path) -> None:
     """A file without a header, in another encoding or under another name is an entry."""
     write(folder, f"{KEYS}/Deadline.md", "28 February\n")
     write(folder, f"{KEYS}/colour.md", "---\r\nkey: favourite colour # mine\r\n---\r\nred\r\n")
@@ -288,7 +288,7 @@ def test_state_writes_of_eight_processes_are_all_kept(
 
 
 class Hands(RuleBasedStateMachine):
-    """Key-values and goals changed by tools and by hand, compared with two dicts."""
+    """Key-values and goals changed by tools and manually, compared with two dicts."""
 
     names = st.sampled_from(["a", "A", "b c", "b-c", "ä", "x/y", "x-y"])
     texts = st.sampled_from(["", "x", "two\n\nlines", "---", " # y "])
@@ -341,7 +341,7 @@ class Hands(RuleBasedStateMachine):
 
     @rule(text=st.sampled_from(["x", "two\n\nlines"]))
     def adds(self, text: str) -> None:
-        """Write a file by hand."""
+        """Write a file without a tool."""
         self.made += 1
         write(self.root, f"{KEYS}/hand {self.made}.md", f"{text}\n")
         write(self.root, f"{GOALS}/hand {self.made}.md", f"---\nmine: 1\n---\n{text}\n")

@@ -1,4 +1,4 @@
-"""A vault compared with a dict: after any calls and edits by hand their contents are equal."""
+"""A vault compared with a dict: after any calls and manual edits, their contents are equal."""
 
 from __future__ import annotations
 

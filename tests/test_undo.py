@@ -99,8 +99,8 @@ def test_undo_refuses_damaged_revision(vault: Vault, folder: Path) -> None:
     assert made["filePath"] in before
 
 
-def test_undo_skips_change_already_reverted_by_hand(vault: Vault, folder: Path) -> None:
-    """If a change's new file was deleted by hand, undo skips it and reverts the one before."""
+def test_undo_skips_manually_reverted_change(vault: Vault, folder: Path) -> None:
+    """If a change's new file was deleted manually, undo skips it and reverts the one before."""
     remember(vault, title="A", content="One.")
     gone = remember(vault, title="B", content="Two.")
     (folder / gone["filePath"]).unlink()
@@ -156,7 +156,7 @@ def test_undo_skips_changes_of_other_agents(run: Run) -> None:
 
 
 @pytest.mark.promise("R4")
-def test_undo_completes_killed_undo(vault: Vault, folder: Path) -> None:
+def test_undo_completes_partial_undo(vault: Vault, folder: Path) -> None:
     """If only some files of a change were reverted, undo with its ID reverts the rest."""
     for name in ("A", "B"):
         remember(vault, title=name, content="Zebra.", tags=["x"])

@@ -260,7 +260,7 @@ def test_wait_rarely_polls_the_inbox(
 
 
 @pytest.mark.parametrize("poll", ["0", "1"])
-def test_wait_ends_on_event_of_killed_process(
+def test_wait_returns_event_leased_by_killed_process(
     folder: Path, call: Call, monkeypatch: pytest.MonkeyPatch, poll: str
 ) -> None:
     """An event that was taken by a process killed before delivering it ends the next wait."""

@@ -167,7 +167,7 @@ def test_web_token_page_opened_from_file_redirects_itself(client: TestClient) ->
 
 @pytest.mark.promise("S83")
 def test_web_page_loads_only_its_own_resources(client: TestClient) -> None:
-    """Each page allows only its own script and style and shows no external image."""
+    """Each page allows only memvault's script and style and shows no external image."""
     for path in (
         "/",
         "/?q=tea",
@@ -579,7 +579,7 @@ def test_site_contains_only_displayed_content(site: Path) -> None:
     assert "<script>alert" not in whole.replace((site / "data.js").read_text("utf-8"), "")
 
 
-def test_site_of_some_memories_reveals_no_others(run: Run, root: Path, tmp_path: Path) -> None:
+def test_partial_site_reveals_no_other_memories(run: Run, root: Path, tmp_path: Path) -> None:
     """A link to a memory outside the site becomes plain text, and no list contains it."""
     target = tmp_path / "site"
     succeeded(run("export", str(target), "--to", "site", "--tags", "hot", cwd=root))

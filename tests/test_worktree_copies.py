@@ -83,7 +83,7 @@ def without_permissions(work: Callable[[Path], object], locked: str) -> Any:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it becomes another user as on Linux")
 @pytest.mark.parametrize("locked", [".git/memvault", ".git/memvault/*", ".git/memvault/*/notes"])
-def test_unreadable_copies_do_not_disturb(locked: str) -> None:
+def test_unreadable_copies_are_ignored(locked: str) -> None:
     """If copies belong to another user, all reading works as if there were none."""
 
     def work(project: Path) -> list[bool]:

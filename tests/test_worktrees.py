@@ -105,8 +105,8 @@ def test_memory_survives_removal_of_its_worktree(project: Path) -> None:
     assert "9090" not in call(project, "memory_show", memId="port")["content"]
 
 
-def test_hand_edit_survives_removal_after_a_recall(project: Path) -> None:
-    """A note written by hand in a worktree survives once any worktree has recalled."""
+def test_recalled_handwritten_note_survives_worktree_removal(project: Path) -> None:
+    """A handwritten note in a worktree survives its removal once any worktree has recalled."""
     feat = worktree(project, "feat")
     by_hand(feat, "notes/fact/hedgehog.md", "# Hedgehog\n\nHedgehogs sleep in winter.\n")
     assert recalled(project, "hedgehogs in winter")["Hedgehog"]["unmergedBranch"] == "feat"
@@ -141,7 +141,7 @@ def test_read_only_caller_writes_no_copies(project: Path) -> None:
     assert contents(project / ".git") == before
 
 
-def test_write_to_unmerged_memory_explains_where_it_is(project: Path, run: Run) -> None:
+def test_write_to_unmerged_memory_hints_at_restore(project: Path, run: Run) -> None:
     """A tool that changes a memory of another worktree says how to get it here."""
     feat = worktree(project, "feat")
     mem_id = remember(feat, "Deploy host", "We deploy to the host kiwi.")
@@ -246,7 +246,7 @@ def test_worktree_inside_the_vault_is_found_once(tmp_path: Path) -> None:
     assert sorted(memory["filePath"] for memory in memories) == ["fact/kiwi.md", "fact/moa.md"]
 
 
-def test_moved_pruned_and_missing_worktrees(project: Path) -> None:
+def test_only_existing_and_moved_worktrees_are_found(project: Path) -> None:
     """A moved worktree is found; a deleted folder, a pruned one and a moved repository are not."""
     feat = worktree(project, "feat")
     remember(feat, "Deploy host", "We deploy to the host kiwi.")
@@ -268,7 +268,7 @@ def test_moved_pruned_and_missing_worktrees(project: Path) -> None:
     assert "unmergedBranch" not in recalled(moved, "port")["Port"]
 
 
-def test_worktree_on_windows_style_relative_paths(project: Path) -> None:
+def test_worktree_with_relative_paths_is_found(project: Path) -> None:
     """Worktrees that refer to their repository by relative paths are found as well."""
     feat = worktree(project, "feat")
     remember(feat, "Deploy host", "We deploy to the host kiwi.")
@@ -402,7 +402,7 @@ def test_recall_never_deletes_unseen_copies(project: Path) -> None:
     assert "Kiwi" in recalled(project, "kiwis at night")
 
 
-def test_foreign_branch_is_not_copied_and_does_not_win(project: Path) -> None:
+def test_foreign_branch_is_not_copied_or_preferred(project: Path) -> None:
     """Memories that a checkout wrote are not copied, and a future date gives no precedence."""
     feat = worktree(project, "feat")
     text = (feat / "notes/fact/port.md").read_text("utf-8")
@@ -469,7 +469,7 @@ def test_relative_vault_is_not_found_outside_of_git(tmp_path: Path, run: Run) ->
     assert refused(ran, 3) == "error: There is no folder notes"
 
 
-def test_link_to_itself_is_no_vault(project: Path, run: Run) -> None:
+def test_vault_link_to_itself_is_reported(project: Path, run: Run) -> None:
     """A --vault that is a link to itself is reported as unreadable, with a hint."""
     (project / "loop").symlink_to("loop")
     ran = run("--vault", "loop", "recall", "x", cwd=project)

@@ -1,7 +1,7 @@
 """The fuzz targets, one module each.
 
-``check(data)`` asserts what must hold for any bytes; every other exception is a finding as well.
-``TOKENS`` are keywords of the input format, for fuzzers to start with.
+``check(data)`` asserts what must hold for arbitrary bytes; every other exception is a finding as
+well. ``TOKENS`` are keywords of the input format, for fuzzers to start with.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Any question may mention days in English: the result is an ordered span, named by its words."""
+"""Days in any English question are recognized as an ordered span, with the words for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any bytes are a memory: they are read without an error, and nothing is lost."""
+"""Arbitrary bytes are read as a memory, without an error or a loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any bytes sent to the web pages: well-formed answers, no failure, no file changed or leaked."""
+"""Arbitrary bytes sent to the web pages: valid answers, no failure, no file change, no leak."""
 
 from __future__ import annotations
 

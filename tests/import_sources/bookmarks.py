@@ -32,7 +32,7 @@ def make(folder: Path) -> Path:
 
 
 def make_chrome(folder: Path) -> Path:
-    """Write Chrome's own file."""
+    """Write Chrome's bookmarks file."""
     address = "https://tea.example/"
     tea = {"type": "url", "name": "Green tea", "url": address, "date_added": "13406634900000000"}
     shops = {"type": "folder", "name": "Tea shops", "id": "6", "children": [tea]}

@@ -23,7 +23,7 @@ INSPECTOR = os.environ.get("MEMVAULT_INSPECTOR", "")
 
 def inspected(folder: Path, *options: str, tools: str = "core") -> subprocess.CompletedProcess[str]:
     """Return the inspector's output about a server of a vault."""
-    assert INSPECTOR, "MEMVAULT_INSPECTOR does not name the MCP inspector's command"
+    assert INSPECTOR, "MEMVAULT_INSPECTOR is not set to the MCP inspector's command"
     server = [sys.executable, "-m", "memvault", "mcp", "--vault", str(folder), "--tools", tools]
     given = [
         word

@@ -159,7 +159,7 @@ class Served:
         late.cancel()
 
     def opened(self) -> list[str]:
-        """Return the server's open file descriptors, as Linux names them."""
+        """Return the server's open file descriptors, as reported by Linux."""
         found = []
         for link in Path(f"/proc/{self.process.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # it has been closed since
