@@ -391,13 +391,13 @@ class AsyncVault(AsyncOpenVault):
         return cast("ConsolidatedMemories", await self._run("consolidate_memories", locals()))
 
     async def skills_categories(self, *, limit: int = 50, offset: int = 0) -> SkillCategories:
-        """List the categories of skills, the first parts of their ids, with the number of skills."""
+        """List the skill categories (the first part of each skill id), with the number of skills."""
         return cast("SkillCategories", await self._run("list_skill_categories", locals()))
 
     async def skills_subcategories(
         self, category_id: str, *, limit: int = 50, offset: int = 0
     ) -> SkillSubcategories:
-        """List the subcategories of a category: the first two parts of its skills' ids."""
+        """List the subcategories of a category (the first two parts of each skill id)."""
         return cast("SkillSubcategories", await self._run("list_subcategories", locals()))
 
     async def skills_list(
@@ -602,7 +602,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("NoteTasks", await self._run("list_tasks", locals()))
 
     async def task_done(self, memory: str, line: int | None = None) -> CompletedTask:
-        """Mark a task as done: - [ ] becomes - [x]."""
+        """Mark a task as done: `- [ ]` becomes `- [x]`."""
         return cast("CompletedTask", await self._run("complete_task", locals()))
 
     async def random(

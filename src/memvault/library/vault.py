@@ -385,13 +385,13 @@ class Vault(OpenVault):
         return cast("ConsolidatedMemories", self._run("consolidate_memories", locals()))
 
     def skills_categories(self, *, limit: int = 50, offset: int = 0) -> SkillCategories:
-        """List the categories of skills, the first parts of their ids, with the number of skills."""
+        """List the skill categories (the first part of each skill id), with the number of skills."""
         return cast("SkillCategories", self._run("list_skill_categories", locals()))
 
     def skills_subcategories(
         self, category_id: str, *, limit: int = 50, offset: int = 0
     ) -> SkillSubcategories:
-        """List the subcategories of a category: the first two parts of its skills' ids."""
+        """List the subcategories of a category (the first two parts of each skill id)."""
         return cast("SkillSubcategories", self._run("list_subcategories", locals()))
 
     def skills_list(self, subcategory_id: str, *, limit: int = 50, offset: int = 0) -> SkillListing:
@@ -594,7 +594,7 @@ class Vault(OpenVault):
         return cast("NoteTasks", self._run("list_tasks", locals()))
 
     def task_done(self, memory: str, line: int | None = None) -> CompletedTask:
-        """Mark a task as done: - [ ] becomes - [x]."""
+        """Mark a task as done: `- [ ]` becomes `- [x]`."""
         return cast("CompletedTask", self._run("complete_task", locals()))
 
     def random(

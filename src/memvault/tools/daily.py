@@ -69,9 +69,9 @@ def memory_today(
 ) -> DailyNote:
     """Add an entry to today's daily note, or show the note.
 
-    The text becomes a list item with the time; text that begins with [ ] becomes a task. A new note
-    is created from the vault's template. The path, template and target heading come from settings;
-    the path and template can also come from Obsidian's daily notes.
+    The text becomes a list item with the time; text that begins with `[ ]` becomes a task. A new
+    note is created from the vault's template. The path, template and target heading come from
+    settings; the path and template can also come from Obsidian's daily notes.
     """
     from memvault import clock
     from memvault.memories import daily_notes
@@ -135,9 +135,9 @@ def list_tasks(
 ) -> NoteTasks:
     """List tasks in notes, such as `- [ ] Call Ann`, by due date; undated tasks come last.
 
-    A task marked [-] is canceled. The due date follows 📅 or due: in the task's text. Tasks without
-    a due date are sorted by their note's last change. Tasks in code are ignored. The filters apply
-    to the notes.
+    A task marked `[-]` is canceled. The due date follows `📅` or `due:` in the task's text. Tasks
+    without a due date are sorted by their note's last change. Tasks in code are ignored. The
+    filters apply to the notes.
     """
     from memvault import clock
     from memvault.memories import tasks
@@ -189,7 +189,7 @@ def complete_task(
         int | None, Arg("The task's line in the file", positional=True, minimum=1)
     ] = None,
 ) -> CompletedTask:
-    """Mark a task as done: - [ ] becomes - [x].
+    """Mark a task as done: `- [ ]` becomes `- [x]`.
 
     `memvault tasks` lists the lines.
     """

@@ -37,7 +37,7 @@ group = ToolGroup("skills", "Skills", place=60)
         {categoryId}  {skills:skill|skills}""",
 )
 def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> SkillCategories:
-    """List the categories of skills, the first parts of their ids, with the number of skills.
+    """List the skill categories (the first part of each skill id), with the number of skills.
 
     A skill is a procedure that has a skill id; archived ones are not listed.
     """
@@ -70,7 +70,7 @@ def list_subcategories(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> SkillSubcategories:
-    """List the subcategories of a category: the first two parts of its skills' ids."""
+    """List the subcategories of a category (the first two parts of each skill id)."""
     from memvault.experience import skill_tree
 
     named = [entry.skill_id for entry in _skilled_procedures(call)]
