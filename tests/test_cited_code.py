@@ -631,6 +631,10 @@ def test_memory_mentioning_edited_file_warns_of_changed_code(
     assert "src/parser.py#parse_line has changed" in shown
 
 
+MANY = "[src/@types/shapes.ts, src/parser.py#Parser.parse_fields, " + "x.py, " * 300 + "y.py]"
+"""Citations of a path with ``@`` and of a method, and far more than are checked."""
+
+
 def test_memory_that_only_cites_a_file_is_found_by_its_path(folder: Path, project: Path) -> None:
     """A memory whose header cites code is recalled for its file, though its text has no path."""
     text = "---\ncites: [src/parser.py#parse_line]\n---\n# Separator\n\nFields end with ;.\n"
@@ -639,6 +643,13 @@ def test_memory_that_only_cites_a_file_is_found_by_its_path(folder: Path, projec
         for given in ({"path": "src/parser.py"}, {"change": "parse_line(line)"}):
             (found,) = vault.call("recall_memory", **given)["memories"]
             assert (found["title"], found["line"]) == ("Separator", "Fields end with ;.")
+        failed = "Traceback: ValueError: parse_line failed in src/parser.py"
+        assert vault.call("recall_memory", error=failed)["memories"] == []
+        assert vault.call("recall_memory", command="src/parser.py run")["memories"] == []
+        write(folder, "separator.md", text.replace("[src/parser.py#parse_line]", MANY))
+        for given in ({"path": "src/@types/shapes.ts"}, {"change": "parser.parse_fields(x)"}):
+            (found,) = vault.call("recall_memory", **given)["memories"]
+            assert found["title"] == "Separator"
 
 
 def test_memory_about_moved_code_is_found_by_the_new_path(folder: Path, project: Path) -> None:
@@ -652,6 +663,9 @@ def test_memory_about_moved_code_is_found_by_the_new_path(folder: Path, project:
             (found,) = vault.call("recall_memory", path=path)["memories"]
             assert (found["title"], found["score"]) == ("Field separator", 1)
             assert found["cites"][0]["movedTo"] == "src/reader.py"
+        assert vault.call("memory_remember", title="Limit", content="See LIMIT in src/parser.py")
+        (found,) = vault.call("recall_memory", path="src/reader.py")["memories"]
+        assert found["title"] == "Field separator"
         assert vault.call("recall_memory", path="other/reader.py")["memories"] == []
 
 

@@ -16,6 +16,7 @@ import pytest
 from conftest import Run, succeeded, write
 from memvault import Vault
 from memvault.agents import receipts
+from memvault.files.lock import FileLock
 from memvault.integrations.programs import PROGRAMS
 
 PORT = "The gateway listens on port 8081 since the move to the new rack."
@@ -241,9 +242,15 @@ def test_hook_answers_if_receipts_cannot_be_written(hook: Hook, notes: Path) -> 
     assert (notes / ".memvault" / "receipts").read_text() == "in the way\n"
 
 
-def injected(root: Path, count: int, etag: str = "x") -> None:
+def etag_of(root: Path) -> str:
+    """Return the etag of the memory about the gateway."""
+    with Vault(root) as vault:
+        return str(vault.call("memory_recall", query=QUESTION, full=True)["memories"][0]["etag"])
+
+
+def injected(root: Path, count: int, etag: str = "") -> None:
     """Record that the memory was injected several times, each time in a new session."""
-    memory = receipts.GivenMemory("gateway-7k2m9q", etag, 0.5)
+    memory = receipts.GivenMemory("gateway-7k2m9q", etag or etag_of(root), 0.5)
     text = f"Gateway port (gateway-7k2m9q): {PORT}"
     for _ in range(count):
         receipt = receipts.Receipt(uuid4().hex, "main", "prompt", text=text, memories=(memory,))
@@ -251,11 +258,11 @@ def injected(root: Path, count: int, etag: str = "x") -> None:
 
 
 def test_unused_memory_is_reported(notes: Path, run: Run) -> None:
-    """Statistics list memories given three times and never used; review offers those with ten."""
+    """Statistics list memories given three times without use; review offers those given ten."""
     injected(notes, 3)
     (entry,) = run("stats", "--json").json["mostUnused"]
     assert (entry["memId"], entry["count"]) == ("gateway-7k2m9q", 3)
-    assert "Given to agents, never used" in run("stats").out
+    assert "Given to agents without being used" in run("stats").out
     assert run("review", "--kind", "unused", "--json").json["items"] == []
     injected(notes, 7)
     (item,) = run("review", "--kind", "unused", "--json").json["items"]
@@ -267,7 +274,7 @@ WEAKER = "where do the requests that come to the gateway from outside arrive"
 
 @pytest.mark.parametrize("event", ["prompt", "session-start"])
 def test_unused_memory_must_match_better(hook: Hook, notes: Path, run: Run, event: str) -> None:
-    """A memory given ten times and never used is only given if it is a strong match."""
+    """A memory given ten times without being used is only given if it is a strong match."""
     projects = {text: notes.parent / text for text in (QUESTION, WEAKER)}
     for folder in projects.values():
         folder.mkdir()
@@ -276,19 +283,48 @@ def test_unused_memory_must_match_better(hook: Hook, notes: Path, run: Run, even
         return hook(event, prompt=text, cwd=str(projects[text]))
 
     assert PORT in added(WEAKER)
-    injected(notes, 9, shown(run)[-1]["memories"][0]["etag"])
+    injected(notes, 9)
     assert PORT not in added(WEAKER)
     assert PORT in added(QUESTION)
 
 
-def test_using_or_changing_a_memory_resets_its_count(notes: Path, run: Run) -> None:
-    """After a memory was used, or changed by anyone, its count starts again."""
-    injected(notes, 10)
+def test_use_and_change_reset_the_count(hook: Hook, notes: Path, run: Run) -> None:
+    """After a memory was used, or its file changed, its count starts again."""
+    etag = etag_of(notes)
+    injected(notes, 10, etag)
     succeeded(run("show", "gateway.md"))
-    injected(notes, 3)
+    injected(notes, 3, etag)
     assert [entry["count"] for entry in run("stats", "--json").json["mostUnused"]] == [3]
-    injected(notes, 4, "another etag")
-    assert receipts.unused(notes, 1) == {"gateway-7k2m9q": 4}
+    injected(notes, 7, etag)
+    assert hook(prompt=WEAKER).strip() == ""
+    write(notes, "gateway.md", f"---\nid: gateway-7k2m9q\n---\n# Gateway port\n\n{PORT} Now.\n")
+    assert run("stats", "--json").json["mostUnused"] == []
+    assert run("review", "--kind", "unused", "--json").json["items"] == []
+    assert PORT in hook(prompt=WEAKER)
+
+
+@pytest.mark.parametrize("count", ["true", "-5000", "1e3", "9" * 4_300, "null", '["x"]'])
+def test_damaged_counts_are_ignored(hook: Hook, notes: Path, run: Run, count: str) -> None:
+    """Counts that are not positive numbers of a reasonable size are ignored and replaced."""
+    text = f'{{"gateway-7k2m9q": [{count}, "{etag_of(notes)}"]}}'
+    write(notes, ".memvault/receipts/unused.json", text)
+    assert PORT in hook(prompt=WEAKER, session_id="a")
+    assert run("stats", "--json").json["mostUnused"] == []
+    assert [*receipts.unused(notes, 1).values()] == [1]
+
+
+def test_hook_answers_if_another_process_holds_the_lock(hook: Hook, notes: Path) -> None:
+    """A held lock delays no answer, and the receipt is recorded nevertheless."""
+    assert PORT in hook(session_id="a")
+    with FileLock(notes / ".memvault" / "receipts" / "lock"):
+        assert PORT in hook(session_id="b")
+    assert len(receipts.of_session(notes, "b")) == 1
+
+
+def test_requested_context_contains_unused_memories(notes: Path, vault: Vault) -> None:
+    """A call of ``context`` recalls memories however often they were given without being used."""
+    injected(notes, 10, etag_of(notes))
+    assert PORT in vault.call("context", task=WEAKER)["context"]
 
 
 CLAIMER = """
@@ -298,6 +334,7 @@ from memvault.agents import receipts
 
 memory = receipts.GivenMemory("gateway-7k2m9q", "x", 0.5)
 receipt = receipts.Receipt("a", "main", "before-tool", text="x", memories=(memory,))
+print("ready", flush=True)
 sys.stdin.read()
 print(receipts.record(Path(sys.argv[1]), receipt))
 """
@@ -313,8 +350,16 @@ def test_parallel_hooks_give_a_memory_once(tmp_path: Path) -> None:
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(6)
     ]
-    outputs = [process.communicate(timeout=120)[0].strip() for process in hooks]
-    assert sorted(outputs) == [*["False"] * 5, "True"]
+    pipes = [(process.stdin, process.stdout) for process in hooks if process.stdin]
+    assert {out.readline() for _, out in pipes if out} == {"ready\n"}
+    for start, _ in pipes:
+        start.close()
+    given = [out.read().strip() for _, out in pipes if out]
+    for process in hooks:
+        process.wait(60)
+        assert process.stdout is not None
+        process.stdout.close()
+    assert sorted(given) == [*["False"] * 5, "True"]
 
 
 @pytest.mark.parametrize(

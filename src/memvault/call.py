@@ -74,8 +74,9 @@ class Caller(NamedTuple):
     sees_worktrees: bool = True
     # Whether to answer from the current index; the caller updates it afterwards.
     reads_early: bool = False
-    # Whether ``context`` records its block; a hook records the text that contains the block.
-    keeps_receipts: bool = True
+    # Whether a hook makes the call, which gives an agent memories that it did not ask for, and
+    # records them itself.
+    is_hook: bool = False
     # Maximum seconds in which the code that memories cite is compared.
     code_seconds: float = 1.0
 

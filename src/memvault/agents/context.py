@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memvault import clock
-from memvault.agents import receipts
 from memvault.agents.address import Address
 from memvault.agents.goals import ACTIVE, all_goals
 from memvault.agents.messages.inbox import Event, Inbox
@@ -49,12 +48,14 @@ def gather(
     engine: Callable[[], RecallEngine],
     task: str,
     cited_code: Callable[[Sequence[Mapping[str, Any]]], list[list[CitedCode]]],
+    may_give: Callable[[str, str, float], bool] | None = None,
 ) -> PromptContext:
     """Collect the sections, most important first; unreadable parts are left out with a note.
 
     Each line of a short task is a separate query, since a memory covers one topic. Due plans are
     delivered to the ``inbox`` as events; nothing is removed from it. ``cited_code`` returns the
-    state of the code that memories cite, by their headers.
+    state of the code that memories cite, by their headers. ``may_give`` tells by memId, etag and
+    match probability whether to recall a memory; without it, all are recalled.
     """
     notes: list[str] = []
     detector = store.settings.detector
@@ -82,11 +83,13 @@ def gather(
     results: list[RecallResult] = []
     if task.strip():
         results = read("no memories were recalled", lambda: _recalled(engine(), task))
-    is_wanted = receipts.is_wanted(store.root, store.settings)
     recalled = [
         entry
         for entry in results
-        if entry.is_specific and is_wanted(entry.memory.mem_id, entry.probability)
+        if entry.is_specific
+        and (
+            may_give is None or may_give(entry.memory.mem_id, entry.memory.etag, entry.probability)
+        )
     ]
     if len(results) > len(recalled):
         omitted = len(results) - len(recalled)

@@ -12,12 +12,12 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.errors import MemvaultError
+from memvault.errors import MemvaultError, TimedOut, Unwritable
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 from memvault.recall.answer import RELEVANT, STRONG
@@ -28,9 +28,10 @@ from memvault.vault.private_folder import (
     private_folder,
 )
 
-_UNUSED = "unused.json"
+_COUNTS = "unused.json"
 _LOCK = "lock"
-_LOCK_SECONDS = 1.0
+_LOCK_SECONDS = 0.05
+"""Maximum seconds to wait for the lock, because an agent may be waiting for a hook."""
 _OLDER = "older-"
 """The prefix of a full file's name; the next full file replaces it."""
 _MAX_BYTES = 256 * 1024
@@ -38,10 +39,12 @@ _MAX_SESSIONS = 200
 """Number of sessions to keep; older ones are deleted once there are a quarter more."""
 _MAX_NAME = 200
 """Maximum length of a session's name in characters."""
-_MAX_UNUSED = 10_000
+_MAX_COUNTED = 2_000
 """Maximum number of memories with counts; the most recently given ones are kept."""
-OFTEN = 10
-"""Number of times a memory is given without being used before it must match better."""
+_MAX_COUNTS_BYTES = 1024 * 1024
+_MAX_COUNT = 1_000_000
+OFTEN_GIVEN = 10
+"""Number of times a memory may be given without being used; after that, it must match strongly."""
 RESETS = ("session-start", "pre-compact")
 """Events after which an agent no longer has the memories that it was given before."""
 
@@ -84,13 +87,13 @@ class Receipt(NamedTuple):
 def claim(root: Path, settings: Settings, receipt: Receipt) -> bool:
     """Record a receipt without secrets, and return whether the agent should get its text.
 
-    It should not if the session was given all of its memories in the meantime, because hooks run in
-    parallel. Nothing is recorded if ``receipts`` is off; errors are ignored.
+    It should not if a parallel hook has just given this session all of the receipt's memories.
+    Nothing is recorded if ``receipts`` is off; errors are ignored.
     """
     if not settings.receipts:
         return True
     masked = receipt._replace(text=settings.detector.masked(receipt.text))
-    with contextlib.suppress(MemvaultError):
+    with contextlib.suppress(MemvaultError, OSError, ValueError):
         return record(root, masked)
     return True
 
@@ -98,27 +101,38 @@ def claim(root: Path, settings: Settings, receipt: Receipt) -> bool:
 def record(root: Path, receipt: Receipt) -> bool:
     """Append a receipt to the file of its session or, without a session, of the day.
 
-    Return False, and record nothing, if the session was already given all of its memories.
+    Return False, and record nothing, if the session was already given all of its memories. Without
+    the lock, which another process may hold, parallel hooks may both give a memory.
 
     Raises:
         StorageError: the vault cannot be written.
         Refused: a part of the path is a link or not a regular file.
-        TimedOut: another process holds the lock.
     """
     when = clock.iso()
     session = receipt.session[:_MAX_NAME] or when[:10]
     folder = private_folder(root, RECEIPTS)
     line = json.dumps(receipt._replace(session=session, when=when)._asdict(), ensure_ascii=False)
     memories = {memory.mem_id: memory.etag for memory in receipt.memories}
-    with FileLock(folder / _LOCK, _LOCK_SECONDS):
-        is_repeatable = not (receipt.session and memories) or receipt.event in RESETS
-        if not is_repeatable and memories.items() <= given(root, session, receipt.agent).items():
-            return False
+    with _locked(folder):
+        if receipt.event not in RESETS:
+            earlier = given(root, session, receipt.agent) if memories else {}
+            if receipt.session and memories and memories.items() <= earlier.items():
+                return False
+            memories = dict(memories.items() - earlier.items())
         if _append(folder / _file_name(session), line):
             _delete_oldest(folder)
         if memories:
             _count_given(root, memories)
     return True
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock if it can be acquired in time and the file system has locks."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(TimedOut, Unwritable):
+            stack.enter_context(FileLock(folder / _LOCK, _LOCK_SECONDS))
+        yield
 
 
 def given(root: Path, session: str, agent: str) -> dict[str, str]:
@@ -151,58 +165,58 @@ def latest_first(root: Path, agent: str = "") -> Iterator[Receipt]:
             yield from own[-1:]
 
 
-def record_uses(root: Path, mem_ids: Iterable[str]) -> None:
+def record_uses(root: Path, mem_ids: Collection[str]) -> None:
     """Record that memories were used.
 
     Raises:
         StorageError: the vault cannot be written.
         Refused: a part of the path is a link or not a regular file.
-        TimedOut: another process holds the lock.
     """
-    counts = _unused_counts(root)
-    if not counts.keys().isdisjoint(mem_ids):
-        with FileLock(private_folder(root, RECEIPTS) / _LOCK, _LOCK_SECONDS):
-            counts = _unused_counts(root)
-            for mem_id in mem_ids:
-                counts.pop(mem_id, None)
-            _write_counts(root, counts)
+    if _read_counts(root).keys().isdisjoint(mem_ids):
+        return
+    folder = private_folder(root, RECEIPTS)
+    with _locked(folder):
+        counts = _read_counts(root)
+        _write_counts(root, {key: counts[key] for key in counts if key not in mem_ids})
 
 
-def unused(root: Path, minimum: int = OFTEN) -> dict[str, int]:
-    """Return the memories given at least ``minimum`` times since they were last used or changed.
+def unused(root: Path, minimum: int = OFTEN_GIVEN) -> dict[tuple[str, str], int]:
+    """Return the memories given at least ``minimum`` times since they were last used.
 
-    The result maps each memId to the number of times, highest first.
+    Maps a memId and the etag of the memory's file to the number of times, highest first. Memories
+    whose files have another etag have changed since.
     """
-    counts = {mem_id: count for mem_id, (count, _) in _unused_counts(root).items()}
-    often = [entry for entry in counts.items() if entry[1] >= minimum]
-    return dict(sorted(often, key=lambda entry: -entry[1]))
+    counts = [(count, (mem_id, etag)) for mem_id, (count, etag) in _read_counts(root).items()]
+    counts.sort(key=lambda entry: -entry[0])
+    return {memory: count for count, memory in counts if count >= minimum}
 
 
-def is_wanted(root: Path, settings: Settings) -> Callable[[str, float], bool]:
-    """Return a predicate for memories that may be given to an agent without a request.
+def may_give(root: Path, settings: Settings) -> Callable[[str, str, float], bool]:
+    """Return a function that tells whether to give an agent a memory that it did not ask for.
 
-    The function gets the memId and the match probability. A memory that was often given and never
-    used must be a strong match.
+    The function gets the memId, the etag and the match probability. A memory that was given often
+    without being used, and has not changed since, must be a strong match.
     """
     ignored = unused(root) if settings.receipts else {}
-    return lambda mem_id, probability: mem_id not in ignored or probability >= STRONG
+    return lambda mem_id, etag, probability: (mem_id, etag) not in ignored or probability > STRONG
 
 
-def _unused_counts(root: Path) -> dict[str, tuple[int, str]]:
+def _read_counts(root: Path) -> dict[str, tuple[int, str]]:
     """Return how often each memory was given since it was last used, and its etag, by memId."""
     folder = existing_private(root, RECEIPTS)
-    stored = plain_files.read_json(folder / _UNUSED) if folder is not None else {}
+    path = folder / _COUNTS if folder is not None else None
+    stored = plain_files.read_json(path, _MAX_COUNTS_BYTES) if path is not None else {}
     counts: dict[str, tuple[int, str]] = {}
     for mem_id, value in stored.items():
         match value:
-            case [int(count), str(etag)]:
+            case [count, str(etag)] if type(count) is int and 0 < count < _MAX_COUNT:
                 counts[mem_id] = count, etag
     return counts
 
 
 def _count_given(root: Path, memories: Mapping[str, str]) -> None:
     """Increment the counts of memories, given as etags by memId; a changed one starts at 1."""
-    counts = _unused_counts(root)
+    counts = _read_counts(root)
     for mem_id, etag in memories.items():
         count, earlier_etag = counts.pop(mem_id, (0, etag))
         counts[mem_id] = (count + 1 if earlier_etag == etag else 1), etag
@@ -210,8 +224,8 @@ def _count_given(root: Path, memories: Mapping[str, str]) -> None:
 
 
 def _write_counts(root: Path, counts: Mapping[str, tuple[int, str]]) -> None:
-    data = json.dumps(dict([*counts.items()][-_MAX_UNUSED:]), ensure_ascii=False)
-    path = private_folder(root, RECEIPTS) / _UNUSED
+    data = json.dumps(dict([*counts.items()][-_MAX_COUNTED:]), ensure_ascii=False)
+    path = private_folder(root, RECEIPTS) / _COUNTS
     atomic.write(path, data.encode("utf-8", "replace"), durable=False, private=True)
 
 

@@ -6,6 +6,8 @@ The thresholds are measured by bench/acts.py.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,10 +49,17 @@ def act_of(event: str, hook_input: Mapping[str, Any]) -> Act | None:
     if event == "before-tool":
         return Act(command=use.argument) if acts.command_names(use.argument) else None
     error = hook_input.get("error")
-    response = error or hook_input.get("tool_response") or hook_input.get("tool_output")
-    output = acts.output_text(response)
+    output = acts.output_text(error or hook_input.get("tool_response") or _tool_output(hook_input))
     has_failed = bool(error) or acts.has_failed(output)
     return Act(error=output) if has_failed else None
+
+
+def _tool_output(hook_input: Mapping[str, Any]) -> object:
+    """Return the output of a tool that Cursor passes, which is an object in JSON."""
+    output = hook_input.get("tool_output")
+    with contextlib.suppress(TypeError, ValueError, RecursionError):
+        return json.loads(output) if isinstance(output, str) else output
+    return output
 
 
 class ActLine(NamedTuple):
@@ -70,11 +79,11 @@ def _changed_text(hook_input: Mapping[str, Any]) -> str:
 
 
 def recall_line(
-    workspace: Workspace, caller: Caller, act: Act, is_wanted: Callable[[Mapping[str, Any]], bool]
+    workspace: Workspace, caller: Caller, act: Act, may_give: Callable[[Mapping[str, Any]], bool]
 ) -> ActLine | None:
     """Return one line of the memory most likely to be about an act, or None.
 
-    Only memories for which ``is_wanted`` returns True are used.
+    Only memories for which ``may_give`` returns True are used.
     """
     from memvault.tools.core import invoke
     from memvault.tools.experience import recall_memory
@@ -86,15 +95,14 @@ def recall_line(
         if memory["score"] >= acts.SURE
     ]
     if named:
-        wanted = filter(is_wanted, named)
-        best = max(wanted, key=lambda memory: memory["score"], default=None)
+        best = max(filter(may_give, named), key=lambda memory: memory["score"], default=None)
         return _line(best, best["line"], acts.SURE) if best is not None else None
     if act.path is not None:
         change = f"{act.path}\n{act.change}"
-        return _similar(workspace, caller, change, _EDIT_THRESHOLD, is_wanted)
+        return _similar(workspace, caller, change, _EDIT_THRESHOLD, may_give)
     if act.error is not None:
         errors = "\n".join(acts.error_lines(act.error)[:2])
-        return _similar(workspace, caller, errors, _ERROR_THRESHOLD, is_wanted)
+        return _similar(workspace, caller, errors, _ERROR_THRESHOLD, may_give)
     return None
 
 
@@ -103,7 +111,7 @@ def _similar(
     caller: Caller,
     text: str,
     threshold: float,
-    is_wanted: Callable[[Mapping[str, Any]], bool],
+    may_give: Callable[[Mapping[str, Any]], bool],
 ) -> ActLine | None:
     """Return a line of the memory that is most similar to an act, if it is likely to fit."""
     from memvault.recall import query_filters
@@ -126,7 +134,7 @@ def _similar(
     for memory in recalled["memories"]:
         if memory.get("supersededBy") or memory.get("expired") or memory.get("notYet"):
             continue
-        if is_wanted(memory):
+        if may_give(memory):
             return _line(memory, memory["snippet"], threshold)
     return None
 

@@ -75,7 +75,7 @@ class HookInvocation(NamedTuple):
 
 
 class HookResponse(NamedTuple):
-    """The text for the agent; ``claim`` records its receipt and returns whether to write it."""
+    """The text for the agent; ``claim`` records a receipt and returns whether to write the text."""
 
     text: str
     claim: Callable[[], bool] = lambda: True
@@ -227,7 +227,7 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
     from memvault.agents import prompt_block
     from memvault.index.embedding import tokenizer
     from memvault.recall import query_filters
-    from memvault.recall.request_text import request_text
+    from memvault.recall.request_text import best_results, request_texts
     from memvault.tools.core import invoke
     from memvault.tools.recall import memory_recall
 
@@ -236,20 +236,22 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
     ).strip()
     if not prompt_text or _SLASH_COMMAND.match(prompt_text):
         return ""
-    query_text = query_filters.as_words(request_text(prompt_text)[:_MAX_QUERY])
     workspace = _workspace(line)
-    recalled = invoke.run(
-        workspace,
-        _caller(line),
-        memory_recall,
-        query=query_text,
-        limit=_MAX_HITS,
-        specific=True,
-        full=True,
-    )
+    answers = [
+        invoke.run(
+            workspace,
+            _caller(line),
+            memory_recall,
+            query=query_filters.as_words(text[:_MAX_QUERY]),
+            limit=_MAX_HITS,
+            specific=True,
+            full=True,
+        )["memories"]
+        for text in request_texts(prompt_text)
+    ]
     entries, memories = [], []
-    is_wanted = _wanted(workspace, line, hook_input) if recalled["memories"] else None
-    for memory in filter(is_wanted, recalled["memories"]):
+    may_give = _may_give(workspace, line, hook_input)
+    for memory in filter(may_give, best_results(answers)[:_MAX_HITS]):
         if memory.get("supersededBy") or memory.get("expired") or memory.get("notYet"):
             continue
         memories.append(memory)
@@ -277,8 +279,8 @@ def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | Hook
     if act is None:
         return ""
     workspace = _workspace(line)
-    is_wanted = _wanted(workspace, line, hook_input)
-    recalled = act_hook.recall_line(workspace, _caller(line), act, is_wanted)
+    may_give = _may_give(workspace, line, hook_input)
+    recalled = act_hook.recall_line(workspace, _caller(line), act, may_give)
     if recalled is None:
         return ""
     from memvault.index.embedding import tokenizer
@@ -288,13 +290,13 @@ def _tool_use(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | Hook
     return _with_receipt(workspace, line, hook_input, recalled.text, *size, memories, threshold)
 
 
-def _wanted(
+def _may_give(
     workspace: Workspace, line: HookInvocation, hook_input: Mapping[str, Any]
 ) -> Callable[[Mapping[str, Any]], bool]:
-    """Return a predicate for memories in a result that may be given to the agent.
+    """Return a function that tells whether to give the agent a memory in a result.
 
-    A memory may not be given if the session was already given it in this state, or if it was often
-    given without being used and is not a strong match.
+    The session must not already have its current version, and a memory that was given often
+    without being used must be a strong match.
     """
     if not workspace.settings.receipts:
         return lambda _: True
@@ -302,13 +304,13 @@ def _wanted(
 
     session = _session(hook_input)
     given = receipts.given(workspace.root, session, line.agent or "main") if session else {}
-    is_useful = receipts.is_wanted(workspace.root, workspace.settings)
+    may_repeat = receipts.may_give(workspace.root, workspace.settings)
 
-    def is_wanted(memory: Mapping[str, Any]) -> bool:
-        is_new = given.get(memory["memId"]) != memory["etag"]
-        return is_new and is_useful(memory["memId"], memory["probability"])
+    def may_give(memory: Mapping[str, Any]) -> bool:
+        mem_id, etag = memory["memId"], memory["etag"]
+        return given.get(mem_id) != etag and may_repeat(mem_id, etag, memory["probability"])
 
-    return is_wanted
+    return may_give
 
 
 def _with_receipt(
@@ -397,7 +399,7 @@ def _caller(line: HookInvocation) -> Caller:
     return Caller(
         line.agent or "main",
         may_run_programs=False,
-        keeps_receipts=False,
+        is_hook=True,
         code_seconds=_CODE_SECONDS,
     )
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from memvault.experience.search import is_put_aside
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
+from memvault.repository import citations
 
 if TYPE_CHECKING:
     from memvault.recall.recall_engine import RecallEngine
@@ -224,10 +225,11 @@ def find(engine: RecallEngine, kind: Kind, text: str, limit: int) -> list[ActMat
     filters = Filters(passes=lambda record: not is_put_aside(record.metadata))
     request = RecallRequest(" ".join(words), "keyword", _CANDIDATES, filters, only_current=True)
     score = _scorer(kind, text)
+    cites = kind in ("path", "symbols")
     matches = [
         match
         for result in engine.search(request).found
-        if (match := _best_line(score, result.memory)) is not None
+        if (match := _best_line(score, result.memory, cites)) is not None
     ]
     matches.sort(key=lambda match: -match.score)  # A stable sort: equal matches keep their rank.
     return matches[:limit]
@@ -266,25 +268,30 @@ def _scorer(kind: Kind, text: str) -> Callable[[str], float]:
     return score
 
 
-def _best_line(score: Callable[[str], float], memory: Memory) -> ActMatch | None:
+def _best_line(score: Callable[[str], float], memory: Memory, cites: bool) -> ActMatch | None:
+    """Return the line of a memory with the highest score; None if no line has a positive score.
+
+    With ``cites``, the code that the header cites counts too; the line is then one about it.
+    """
     lines = [memory.title]
     lines += [
         " ".join(line.split()).lstrip("-*# ") for line in memory.body.splitlines() if line.strip()
     ]
-    scored = [(score(line), line) for line in (*lines, *_entries(memory, "files"))]
-    for entry in _entries(memory, "cites"):
-        path, _, symbol = entry.partition("@")[0].partition("#")
-        naming = [line for line in lines if symbol and symbol in line]
+    scored = [(score(line), line) for line in (*lines, *_files(memory))]
+    if cites and citations.KEY in memory.metadata:
         text = [line for line in lines if line != memory.title]
-        scored.append((score(f"{path} `{symbol}`"), [*naming, *text, memory.title][0]))
+        for citation in citations.cited(memory.metadata):
+            name = citation.symbol.rpartition(".")[2]
+            naming = [line for line in lines if name and _contains(line, name)]
+            named = f"{citation.path} `{citation.symbol}` `{name}`"
+            scored.append((score(named), [*naming, *text, memory.title][0]))
     best, line = max(scored, key=lambda entry: entry[0])  # the first of equal scores
     return ActMatch(memory, line, best) if best > 0 else None
 
 
-def _entries(memory: Memory, key: str) -> list[str]:
-    """Return the entries of a list in a memory's header."""
-    value = memory.metadata.get(key)
-    return [*map(str, value)] if isinstance(value, list) else []
+def _files(memory: Memory) -> list[str]:
+    files = memory.metadata.get("files")
+    return [*map(str, files)] if isinstance(files, list) else []
 
 
 def path_score(path: str, line: str) -> float:

@@ -196,11 +196,10 @@ def _words(call: Call, record: MemoryRecord) -> str:
 
 
 def _unused(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
-    """Yield memories that agents were given often and never used."""
-    by_id = {record.mem_id: record for record in records}
-    for mem_id, count in receipts.unused(call.root).items():
-        if mem_id in by_id:
-            record = by_id[mem_id]
+    """Yield memories that agents were given often without using them."""
+    current = {(record.mem_id, record.etag): record for record in records}
+    for memory, count in receipts.unused(call.root).items():
+        if record := current.get(memory):
             reason = f"It was given to agents {count} times without being used"
             yield ReviewItem("unused", record.path, record.title, reason, record)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MONTHS, _DAYS = 12, 30
 _LISTED = 10
 _OFTEN = 3
-"""How often an agent must have been given a memory for the statistics to list it as unused."""
+"""How often agents must have been given a memory without using it for the statistics to list it."""
 _STALE_DAYS = 365
 """Days after which a memory that was neither changed nor recalled counts as stale."""
 
@@ -44,6 +44,7 @@ def _statistics(call: Call, view: View) -> VaultStatistics:
     current = call.engine.validities(every)
     stale = _stale(every, recalls)
     by_id = {record.mem_id: record for record in every}
+    current_files = {(record.mem_id, record.etag): record for record in every}
     recalled = Counter({mem_id: recalls[mem_id] for mem_id in by_id.keys() & recalls.keys()})
     return {
         "memories": len(every),
@@ -64,9 +65,9 @@ def _statistics(call: Call, view: View) -> VaultStatistics:
             _memory(by_id[mem_id], count) for mem_id, count in recalled.most_common(_LISTED)
         ],
         "mostUnused": [
-            _memory(by_id[mem_id], count)
-            for mem_id, count in receipts.unused(call.root, _OFTEN).items()
-            if mem_id in by_id
+            _memory(current_files[memory], count)
+            for memory, count in receipts.unused(call.root, _OFTEN).items()
+            if memory in current_files
         ][:_LISTED],
         "oldest": [_memory(record, recalls.get(record.mem_id, 0)) for record in stale[:_LISTED]],
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.lazy_pattern import lazy_pattern
@@ -118,6 +119,11 @@ def entries(metadata: Mapping[str, Any]) -> list[object]:
     """Return the entries of ``cites`` in a header."""
     value = metadata.get(KEY)
     return value if isinstance(value, list) else [value] if value else []
+
+
+def cited(metadata: Mapping[str, Any]) -> list[Citation]:
+    """Return the citations in a header, up to the maximum number."""
+    return [*islice(filter(None, map(parse, entries(metadata))), MAX_CITATIONS)]
 
 
 def is_outdated(entry: CitedCode) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import posixpath
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -20,7 +20,7 @@ from memvault import grants
 from memvault.errors import MemvaultError, TimedOut
 from memvault.files import atomic, plain_files
 from memvault.files.git_location import RepositoryLocation
-from memvault.repository.citations import KEY, MAX_CITATIONS, Citation, entries, parse
+from memvault.repository.citations import KEY, Citation, cited, entries, parse
 from memvault.repository.code_files import CodeFiles
 from memvault.repository.location import GRANT, find_repository
 
@@ -34,6 +34,8 @@ _SECONDS = 1.0
 """Maximum seconds in which a check compares code, half of them with git."""
 UNHURRIED_SECONDS = 60.0
 """Maximum seconds of a check that nothing waits for."""
+_MAX_MOVED = 5
+"""Maximum number of moved citations to return for a path."""
 _MAX_NAMED = 20
 """Maximum number of files with the name of a missing one to read."""
 
@@ -83,20 +85,23 @@ class CodeCitations:
             for text, folder in texts:
                 yield mentioned_code(text, folder, files, lambda: None)
 
-    def former_paths(self, path: str) -> list[str]:
-        """Return the paths under which memories cite code that was found to have moved to a file.
+    def moved_to(self, path: str) -> list[Citation]:
+        """Return citations of code that the latest checks found in a file that it moved to.
 
-        ``path`` may be absolute.
+        ``path`` is absolute or relative to the repository's top folder. At most five citations are
+        returned, the most recently checked last.
         """
-        folder = self._find_folder()
-        stored = plain_files.read_json(folder / _FILE) if folder is not None else {}
-        former: dict[str, None] = {}
-        for name, verdict in stored.items():
-            moved_to = verdict[2] if isinstance(verdict, list) and len(verdict) > 2 else None
-            citation = parse(name)
-            if moved_to and citation is not None and f"/{path}".endswith(f"/{moved_to}"):
-                former[citation.path] = None
-        return list(former)
+        location, folder = self._location(), self._find_folder()
+        if location is None or folder is None:
+            return []
+        top = Path(os.path.realpath(location.top))
+        path = Path(os.path.relpath(top / path, top)).as_posix()
+        names = [
+            name
+            for name, verdict in plain_files.read_json(folder / _FILE).items()
+            if isinstance(verdict, list) and len(verdict) > 2 and verdict[2] == path
+        ]
+        return [*filter(None, map(parse, names[-_MAX_MOVED:]))]
 
     def renewed(self, headers: Sequence[Mapping[str, Any]]) -> list[list[object] | None]:
         """Return each header's ``cites`` with the code as it is now, and without missing files.
@@ -166,7 +171,7 @@ class _Check:
         left out if there is no such file. Citations that are not compared in time are left out too.
         """
         states: list[CitedCode] = []
-        for citation in islice(filter(None, map(parse, entries(header))), MAX_CITATIONS):
+        for citation in cited(header):
             if str(citation) == citation.path and self.files.stamp(citation.path) is None:
                 continue
             verdict = self._verdict(citation)

@@ -292,8 +292,8 @@ class VaultStatistics(ToolResult):
 
     ``months`` contains the number of memories at the end of each month. ``days`` contains the
     number of changes that tools made on each day. ``oldest`` lists the stale memories, least
-    recently changed first. ``mostUnused`` lists memories that agents were given several times,
-    according to receipts, and never used.
+    recently changed first. ``mostUnused`` lists memories that agents were given several times
+    without using them since, according to receipts.
     """
 
     memories: int

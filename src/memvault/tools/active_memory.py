@@ -593,8 +593,15 @@ def context(
     from memvault.agents.context import RECALLED, gather
     from memvault.index.embedding import tokenizer
 
+    may_give = receipts.may_give(call.root, call.settings) if call.caller.is_hook else None
     gathered = gather(
-        call.store, call.address, lambda: call.inbox, lambda: call.engine, task, call.cited_code
+        call.store,
+        call.address,
+        lambda: call.inbox,
+        lambda: call.engine,
+        task,
+        call.cited_code,
+        may_give,
     )
     call.notes += gathered.notes
     limit = (call.budget if call.caller.has_token_budget else 0) or _DEFAULT_BUDGET
@@ -619,7 +626,7 @@ def context(
         {"memId": entry.memory.mem_id, "etag": entry.memory.etag, "probability": entry.probability}
         for entry in recalled
     ]
-    if block.text and call.caller.keeps_receipts and call.caller.scope != "read":
+    if block.text and not call.caller.is_hook and call.caller.scope != "read":
         given = tuple(map(receipts.GivenMemory.of, memories))
         receipt = receipts.Receipt(
             "", call.caller.agent, "context", "", block.text, block.tokens, limit, memories=given

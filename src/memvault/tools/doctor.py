@@ -164,7 +164,7 @@ def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:
         *mostRecalled Most recalled episodes, facts and procedures:
            {count:>4}  {title}  {filePath}
 
-        *mostUnused Given to agents, never used:
+        *mostUnused Given to agents without being used:
            {count:>4}  {title}  {filePath}
 
         *oldest Stale, not changed for a year:

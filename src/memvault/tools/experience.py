@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, cast
 
 from memvault.arguments.parameters import Arg, CommandLineForm
@@ -413,13 +412,13 @@ def recall_memory(
 
     With a path, a command or an error, memories lists the memories that mention it, each with the
     matching line, such as the fix for the same error in an earlier session. A path also matches
-    memories about code that moved to it, if an earlier check found the move.
+    memories that cite code that moved there, once a recall or `doctor` has found the move.
 
     Returns the content of at most 5 facts, at most 3 experiences with an importance of 0.3 or
     more, and the procedures with a success rate of 0.6 or more. Weak matches and replaced or
     expired facts are omitted. sources lists their memory ids in the same order.
     """
-    from memvault.experience import search
+    from memvault.experience import acts, search
     from memvault.recall.answer import memory_reference
 
     query = search.unquoted(" ".join(observations or ()))
@@ -435,8 +434,14 @@ def recall_memory(
         "sources": {"facts": [], "experiences": [], "procedures": []},
     }
     if asked:
-        named = _named_in(call, asked)
-        cited = call.cited_code([match.memory.metadata for match in named])
+        matches = [
+            match
+            for kind, text in asked.items()
+            for match in acts.find(call.engine, cast("acts.Kind", kind), text, _MAX_ACTS)
+        ]
+        if path:
+            matches = _with_moved_code(call, path, matches)
+        cited = call.cited_code([match.memory.metadata for match in matches])
         result["memories"] = [
             {
                 **memory_reference(match.memory),
@@ -445,7 +450,7 @@ def recall_memory(
                 "score": round(match.score, 2),
                 **outdated_code(states),
             }
-            for match, states in zip(named, cited, strict=True)
+            for match, states in zip(matches, cited, strict=True)
         ]
     if query.strip():
         result |= _recall_situation(call, query)
@@ -454,23 +459,20 @@ def recall_memory(
     return result
 
 
-def _named_in(call: Call, texts: Mapping[str, str]) -> list[ActMatch]:
-    """Return the memories that mention a path, a command or an error, given by its kind.
-
-    For a path to which code has moved, these include memories that mention the former path.
-    """
+def _with_moved_code(call: Call, path: str, matches: list[ActMatch]) -> list[ActMatch]:
+    """Return matches for a path, and memories that cite code that has moved there."""
     from memvault.experience import acts
+    from memvault.repository import citations
 
-    queries = [*texts.items()]
-    if "path" in texts and call.citations is not None:
-        queries += [("path", former) for former in call.citations.former_paths(texts["path"])]
-    best: dict[tuple[str, str], ActMatch] = {}
-    for kind, text in queries:
-        for match in acts.find(call.engine, cast("acts.Kind", kind), text, _MAX_ACTS):
-            key = kind, match.memory.path
-            if key not in best or best[key].score < match.score:
-                best[key] = match
-    return [*best.values()]
+    moved = call.citations.moved_to(path) if call.citations is not None else []
+    best = {match.memory.path: match for match in matches}
+    for former in dict.fromkeys(citation.path for citation in moved):
+        for match in acts.find(call.engine, "path", former, _MAX_ACTS):
+            earlier = best.get(match.memory.path, match)
+            is_moved = not set(moved).isdisjoint(citations.cited(match.memory.metadata))
+            if is_moved and earlier.score <= match.score:
+                best[match.memory.path] = match
+    return sorted(best.values(), key=lambda match: -match.score)
 
 
 def _recall_situation(call: Call, query: str) -> RecalledExperience:
