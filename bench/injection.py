@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 from judged import JudgedSet, make_vault, read_lines, read_set
 from memvault import Vault
 from memvault.recall import query_filters
-from memvault.recall.request_text import request_text
+from memvault.recall.request_text import best_results, request_texts
 from quality import table
 
 EVERYDAY = Path(__file__).with_name("everyday")
 PROMPTS = Path(__file__).with_name("prompts")
-MAX_QUERY = 1_000
+MAX_QUERY, MAX_HITS = 1_000, 5
 SETS = ("home", "ops", "research", "changes", "projects", "sessions")
 
 
@@ -51,9 +51,9 @@ Find = Callable[[Vault, str], list[str]]
 
 def recall(vault: Vault, prompt: str) -> list[str]:
     """Return the memories that the prompt hook adds."""
-    words = query_filters.as_words(request_text(prompt)[:MAX_QUERY])
-    answer = vault.recall(words, specific=True, limit=5)
-    return [memory["memId"] for memory in answer["memories"]]
+    queries = [query_filters.as_words(text[:MAX_QUERY]) for text in request_texts(prompt)]
+    answers = [vault.recall(words, specific=True, limit=MAX_HITS)["memories"] for words in queries]
+    return [memory["memId"] for memory in best_results(answers)[:MAX_HITS]]
 
 
 def context(vault: Vault, prompt: str) -> list[str]:
