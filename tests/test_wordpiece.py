@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from array import array
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,10 @@ def _expected(text: str) -> list[int]:
     return ids
 
 
+def _encoded_together(texts: list[str]) -> list[list[int]]:
+    return [array("H", ids).tolist() for ids in WORDPIECE.encode_each(texts)]
+
+
 PIECES = st.sampled_from([word.removeprefix("##") for word in WORDS])
 TEXTS = st.lists(
     st.one_of(PIECES, PIECES.map(str.upper), st.text(max_size=8), st.sampled_from(SPECIAL)),
@@ -49,6 +54,7 @@ def test_wordpiece_ids_match_library(words: list[str], joint: str) -> None:
     """Words, special tokens and text in any script are split as in the tokenizers library."""
     text = joint.join(words)
     assert WORDPIECE.encode(text) == _expected(text)
+    assert _encoded_together([text, text]) == [_expected(text)] * 2
 
 
 def test_wordpiece_ids_of_notes_match_library() -> None:
@@ -61,6 +67,7 @@ def test_wordpiece_ids_of_notes_match_library() -> None:
     ]
     expected = open_tokenizer()[0].encode_batch(texts, add_special_tokens=False)
     assert [WORDPIECE.encode(text) for text in texts] == [entry.ids for entry in expected]
+    assert _encoded_together(texts) == [entry.ids for entry in expected]
 
 
 def test_wordpiece_handles_each_character_like_library() -> None:
@@ -74,6 +81,7 @@ def test_wordpiece_handles_each_character_like_library() -> None:
     expected = open_tokenizer()[0].encode_batch(texts, add_special_tokens=False)
     for text, entry in zip(texts, expected, strict=True):
         assert WORDPIECE.encode(text) == entry.ids
+        assert _encoded_together([text]) == [entry.ids]
 
 
 def test_wordpiece_vocabulary_matches_tokenizer_file() -> None:
@@ -83,11 +91,13 @@ def test_wordpiece_vocabulary_matches_tokenizer_file() -> None:
 
 def test_wordpiece_lone_surrogate_is_unknown() -> None:
     """Invalid Unicode maps to the unknown token and is not an error."""
-    assert WORDPIECE.encode("a \ud800 b") == [*_expected("a"), WORDPIECE.unknown, *_expected("b")]
+    expected = [*_expected("a"), WORDPIECE.unknown, *_expected("b")]
+    assert WORDPIECE.encode("a \ud800 b") == expected
+    assert _encoded_together(["a \ud800 b"]) == [expected]
 
 
 def test_wordpiece_ids_do_not_depend_on_text_length() -> None:
-    """A text's ids do not depend on whether the library or Python encodes it."""
+    """A text has the same ids alone and together with many others."""
     text = "The café's spare key, 日本語 [SEP] "
     (long,), (short,) = StaticEmbedder().tokens([text * 200]), StaticEmbedder().tokens([text])
     assert long.tolist() == short.tolist() * 200

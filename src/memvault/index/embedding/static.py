@@ -21,7 +21,7 @@ from memvault.index.embedding.embedder import (
     read_card,
     reinstall_hint,
 )
-from memvault.index.embedding.wordpiece import DATA, open_wordpiece, words_of
+from memvault.index.embedding.wordpiece import DATA, open_wordpiece
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 Subwords = np.ndarray[Any, np.dtype[np.uint16]]
 """The type of subword ids; a WordPiece vocabulary has about 30,000."""
 _BATCH = 64
-_MIN_CACHED_BATCH = 16
-_MAX_CACHED_WORDS, _MAX_CACHED_LENGTH = 80_000, 40
-"""The maximum number of words whose tokens are cached, and the maximum length of a cached word."""
 _MAX_SHORT = 2_000
-"""The maximum number of characters to encode in Python, which takes 4 ms for this many."""
+"""The number of characters above which loading the vocabulary is faster."""
 
 
 def open_table() -> StaticEmbedder:
@@ -48,7 +45,6 @@ class StaticEmbedder:
 
     def __init__(self, folder: Path = DATA) -> None:
         card = read_card(folder)
-        self._folder = folder
         self._wordpiece = open_wordpiece(folder)
         self._unknown = self._wordpiece.unknown
         try:
@@ -59,7 +55,6 @@ class StaticEmbedder:
             raise EmbedderError(
                 f"The built-in embedder cannot be loaded: {error}", reinstall_hint(error)
             ) from error
-        self._cache: dict[str, bytes] = {}
         self.version = card.version
         self.dimension = card.dimension
         self.calibration = card.calibration
@@ -126,36 +121,10 @@ class StaticEmbedder:
         return result
 
     def _ids(self, texts: Sequence[str]) -> list[Subwords]:
-        """Return each text's subword ids.
-
-        No subword spans a space, so each distinct word is encoded once and cached, and a text is
-        the concatenation of its words' ids.
-        """
-        if len(texts) < _MIN_CACHED_BATCH:
-            is_short = sum(map(len, texts)) <= _MAX_SHORT
-            encoded = map(self._wordpiece.encode, texts) if is_short else self._encode(texts)
-            return [np.array(ids, np.uint16) for ids in encoded]
-        split = [words_of(text) for text in texts]
-        if len(self._cache) > _MAX_CACHED_WORDS:
-            self._cache = {}  # never clear the old dict, since another thread may be reading it
-        cached = self._cache
-        new_words = list(set().union(*split).difference(cached))
-        new_ids = {
-            word: np.array(ids, np.uint16).tobytes()
-            for word, ids in zip(new_words, self._encode(new_words), strict=True)
-        }
-        uncached = {word: ids for word, ids in new_ids.items() if len(word) > _MAX_CACHED_LENGTH}
-        cached.update((word, new_ids[word]) for word in new_ids.keys() - uncached.keys())
-        ids_of = ({**cached, **uncached} if uncached else cached).__getitem__
-        return [np.frombuffer(b"".join(map(ids_of, words)), np.uint16) for words in split]
-
-    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Encode texts with ``tokenizers``, which takes 40 ms to load."""
-        from memvault.index.embedding.tokenizer import open_tokenizer
-
-        tokenizer, _ = open_tokenizer(self._folder)
-        encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [entry.ids for entry in encoded]
+        """Return each text's subword ids."""
+        if sum(map(len, texts)) <= _MAX_SHORT:
+            return [np.fromiter(self._wordpiece.tokens(text), np.uint16) for text in texts]
+        return [np.frombuffer(ids, np.uint16) for ids in self._wordpiece.encode_each(texts)]
 
     def _rows(self, ids: Integers) -> Matrix:
         """Return the rows of subwords, shape (len(ids), dimension)."""
