@@ -15,7 +15,7 @@ from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import load_embedder
 from memvault.index.protocol import DISTINCTIVE_BIT
 from memvault.index.text import passages
-from memvault.index.text.analyzer import Analyzer, QueryAnalyzer, analyzer
+from memvault.index.text.analyzer import Analyzer, QueryAnalyzer, analyzer, fold
 from memvault.index.text.sentence_blocks import (
     TERM_ID_MASK,
     TextBlock,
@@ -142,6 +142,15 @@ def test_terms_flag_numbers_and_negations() -> None:
     for word, tells in texts.items():
         (block,) = encode_blocks(split_memory(memory(word, "")), english)
         assert [code & ~TERM_ID_MASK & DISTINCTIVE_BIT for code in block.term_ids] == [tells], word
+
+
+def test_letters_of_scripts_without_spaces_are_terms_as_written() -> None:
+    """A query finds Chinese, Japanese and Korean by letters and pairs of letters."""
+    letters = [*range(0x3041, 0x3097), *range(0x30A1, 0x30FB), *range(0x4E00, 0xA000)]
+    for letter in map(chr, [*letters, *range(0x3400, 0x4DC0), *range(0xAC00, 0xD7A4)]):
+        stems, wholes = analyzer("none").list_terms(letter * 2)
+        assert (stems, wholes) == ([letter, letter, letter * 2], [])
+        assert fold(letter) == letter
 
 
 @given(st.text())

@@ -22,8 +22,8 @@ def normalize(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
     Python sorts a run of combining marks in quadratic time: half a million marks on one letter
     would take minutes.
     """
-    if text.isascii():
-        return text
+    if len(text) <= _MOST_MARKS or text.isascii():
+        return unicodedata.normalize(form, text)
     pieces, start = [], 0
     for run in _MARKS.finditer(text):
         for cut in range(run.start() + _MOST_MARKS, run.end(), _MOST_MARKS):

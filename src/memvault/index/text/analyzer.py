@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import chain
+from operator import add, itemgetter
 from typing import NamedTuple, TypeVar
 
 from memvault.lazy_pattern import lazy_pattern
@@ -41,6 +42,11 @@ _CHUNK = lazy_pattern(
 _BETWEEN = lazy_pattern(rf"(?:_|[^\w{_MARKED}])+")
 _IDEOGRAPH = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _UNSPACED_RUN = lazy_pattern(f"[{_UNSPACED}]+")
+_ONLY_UNSPACED = lazy_pattern(
+    "[\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]+"
+)
+"""Matches a chunk that consists of common letters without spaces, which ``fold`` does not change.
+"""
 _ONLY_ASCII_WORD = lazy_pattern(r"[a-z]+|[A-Z][a-z]+|[0-9]+")
 _CAMEL = lazy_pattern(r"[A-Z]+(?![^\WA-Z_])|[A-Z]?[^\WA-Z_]+|[^\W_]")
 _MARKS = lazy_pattern(r"(?<![\u0400-\u04ff])[\u0300-\u036f]+")
@@ -57,10 +63,10 @@ _UNIT = lazy_pattern(_UNITS, re.IGNORECASE)
 _QUANTITY = lazy_pattern(rf"([0-9]+)(?:{_UNITS})", re.IGNORECASE)
 _VERSION = lazy_pattern(r"([vV]?)([0-9]+)\.[0-9]")
 _MAX_TERM_LENGTH = 80
-_MAX_CACHED, _MAX_ANALYZED = 60_000, 10_000
-"""Maximum numbers of chunks whose terms are cached, and whose complete analysis is cached."""
+_MAX_CACHED = 60_000
+"""The maximum number of cached results."""
 _LONGEST_CACHED = 100
-"""The maximum length of cached strings, since a string without spaces is one chunk."""
+"""The maximum length of cached keys, since a string without spaces is one chunk."""
 _QUESTION_WORDS = frozenset(
     "what which who whom whose when where why how did does do is are was were can could would "
     "should will shall may might must has have had dont doesnt didnt cant wont im ive "
@@ -85,14 +91,16 @@ _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _SPELT_UMLAUT = lazy_pattern(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
 
 
+Forms = tuple[str, ...]
+"""A word's alternative stems, the regular one first."""
+Key = TypeVar("Key", bound="str | Forms")
 Value = TypeVar("Value")
 
 
 class AnalyzedToken(NamedTuple):
-    """A chunk's words as groups of stems, all stems in the groups, and its whole terms."""
+    """A chunk's words and its whole terms."""
 
-    words: tuple[tuple[str, ...], ...]
-    stems: tuple[str, ...]
+    words: tuple[Forms, ...]
     wholes: tuple[str, ...]
 
 
@@ -135,34 +143,32 @@ def tokenize(text: str) -> list[str]:
     return _CHUNK.findall(normalize("NFC", text))
 
 
-class ChunkCache(dict[str, Value]):
-    """A cache of a function's results by chunk, computed on first lookup.
+class ChunkCache(dict[Key, Value]):
+    """A cache of a function's results by chunk, word or stems, computed on first lookup.
 
     The chunks of a text can be looked up with ``map``, without a Python-level loop.
     """
 
-    def __init__(self, compute: Callable[[str], Value], max_entries: int = _MAX_CACHED) -> None:
+    def __init__(self, compute: Callable[[Key], Value]) -> None:
         super().__init__()
         self._compute = compute
-        self._max_entries = max_entries
 
-    def __missing__(self, chunk: str) -> Value:
-        value = self._compute(chunk)
-        if len(chunk) <= _LONGEST_CACHED:
-            if len(self) > self._max_entries:
+    def __missing__(self, key: Key) -> Value:
+        value = self._compute(key)
+        if len(key) <= _LONGEST_CACHED:
+            if len(self) > _MAX_CACHED:
                 self.clear()
-            self[chunk] = value
+            self[key] = value
         return value
 
 
 class Analyzer:
-    """An analyzer for text in one language, with a cache of analyzed chunks."""
+    """An analyzer for text in one language, with caches of analyzed chunks and words."""
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self.parts = ChunkCache(self._analyze, _MAX_ANALYZED).__getitem__
-        self._stems = ChunkCache(lambda chunk: self.parts(chunk).stems)
-        self._wholes = ChunkCache(lambda chunk: self.parts(chunk).wholes)
+        self.parts = ChunkCache(self._analyze).__getitem__
+        self._known_forms = ChunkCache(self._forms).__getitem__
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
@@ -182,10 +188,10 @@ class Analyzer:
 
     def list_terms(self, text: str) -> Terms:
         """Return the terms of a text."""
-        chunks = tokenize(text)
+        parts = [*map(self.parts, tokenize(text))]
+        words = chain.from_iterable(map(itemgetter(0), parts))
         return Terms(
-            [*chain.from_iterable(map(self._stems.__getitem__, chunks))],
-            [*chain.from_iterable(map(self._wholes.__getitem__, chunks))],
+            [*chain.from_iterable(words)], [*chain.from_iterable(map(itemgetter(1), parts))]
         )
 
     def sequence(self, text: str) -> list[str]:
@@ -223,7 +229,7 @@ class Analyzer:
         """Return a chunk without an elided article, in languages that attach articles to words."""
         return _ELISION.sub("", chunk, count=1) if self.language in _ELIDING_LANGUAGES else chunk
 
-    def _forms(self, word: str, querying: bool) -> tuple[str, ...]:
+    def _forms(self, word: str, querying: bool = False) -> Forms:
         """Return a word's stems, the regular one first.
 
         If the stem depends on accents, the stem of the unaccented word is also indexed. In German,
@@ -240,12 +246,14 @@ class Analyzer:
 
     def _analyze(self, chunk: str, querying: bool = False) -> AnalyzedToken:
         if _ONLY_ASCII_WORD.fullmatch(chunk):
-            forms = self._forms(chunk, querying)
-            return AnalyzedToken((forms,), forms, ())
-        chunk = _CONTRACTION.sub("", chunk)
-        groups: list[tuple[str, ...]] = []
+            return AnalyzedToken((self._forms(chunk, querying),), ())
+        if _ONLY_UNSPACED.fullmatch(chunk):
+            return AnalyzedToken(tuple(map(_single, _pairs(chunk, querying))), ())
+        if "'" in chunk or "’" in chunk:
+            chunk = _CONTRACTION.sub("", chunk)
+        groups: list[Forms] = []
         wholes: list[str] = []
-        for segment in re.split(r"[/\\]+", chunk):
+        for segment in re.split(r"[/\\]+", chunk) if "/" in chunk or "\\" in chunk else (chunk,):
             words = [word for word in _BETWEEN.split(segment) if word]
             for word in words:
                 groups += self._word_groups(word, wholes, querying)
@@ -253,28 +261,32 @@ class Analyzer:
                 wholes.append(_whole(segment))
         if len(groups) > 1 or not chunk.isalnum():
             wholes.append(_whole(chunk))
-        spaced = (whole for whole in wholes if not any(_unspaced_runs(whole)))
-        stems = tuple(chain.from_iterable(groups))
-        return AnalyzedToken(tuple(groups), stems, tuple(dict.fromkeys(spaced)))
+        if not chunk.isascii():
+            wholes = [whole for whole in wholes if not any(_unspaced_runs(whole))]
+        return AnalyzedToken(tuple(groups), tuple(dict.fromkeys(wholes)))
 
-    def _word_groups(
-        self, word: str, wholes: list[str], querying: bool
-    ) -> Iterable[tuple[str, ...]]:
+    def _word_groups(self, word: str, wholes: list[str], querying: bool) -> list[Forms]:
+        groups: list[Forms] = []
         position = 0
         for run in _unspaced_runs(word):
             if run.start() > position:
-                yield from self._word_groups(word[position : run.start()], wholes, querying)
-            yield from ((pair,) for pair in _pairs(fold(run[0]), querying))
+                groups += self._word_groups(word[position : run.start()], wholes, querying)
+            groups += map(_single, _pairs(fold(run[0]), querying))
             position = run.end()
         rest = word[position:]
         if not rest:
-            return
+            return groups
         parts = _CAMEL.findall(rest)
         if len(parts) > 1 and not rest.isupper():
             wholes.append(_whole(rest))
-            yield from (self._forms(part, querying) for part in parts)
         else:
-            yield self._forms(rest, querying)
+            parts = [rest]
+        forms = partial(self._forms, querying=True) if querying else self._known_forms
+        return [*groups, *map(forms, parts)]
+
+
+_single: Callable[[str], Forms] = ChunkCache[str, Forms](lambda term: (term,)).__getitem__
+"""Return a term as the only form of a word; the same object for each use saves memory."""
 
 
 class QueryAnalyzer:
@@ -361,10 +373,9 @@ def _whole(text: str) -> str:
 
 
 def _pairs(run: str, querying: bool) -> Iterable[str]:
-    """Yield overlapping pairs of characters, and for memories also single characters."""
-    if not querying or len(run) == 1:
-        yield from run
-    yield from (run[start : start + 2] for start in range(len(run) - 1))
+    """Return overlapping pairs of characters, and for memories also single characters."""
+    pairs = map(add, run, run[1:])
+    return pairs if querying and len(run) > 1 else chain(run, pairs)
 
 
 def ideographs(text: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from memvault.index.keyword.bm25f import EXACT_FIELD, KeywordDocument
 from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT
 from memvault.index.text import passages
-from memvault.index.text.analyzer import Analyzer, ChunkCache, Terms, tokenize
+from memvault.index.text.analyzer import Analyzer, ChunkCache, Forms, Terms, tokenize
 from memvault.index.text.passages import (
     LONGEST_TITLE,
     MAX_EMBEDDED_TOKENS,
@@ -139,18 +139,16 @@ def encode_blocks(blocks: Sequence[TextBlock], analyzer: Analyzer) -> list[Encod
 
 
 @cache
-def _known_codes(analyzer: Analyzer) -> ChunkCache[bytes]:
+def _known_codes(analyzer: Analyzer) -> ChunkCache[str, bytes]:
     """Return the codes of all cached chunks, as the bytes of an array of codes."""
     stops = analyzer.stop_stems
-
-    def codes(chunk: str) -> bytes:
-        words = analyzer.parts(chunk).words
-        return array("I", (code for forms in words for code in _codes(forms, stops))).tobytes()
-
-    return ChunkCache(codes)
+    codes_of = ChunkCache[Forms, bytes](
+        lambda forms: array("I", _codes(forms, stops)).tobytes()
+    ).__getitem__
+    return ChunkCache(lambda chunk: b"".join(map(codes_of, analyzer.parts(chunk).words)))
 
 
-def _codes(forms: tuple[str, ...], stops: Set[str]) -> Iterator[int]:
+def _codes(forms: Forms, stops: Set[str]) -> Iterator[int]:
     """Yield the codes of a word's stems."""
     for number, stem in enumerate(forms):
         is_skipped = number or len(stem) == 1 or stem in stops
@@ -179,10 +177,14 @@ def _is_link_list(lines: Sequence[str]) -> bool:
     With five or more links, there may be a little text. Headings do not count as text.
     """
     text_lines = [line for line in lines if line.strip() and not parse_heading(line)[0]]
-    linked = [len(line) for line in text_lines if is_link_line(line)]
+    size = sum(map(len, text_lines))
+    bracketed = [line for line in text_lines if "[" in line]
+    if sum(map(len, bracketed)) < _MIN_LINK_SHARE * size:  # parsing each line takes long
+        return False
+    linked = [len(line) for line in bracketed if is_link_line(line)]
     is_long = len(linked) >= _MIN_LINK_LINES
     share = _MIN_LINK_SHARE if is_long else 1
-    return len(linked) >= _MIN_LINKS and sum(linked) >= share * sum(map(len, text_lines))
+    return len(linked) >= _MIN_LINKS and sum(linked) >= share * size
 
 
 def _stretches(lines: Sequence[str]) -> list[str]:
