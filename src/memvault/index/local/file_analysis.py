@@ -13,7 +13,7 @@ from memvault.errors import MemvaultError, NotFound
 from memvault.index.keyword.bm25f import KeywordDocument, field_lengths
 from memvault.index.local.manifest import ManifestRow, columns_of
 from memvault.index.protocol import LinkEntry, MemoryRecord, StoredLink
-from memvault.index.text.analyzer import analyzer, detect_each, main_language
+from memvault.index.text.analyzer import Analyzer, analyzer, detect_each, main_language
 from memvault.index.text.passages import text_hashes
 from memvault.index.text.sentence_blocks import (
     EncodedBlock,
@@ -132,33 +132,62 @@ def analyze(
     ``language`` is the main language, by default the most frequent one in the index and the task.
     ``report`` is called with the number of bytes processed.
     """
-    read = [file for state in task.files if (file := read_file(store, state)) is not None]
     setting, most = store.settings.language, store.settings.index.characters
-    parts = [leading_part(memory, most) for memory, _, _ in read]
-    detected = detect_each(setting, parts)
-    language = language or main_language(setting, detected, task.languages)
-    rows: list[ManifestRow] = []
-    documents: list[KeywordDocument] = []
-    blocks, links, hashes, passages, text_blocks = {}, {}, {}, {}, {}
+    detected: list[str] = []
+    analyzed: dict[int, _MemoryAnalysis] = {}
+    waiting: dict[int, tuple[Read, Memory]] = {}
     size = 0
-    for number, (memory, fresh, checked) in enumerate(read):
-        if number % _REPORTED == 0:
+    for state in task.files:
+        read = read_file(store, state)
+        if read is None:
+            continue
+        if len(detected) % _REPORTED == 0:
             report(size)
-        size += fresh.size
-        uid, file_analyzer = task.first_uid + number, analyzer(detected[number] or language)
-        part = parts[number]
-        counted = keyword_documents(uid, part, file_analyzer)
-        record = MemoryRecord.from_memory(uid, fresh.size, memory, file_analyzer.language)
-        rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
-        documents.extend(counted)
-        passages[uid] = passage_texts(part)
-        hashes[uid] = text_hashes(passages[uid])
-        text_blocks[uid] = split_memory(part)
-        blocks[uid] = encode_blocks(text_blocks[uid], file_analyzer)
-        links[uid] = link_entry(memory)
+        size += read[1].size
+        uid, part = task.first_uid + len(detected), leading_part(read[0], most)
+        detected += detect_each(setting, [part])
+        if own := detected[-1] or language:  # now, while its markdown is parsed
+            analyzed[uid] = _analyze_memory(uid, read, part, analyzer(own))
+        else:
+            waiting[uid] = read, part
+    language = language or main_language(setting, detected, task.languages)
+    for uid, (read, part) in waiting.items():
+        analyzed[uid] = _analyze_memory(uid, read, part, analyzer(language))
+    memories = dict(sorted(analyzed.items()))
     return Analysis(
-        rows, documents, blocks, links, hashes, passages, text_blocks, detected, language
+        [memory.row for memory in memories.values()],
+        [document for memory in memories.values() for document in memory.documents],
+        {uid: memory.blocks for uid, memory in memories.items()},
+        {uid: memory.links for uid, memory in memories.items()},
+        {uid: text_hashes(memory.passages) for uid, memory in memories.items()},
+        {uid: memory.passages for uid, memory in memories.items()},
+        {uid: memory.text_blocks for uid, memory in memories.items()},
+        detected,
+        language,
     )
+
+
+class _MemoryAnalysis(NamedTuple):
+    """The index data of one memory, as in ``Analysis``."""
+
+    row: ManifestRow
+    documents: Sequence[KeywordDocument]
+    blocks: Sequence[EncodedBlock]
+    links: LinkEntry
+    passages: list[str]
+    text_blocks: Sequence[TextBlock]
+
+
+def _analyze_memory(uid: int, read: Read, part: Memory, own: Analyzer) -> _MemoryAnalysis:
+    """Return the index data of a memory, of whose text only ``part`` is indexed."""
+    memory, fresh, checked = read
+    links = link_entry(memory)
+    documents = keyword_documents(uid, part, own)
+    record = MemoryRecord.from_memory(uid, fresh.size, memory, own.language)
+    row = ManifestRow(record, fresh, checked, field_lengths(documents))
+    text_blocks = split_memory(part)
+    blocks = encode_blocks(text_blocks, own)
+    return _MemoryAnalysis(row, documents, blocks, links, passage_texts(part), text_blocks)
 
 
 def embed(analysis: Analysis, table: StaticEmbedder) -> Analysis:
