@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Subwords = np.ndarray[Any, np.dtype[np.uint16]]
 """The type of subword ids; a WordPiece vocabulary has about 30,000."""
 _BATCH = 64
-_MAX_SHORT = 2_000
+_MAX_SHORT = 5_000
 """The number of characters above which loading the vocabulary is faster."""
 
 

@@ -206,12 +206,13 @@ def _stretches(lines: Sequence[str]) -> list[str]:
 def _sentences(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield sentences with their line's speaker, which is empty for a line's first sentence."""
     for line in lines:
-        match = _SPEAKER.match(line)
-        speaker = ""
+        speaker = None
         for sentence in split_sentences(line):
-            for piece in _pieces(sentence):
-                yield speaker, piece
-                speaker = match[0] if match else ""
+            for piece in _pieces(sentence) if len(sentence) > _MAX_PIECE else (sentence,):
+                yield speaker or "", piece
+                if speaker is None:
+                    match = _SPEAKER.match(line)
+                    speaker = match[0] if match else ""
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -348,10 +349,14 @@ def passage_texts(memory: Memory) -> list[str]:
     title = "" if is_identifier(title) else title
     aliases = _prefix(", ".join(other_names(memory)), _MAX_REPEATED)
     tags = _prefix(", ".join(subject_labels(memory)), _MAX_REPEATED)
+    common = estimate_tokens(f"{title}\n{aliases}\n{tags}")
+    sizes = {"": common}
     for start, end, heading in passages.split_passages(memory.body):
         text = memory.body[start:end]
-        above = (title, aliases, "" if heading == title else heading, tags)
-        size = estimate_tokens("\n".join(above))
+        heading = "" if heading == title else heading
+        if heading not in sizes:
+            sizes[heading] = common + estimate_tokens(heading)
+        above, size = (title, aliases, heading, tags), sizes[heading]
         if size > MAX_EMBEDDED_TOKENS - MAX_TOKENS:  # shorter lines fit above any passage
             available = min(_MAX_CONTEXT, MAX_EMBEDDED_TOKENS - estimate_tokens(text))
             above = _shortened(above, available) if size > available else above

@@ -16,6 +16,8 @@ _MARK = lazy_pattern(
     r"(?<![.!?…])([.!?…]++)([\"'”’»)\]*_]*+(?:\[\^?\w{1,9}\])?)(?=(\s+)|\Z)"
     r"|[。！？；｡।॥؟۔]+[」』”’）】》]*+"
 )
+_SIGN = lazy_pattern("[.!?…。！？；｡।॥؟۔]")
+"""The first character of each match of ``_MARK``, which takes ten times as long to search for."""
 _ATOM = lazy_pattern(
     r"`[^`\n]++`|\[\[[^\[\]\n]*+\]\]|\]\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\)"
     r"|<[^<>\s][^<>\n]*+>"
@@ -51,6 +53,9 @@ _ORDINAL = lazy_pattern(
 
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a text without surrounding white space."""
+    if not _SIGN.search(text):
+        text = text.strip()
+        return [text] if text else []
     parts: list[str] = []
     start = 0
     for end in sentence_ends(text):
