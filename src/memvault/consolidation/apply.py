@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from memvault.experience.procedures import Procedure
 from memvault.experience.provenance import Provenance
 from memvault.experience.search import ARCHIVED, is_archived, readable
 from memvault.files.lock import FileLock
+from memvault.index.protocol import MemoryRecord
 from memvault.memories import edit
 from memvault.model import Memory
 from memvault.recall import recall_counts
@@ -57,11 +58,12 @@ def load_input(
 ) -> ConsolidationInput:
     """Read the input of the rules, with the episodes of the last ``days``."""
     counts = recall_counts.counts(store.root)
+    records = sorted(engine.list_records(Filters()), key=lambda record: record.path)
     kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
-    found_episodes, found_facts, found_procedures = (list(_read(store, engine, k)) for k in kinds)
+    found_episodes, found_facts, found_procedures = (list(_read(store, records, k)) for k in kinds)
     max_age = now - datetime.min.replace(tzinfo=now.tzinfo)
     since = clock.iso(now - min(timedelta(days=days), max_age))
-    files = Counter(record.mem_id for record in engine.list_records(Filters()))
+    files = Counter(record.mem_id for record in records)
     unused = [
         memory
         for memory in (*found_episodes, *found_facts)
@@ -76,10 +78,9 @@ def load_input(
     )
 
 
-def _read(store: MemoryStore, engine: RecallEngine, kind: str) -> Iterator[Memory]:
-    """Yield the memories of a type, ordered by path; skip unreadable ones."""
-    records = engine.list_records(Filters(memory_type=kind))
-    for memory in readable(store, sorted(records, key=lambda record: record.path)):
+def _read(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) -> Iterator[Memory]:
+    """Yield the memories of a type, in the order of their records; skip unreadable ones."""
+    for memory in readable(store, (record for record in records if record.memory_type == kind)):
         if memory.memory_type == kind and not memory.problem:
             yield memory
 

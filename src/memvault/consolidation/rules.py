@@ -301,6 +301,9 @@ def _new_facts(
     held: Iterable[Memory], facts: Iterable[NewFact], analyzer: Analyzer
 ) -> list[NewFact]:
     """Return the facts that neither a stored (even archived) fact nor an earlier fact states."""
+    facts = list(facts)
+    if not facts:  # Stored facts need not be analyzed.
+        return []
     known_keys: set[Key] = set()
     verbatim: set[str] = set()
     proposals: set[str] = set()

@@ -78,7 +78,8 @@ def readable(store: MemoryStore, records: Iterable[MemoryRecord]) -> Iterator[Me
     for record in records:
         # The file may have been deleted since the folder was scanned.
         with contextlib.suppress(MemvaultError):
-            yield store.read(record.path)
+            data, state = store.read_bytes(record.path)
+            yield record.memory_in(data, store.settings.encoding) or store.parse(data, state)
 
 
 def _filters(memory_type: str, passes: Test) -> Filters:

@@ -123,6 +123,20 @@ class MemoryRecord(NamedTuple):
         shared = {name: getattr(self, name) for name in Memory._fields if name in self._fields}
         return Memory(**shared, body=body, newline=newline, body_line=body_line)
 
+    def memory_in(self, data: bytes, encoding: str) -> Memory | None:
+        """Return the memory in its file's bytes, without parsing the header and the tags again.
+
+        Returns None if the bytes have changed, or if the record may be incomplete.
+        """
+        from memvault.vault.decoding import decode
+        from memvault.vault.document import etag
+        from memvault.vault.front_matter import split_front_matter
+
+        if self.problem or etag(data) != self.etag:
+            return None
+        parts = split_front_matter(decode(data, encoding).text)
+        return self.memory(parts.body, parts.newline, parts.body_line)
+
 
 def by_time(record: MemoryRecord) -> tuple[str, str]:
     """Return a sort key by the time of the last change."""

@@ -40,9 +40,6 @@ from memvault.index.text.sentence_blocks import (
 from memvault.model import Memory, Passage
 from memvault.store.memory_store import MemoryReader
 from memvault.vault.date_ranges import DateRange
-from memvault.vault.decoding import decode
-from memvault.vault.document import etag
-from memvault.vault.front_matter import split_front_matter
 from memvault.vault.header_links import SUPERSEDES, referenced_names
 from memvault.vault.names import name_key
 
@@ -241,20 +238,15 @@ class Snapshot(NamedTuple):
             raise StaleView
         self._fetch([uid])
         try:
-            if record.problem:  # the record may be incomplete
+            data, _ = self.store.read_bytes(record.path)
+            memory = record.memory_in(data, self.store.settings.encoding)
+            if memory is None and (accept_changed or record.problem):
                 memory = self.store.read(record.path)
-            else:
-                data, _ = self.store.read_bytes(record.path)
-                parts = split_front_matter(decode(data, self.store.settings.encoding).text)
-                memory = record.memory(parts.body, parts.newline, parts.body_line)
-                memory = memory._replace(etag=etag(data))
-                if accept_changed and memory.etag != record.etag:
-                    memory = self.store.read(record.path)
         except NotFound as error:
             raise StaleView from error
         except MemvaultError:
             return None
-        if memory.etag != record.etag and not accept_changed:
+        if memory is None or (memory.etag != record.etag and not accept_changed):
             raise StaleView
         return memory
 
