@@ -6,7 +6,7 @@ No state of a call outlives it; the workspace holds only the vault.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memvault.agents.messages.inbox import Inbox
     from memvault.agents.messages.leases import Lease
     from memvault.agents.plans.agent_plans import AgentPlans
-    from memvault.index.protocol import Index, SearchIndex, View
+    from memvault.index.protocol import Index, MemoryRecord, SearchIndex, View
     from memvault.memories.link_graph import LinkGraph
     from memvault.memories.unmerged import Unmerged, UnmergedMemory
     from memvault.model import Memory
@@ -297,11 +297,15 @@ class Call:
         """
         return self._worktrees.unmerged
 
-    def link_graph(self, view: View) -> LinkGraph:
-        """Return the vault's links in a view of its index."""
+    def link_graph(self, view: View, records: Iterable[MemoryRecord] = ()) -> LinkGraph:
+        """Return the vault's links in a view of its index.
+
+        With all ``records`` of the view, none is looked up in the index.
+        """
         from memvault.memories.link_graph import LinkGraph
 
-        return LinkGraph(view.links(), view.record)
+        by_uid = {record.uid: record for record in records}
+        return LinkGraph(view.links(), by_uid.get if by_uid else view.record)
 
     def resolve(
         self, name: str, writes: bool | None = None, whole: bool = False, suggests: bool = True

@@ -126,7 +126,7 @@ class _StaticSite:
         self._written.add(path)
 
     def _write_memories(self, call: Call, view: View, records: list[MemoryRecord]) -> None:
-        renderer = Renderer(call, view)
+        renderer = Renderer(call, view, view.records())
         shown = {record.uid: record for record in records}
         sources: dict[int, dict[int, MemoryRecord]] = {}
         for link in renderer.graph.indexed():

@@ -54,6 +54,7 @@ class FederatedView:
     """
 
     published_at = ""
+    state = None
 
     def __init__(self, vaults: Sequence[VaultView], errors: Mapping[str, MemvaultError]) -> None:
         self.vaults = vaults

@@ -7,7 +7,7 @@ valid only within one view.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -361,6 +361,10 @@ class View(Protocol):
     @property
     def published_at(self) -> str:
         """Return when another machine published the memories; empty if the files are local."""
+
+    @property
+    def state(self) -> Hashable:
+        """Return a value that changes whenever a memory changes; None if there is none."""
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for a query's words, best first."""

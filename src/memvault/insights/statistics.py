@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
 from memvault.agents import receipts
 from memvault.call import Call
 from memvault.index.protocol import MemoryRecord, View
-from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_example
 from memvault.recall import recall_counts
 from memvault.recall.answer import memory_reference
@@ -27,19 +26,36 @@ _STALE_DAYS = 365
 """Days after which a memory that was neither changed nor recalled counts as stale."""
 
 
+class Activity(NamedTuple):
+    """What this machine recorded: recalls by memId, ``receipts.unused``, and changes by day."""
+
+    recalls: Mapping[str, int]
+    unused: Mapping[tuple[str, str], int]
+    days: list[NamedCount]
+
+
+def activity(call: Call) -> Activity:
+    """Read the part of the statistics that changes without the memories."""
+    return Activity(
+        recall_counts.counts(call.root), receipts.unused(call.root, _OFTEN), _days(call)
+    )
+
+
 def statistics(call: Call) -> VaultStatistics:
     """Return a vault's statistics; examples are not counted."""
-    return call.engine.on_view(lambda view: _statistics(call, view))
+    recorded = activity(call)
+    return call.engine.on_view(lambda view: _statistics(call, view, recorded))
 
 
-def _statistics(call: Call, view: View) -> VaultStatistics:
-    records = {record.uid: record for record in view.records() if not is_example(record.metadata)}
+def _statistics(call: Call, view: View, recorded: Activity) -> VaultStatistics:
+    stored = list(view.records())
+    records = {record.uid: record for record in stored if not is_example(record.metadata)}
     links = Counter[int]()
     linked: set[int] = set()
-    for link in LinkGraph(view.links(), view.record).indexed():
+    for link in call.link_graph(view, stored).indexed():
         links[link.target] += 1
         linked |= {link.source, link.target}
-    recalls = recall_counts.counts(call.root)
+    recalls = recorded.recalls
     every = list(records.values())
     current = call.engine.validities(every)
     stale = _stale(every, recalls)
@@ -57,7 +73,7 @@ def _statistics(call: Call, view: View) -> VaultStatistics:
         "types": _counted(Counter(record.memory_type for record in every)),
         "tags": _counted(Counter(tag for record in every for tag in record.tags)),
         "months": _months(every),
-        "days": _days(call),
+        "days": recorded.days,
         "mostLinked": [
             _memory(records[key], count) for key, count in links.most_common() if key in records
         ][:_LISTED],
@@ -66,7 +82,7 @@ def _statistics(call: Call, view: View) -> VaultStatistics:
         ],
         "mostUnused": [
             _memory(current_files[memory], count)
-            for memory, count in receipts.unused(call.root, _OFTEN).items()
+            for memory, count in recorded.unused.items()
             if memory in current_files
         ][:_LISTED],
         "oldest": [_memory(record, recalls.get(record.mem_id, 0)) for record in stale[:_LISTED]],

@@ -196,7 +196,11 @@ def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> Orp
     """List memories without links to or from other memories."""
     from memvault.recall.answer import memory_reference
 
-    orphans = call.engine.on_view(lambda view: call.link_graph(view).orphans(view.records()))
+    def find_orphans(view: View) -> list[MemoryRecord]:
+        records = list(view.records())
+        return call.link_graph(view, records).orphans(records)
+
+    orphans = call.engine.on_view(find_orphans)
     shown, paging = paginate(orphans, limit, offset, "Every memory has a link")
     return {"orphans": [memory_reference(entry) for entry in shown], **paging}
 

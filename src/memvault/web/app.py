@@ -13,10 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from memvault.errors import MemvaultError, NotFound
-from memvault.tools.doctor import vault_stats
 from memvault.tools.history import memory_diff, memory_log
-from memvault.tools.notes import memory_orphans, tag_list
-from memvault.tools.recall import memory_list_types
 from memvault.tools.vault import memory_show
 from memvault.web import pages
 from memvault.web.access import COOKIE, Access
@@ -203,8 +200,7 @@ class _Routes:
         return self._page("history", title=title, lines=lines, **values)
 
     def tags(self, _: Request) -> Response:
-        tags = self._session.call(tag_list, limit=1_000)
-        types = self._session.call(memory_list_types)
+        tags, types = self._session.tags()
         return self._page("tags", title="Tags and types", tags=tags, types=types)
 
     def map(self, _: Request) -> Response:
@@ -215,8 +211,7 @@ class _Routes:
         return JSONResponse(self._session.map())
 
     def overview(self, _: Request) -> Response:
-        stats = self._session.call(vault_stats)
-        orphans = self._session.call(memory_orphans, limit=30)
+        stats, orphans = self._session.overview()
         plots: Any = {key: pages.bars(stats[key]) for key in ("months", "days")}
         values: dict[str, Any] = {"stats": stats, "orphans": orphans, "plots": plots}
         return self._page("overview", title="Overview", **values)

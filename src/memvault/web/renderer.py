@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from memvault.web.markdown_html import PlacedLink, to_html
 
 if TYPE_CHECKING:
     from memvault.call import Call
-    from memvault.index.protocol import View
+    from memvault.index.protocol import MemoryRecord, View
     from memvault.memories.link_graph import LinkGraph
 
 _FIRST_HEADING = lazy_pattern(r"\A<h1>[^\n]*</h1>\n")
@@ -27,16 +27,20 @@ _FILE_SUFFIXES = PICTURES.keys() | {".svg", ".pdf", ".txt", ".csv", ".mp3", ".mp
 
 
 class Renderer:
-    """Renders memories in one view of the index; its methods may raise ``StaleView``."""
+    """Renders memories in one view of the index; its methods may raise ``StaleView``.
 
-    def __init__(self, call: Call, view: View) -> None:
+    With all ``records`` of the view, the targets of links are not looked up in the index.
+    """
+
+    def __init__(self, call: Call, view: View, records: Iterable[MemoryRecord] = ()) -> None:
         self._call = call
         self._view = view
+        self._records = records
 
     @cached_property
     def graph(self) -> LinkGraph:
         """The vault's links."""
-        return self._call.link_graph(self._view)
+        return self._call.link_graph(self._view, self._records)
 
     def html(self, memory: Memory, to: Addresses) -> str:
         """Return a memory's text as HTML without its title, with secrets masked."""

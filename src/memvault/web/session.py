@@ -7,7 +7,7 @@ slow work such as the map, so searches need not wait.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -16,14 +16,14 @@ from memvault.call import LOCAL, Call
 from memvault.errors import MemvaultError, NotFound
 from memvault.files import plain_files
 from memvault.index.protocol import MemoryRecord, latest_first
-from memvault.memories.link_graph import LinkGraph
+from memvault.insights.statistics import activity
 from memvault.model import is_example
 from memvault.recall import query_filters
 from memvault.tools.core import invoke, registry
 from memvault.tools.core.result_parts import with_code_lines
 from memvault.tools.doctor import vault_review, vault_stats
 from memvault.tools.notes import memory_backlinks, memory_orphans, tag_list
-from memvault.tools.recall import memory_recall
+from memvault.tools.recall import memory_list_types, memory_recall
 from memvault.tools.vault import memory_list, memory_show
 from memvault.vault import paths
 from memvault.vault.document import body_of
@@ -33,7 +33,13 @@ from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
     from memvault.index.protocol import View
-    from memvault.results import ReviewedVault
+    from memvault.results import (
+        MemoryTypes,
+        OrphanedMemories,
+        ReviewedVault,
+        TagListing,
+        VaultStatistics,
+    )
 
 Result = TypeVar("Result")
 ToolResult = TypeVar("ToolResult", bound=Mapping[str, Any])
@@ -42,7 +48,8 @@ _READER = LOCAL._replace(scope="read", sees_worktrees=False)
 _MOST = 30
 _MAX_NODES = 20_000
 _MAX_REVIEWED = 200
-_SLOW_TOOLS = (vault_review, vault_stats, memory_orphans, tag_list)
+_MAX_TAGS = 1_000
+_SLOW_TOOLS = (vault_review, vault_stats, memory_orphans, memory_list_types, tag_list)
 """The tools that read every memory."""
 
 
@@ -60,8 +67,7 @@ class WebSession:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._fast, self._slow = (Workspace(root, long_lived=True) for _ in range(2))
-        self._map: tuple[object, dict[str, Any]] | None = None
-        self._review: tuple[object, ReviewedVault] | None = None
+        self._results: dict[str, tuple[object, Any]] = {}
 
     def close(self) -> None:
         """Close the vault."""
@@ -154,15 +160,41 @@ class WebSession:
             )
         return masked_attachment(inside, data, detector.masked)
 
+    def tags(self) -> tuple[TagListing, MemoryTypes]:
+        """Return the tags and the types."""
+
+        def count() -> tuple[TagListing, MemoryTypes]:
+            return self.call(tag_list, limit=_MAX_TAGS), self.call(memory_list_types)
+
+        return self._cached("tags", count)
+
+    def overview(self) -> tuple[VaultStatistics, OrphanedMemories]:
+        """Return the statistics and the newest orphans."""
+
+        def compute() -> tuple[VaultStatistics, OrphanedMemories]:
+            return self.call(vault_stats), self.call(memory_orphans, limit=_MOST)
+
+        with self._reading() as call:
+            recorded = activity(call)
+        return self._cached("overview", compute, recorded)
+
     def review(self) -> ReviewedVault:
-        """Return the items to review, cached until the vault or the day changes."""
-        state = (
-            clock.now().date(),
-            self.on_view(lambda _call, view: _state(shown_records(view)), slow=True),
-        )
-        if self._review is None or self._review[0] != state:
-            self._review = state, self.call(vault_review, limit=_MAX_REVIEWED)
-        return self._review[1]
+        """Return the items to review."""
+        return self._cached("review", lambda: self.call(vault_review, limit=_MAX_REVIEWED))
+
+    def _cached(self, name: str, compute: Callable[[], Result], recorded: object = None) -> Result:
+        """Return a result, cached until the vault, the settings, ``recorded`` or the hour changes.
+
+        A cached result is returned without waiting for slow work.
+        """
+        state = (clock.today(), clock.now().hour, recorded, self.on_view(_state))
+        if name not in self._results or self._results[name][0] != state:
+            with self._slow.lock:
+                # Another request may have computed it in the meantime.
+                if name not in self._results or self._results[name][0] != state:
+                    self._results[name] = state, compute()
+        result: Result = self._results[name][1]
+        return result
 
     def on_view(self, work: Callable[[Call, View], Result], slow: bool = False) -> Result:
         """Call a function with a reader's call and a view of the index.
@@ -176,6 +208,7 @@ class WebSession:
     def _reading(self, slow: bool = False) -> Iterator[Call]:
         workspace = self._slow if slow else self._fast
         with workspace.lock:
+            workspace.refresh_settings()
             yield Call(workspace, _READER, tool="web", read_only=True)
 
     def _html(self, name: str, to: Addresses) -> str:
@@ -188,14 +221,11 @@ class WebSession:
 
         The nodes are the memories, at most the newest 20,000.
         """
-        return self.on_view(self._make_map, slow=True)
 
-    def _make_map(self, call: Call, view: View) -> dict[str, Any]:
-        records = shown_records(view)
-        state = _state(records)
-        if self._map is None or self._map[0] != state:
-            self._map = state, self.build_map(call, view, records)
-        return self._map[1]
+        def build(call: Call, view: View) -> dict[str, Any]:
+            return self.build_map(call, view, shown_records(view))
+
+        return self._cached("map", lambda: self.on_view(build, slow=True))
 
     def build_map(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
         """Return a map of the given records from a view."""
@@ -207,7 +237,7 @@ class WebSession:
         edges = sorted(
             {
                 (places[link.source], places[link.target])
-                for link in LinkGraph(view.links(), view.record).indexed()
+                for link in call.link_graph(view, view.records()).indexed()
                 if link.source in places and link.target in places
             }
         )
@@ -251,8 +281,9 @@ class WebSession:
         return self.on_view(lambda call, view: self._texts(call, view, to), slow=True)
 
     def _texts(self, call: Call, view: View, to: Addresses) -> dict[str, str]:
-        renderer, pages = Renderer(call, view), {}
-        for record in shown_records(view)[:_MAX_NODES]:
+        records = list(view.records())
+        renderer, pages = Renderer(call, view, records), {}
+        for record in _shown(records)[:_MAX_NODES]:
             with contextlib.suppress(MemvaultError):
                 name = public_id(record, call.settings.detector)
                 pages[name] = renderer.html(call.reader.read(record.path), to)
@@ -261,11 +292,18 @@ class WebSession:
 
 def shown_records(view: View) -> list[MemoryRecord]:
     """Return all memories except examples, newest first."""
-    return latest_first(record for record in view.records() if not is_example(record.metadata))
+    return _shown(view.records())
 
 
-def _state(records: list[MemoryRecord]) -> object:
-    return tuple((record.path, record.etag) for record in records)
+def _shown(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
+    return latest_first(record for record in records if not is_example(record.metadata))
+
+
+def _state(call: Call, view: View) -> object:
+    """Return a value that changes whenever a memory or a setting changes."""
+    if view.state is not None:
+        return call.settings, view.state
+    return call.settings, {record.path: record.etag for record in view.records()}
 
 
 def _mem_ids(value: Any) -> set[str]:

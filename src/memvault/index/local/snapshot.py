@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from contextlib import suppress
 from functools import wraps
 from types import MappingProxyType
@@ -132,6 +141,12 @@ class Snapshot(NamedTuple):
     def missing(self) -> int:
         """See ``View.missing``."""
         return self.overlay.missing
+
+    @property
+    def state(self) -> Hashable:
+        """See ``View.state``."""
+        is_committed = self.overlay.alive is None and not self.overlay.records
+        return self.commit.number if self.commit is not None and is_committed else None
 
     @stale_if_corrupted
     def record(self, uid: int) -> MemoryRecord | None:
