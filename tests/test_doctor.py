@@ -505,6 +505,31 @@ def test_conflict_detection_requires_all_three_markers(text: str) -> None:
         assert all(mark in text for mark in ("<<<<<<<", "=======", ">>>>>>>"))
 
 
+def test_doctor_reports_the_current_content_of_checked_files(
+    vault: Vault, folder: Path, tmp_path: Path
+) -> None:
+    """Results of an earlier run are used only for the same bytes, path, links and settings."""
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+    write(folder, "bee.md", "Bees sting.\n")
+    write(folder, "wasp.md", "They sting like a [[bee]] and a [[hornet]].\n")
+    link = ("link-broken", "wasp.md")
+    assert told(examined(vault)) == told(examined(vault)) == {link}
+    write(folder, "bee.md", f"Bees sting. {secret}\n")
+    found = {link, ("secret-in-text", "bee.md")}
+    assert told(examined(vault)) == told(examined(vault)) == found
+    write(folder, "hornet.md", "They sting.\n")
+    assert told(examined(vault)) == found - {link}
+    write(folder, "memvault.toml", '[secrets]\non_write = "off"\n')
+    assert told(examined(vault)) == set()
+    write(folder, "memvault.toml", "")
+    (remembered,) = tmp_path.rglob("indexes/*/doctor")
+    remembered.write_bytes(remembered.read_bytes()[:-1] + b"]")
+    assert told(examined(vault)) == found - {link}
+    (folder / "hornet.md").unlink()
+    write(folder, "bee.md", "Bees sting.\n")
+    assert told(examined(vault)) == {link}
+
+
 @pytest.mark.promise("R33")
 def test_doctor_concurrent_change_is_not_an_index_fault(vault: Vault, folder: Path) -> None:
     """While files are saved repeatedly, the index is not reported as wrong or rebuilt."""

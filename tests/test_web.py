@@ -226,6 +226,43 @@ def test_web_pages_show_the_vault(client: TestClient) -> None:
     assert client.get("/m/none").status_code == 404
 
 
+def test_web_shown_pages_follow_changes(tmp_path: Path) -> None:
+    """A page that was shown before shows a new memory, a recall and changed settings."""
+    from starlette.testclient import TestClient
+
+    from memvault.web.app import application
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "fact/tea.md", "---\nid: tea-7k2m9q\ntags: [hot]\n---\n\n# Tea\n\nSee [[Cups]].\n")
+    session = WebSession(root)
+    app = application(session, ACCESS, ("127.0.0.1", 8421))
+    with TestClient(app, base_url=BASE) as client:
+        client.get("/?token=the-token")
+
+        def shown() -> list[str]:
+            return [client.get(f"/{name}").text for name in ("tags", "overview", "map", "review")]
+
+        first = shown()
+        assert shown() == first
+        assert ["Iced" in page for page in first] == [False] * 4
+        key = made("GitHub token")[1]
+        text = f"---\nid: iced-7k2m9q\ntags: [cold]\n---\n\n# Iced\n\n{key}\n"
+        write(root, "fact/iced.md", text)
+        tags, overview, linked, review = shown()
+        assert "cold" in tags
+        assert "Iced" in overview
+        assert "Iced" in linked
+        assert "contains a secret" in review
+        with open_vault(root) as vault:
+            vault.call("recall_fact", query="iced")
+        assert client.get("/overview").text != overview
+        write(root, "memvault.toml", '[secrets]\non_write = "off"\n')
+        assert "contains a secret" not in client.get("/review").text
+    session.close()
+
+
 @pytest.mark.promise("S84")
 def test_web_serves_only_attachments_and_masks_secrets(client: TestClient, root: Path) -> None:
     """Hidden files, settings, memory files and files outside are never served."""

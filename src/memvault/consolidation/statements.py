@@ -103,7 +103,10 @@ def _split(paragraph: str) -> Iterator[str]:
 
 def unmarked(sentence: str) -> str:
     """Return a sentence on one line without labels, emphasis and repeated spaces."""
-    return _LABEL.sub("", _EMPHASIS.sub("", " ".join(sentence.split()))).strip()
+    plain = " ".join(sentence.split())
+    if "*" in plain or "_" in plain:
+        plain = _EMPHASIS.sub("", plain)
+    return _LABEL.sub("", plain).strip()
 
 
 def statement(sentence: str, analyzer: Analyzer, least: int = LEAST_WORDS) -> Statement | None:

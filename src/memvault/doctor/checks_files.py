@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -348,11 +349,12 @@ def _sync_copies(
     """Yield each copy left by a sync program, with its original if that exists."""
     memories = {memory.path: memory for memory in vault.memories}
     for memory in vault.memories:
-        path = PurePosixPath(memory.path)
-        if original := _original_stem(path.stem):
-            yield memory, memories.get(str(path.with_name(f"{original}{path.suffix}")))
-        elif match := _NUMBERED_NAME.fullmatch(path.stem):
-            first = memories.get(str(path.with_name(f"{match[1]}{path.suffix}")))
+        beginning, suffix = posixpath.splitext(memory.path)
+        folder, slash, stem = beginning.rpartition("/")
+        if original := _original_stem(stem):
+            yield memory, memories.get(f"{folder}{slash}{original}{suffix}")
+        elif match := _NUMBERED_NAME.fullmatch(stem):
+            first = memories.get(f"{folder}{slash}{match[1]}{suffix}")
             if first is not None and _is_copy(vault, memory, first):
                 yield memory, first
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from functools import partial
 from pathlib import PurePosixPath
 
-from memvault.call import Call
 from memvault.doctor.findings import Finding, check, set_header
 from memvault.doctor.inspection import InspectedMemory, VaultInspection
 from memvault.files import plain_files
@@ -176,17 +176,34 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
         }
         if not unresolved:
             continue
-        broken = dict.fromkeys(
-            _shown_link(link)
-            for link in _links_in(vault.call, entry.path)
-            if (link.target, link.path_beside(entry.path)) in unresolved
-            and (_is_checked(link) or _is_outside(link.path_beside(entry.path)))
+        try:
+            data = plain_files.read(vault.call.root / entry.path)
+        except OSError:
+            continue
+        encoding = vault.call.settings.encoding
+        broken: list[str] = vault.remembered.get(
+            "link-broken",
+            (entry.path, document.etag(data), sorted(unresolved)),
+            partial(_broken_in, entry.path, data, encoding, unresolved),
         )
-        for shown in list(broken)[:_MAX_LINKS_SHOWN]:
+        for shown in broken[:_MAX_LINKS_SHOWN]:
             yield Finding(entry.path, f"{shown} does not resolve to a file")
         if len(broken) > _MAX_LINKS_SHOWN:
             remaining = len(broken) - _MAX_LINKS_SHOWN
             yield Finding(entry.path, f"{remaining} more of its links do not resolve to a file")
+
+
+def _broken_in(
+    path: str, data: bytes, encoding: str, unresolved: Container[tuple[str, str]]
+) -> list[str]:
+    """Return the unresolved links in a memory that are reported, as shown."""
+    reported = (
+        _shown_link(link)
+        for link in links(document.body_of(data, encoding))
+        if (link.target, link.path_beside(path)) in unresolved
+        and (_is_checked(link) or _is_outside(link.path_beside(path)))
+    )
+    return list(dict.fromkeys(reported))
 
 
 def _shown_link(link: Link) -> str:
@@ -224,12 +241,3 @@ def _is_resolved(
             return True
         return repository_files.may_exist(link.beside)
     return name_key(relative) in files or vault.links.has_name(relative)
-
-
-def _links_in(call: Call, path: str) -> list[Link]:
-    """Return the links in a memory's current body."""
-    try:
-        data = plain_files.read(call.root / path)
-    except OSError:
-        return []
-    return list(links(document.body_of(data, call.settings.encoding)))

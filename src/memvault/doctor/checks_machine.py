@@ -156,13 +156,13 @@ def linked_revisions(vault: VaultInspection) -> Iterator[Finding]:
 
 
 def _linked_revisions(call: Call, files: list[str]) -> list[Path]:
-    paths = [call.root / path for path in files]
+    paths = [f"{call.root}/{path}" for path in files]
     return [*call.store.history.linked(paths), *call.store.trash.linked(paths)]
 
 
 def _separate_revisions(call: Call, files: list[str]) -> None:
     with call.store.lock():
-        paths = [call.root / path for path in files]
+        paths = [f"{call.root}/{path}" for path in files]
         for store in (call.store.history, call.store.trash):
             for path in list(store.linked(paths)):
                 with atomic.map_os_errors(path), contextlib.suppress(FileNotFoundError):

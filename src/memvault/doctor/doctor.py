@@ -48,12 +48,14 @@ def markdown_table() -> str:
 def run_checks(vault: VaultInspection, only: Iterable[str] = ()) -> list[_CheckFinding]:
     """Run all checks, or the checks with the given codes; return findings, most severe first."""
     codes = frozenset(only) or CODES.keys()
-    return [
+    findings = [
         (check, finding)
         for code, check in CODES.items()
         if code in codes
         for finding in sorted(check.run(vault), key=lambda finding: finding.path)
     ]
+    vault.remembered.save()
+    return findings
 
 
 def run_doctor(

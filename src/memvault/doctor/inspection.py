@@ -10,13 +10,14 @@ import codecs
 import errno
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from memvault import clock
 from memvault.call import Call
+from memvault.doctor.remembered import RememberedResults
 from memvault.files import plain_files
 from memvault.index.protocol import IndexStatus, MemoryRecord, View, latest_first
 from memvault.memories.link_graph import LinkGraph
@@ -115,7 +116,7 @@ class InspectedFile(NamedTuple):
     trouble: str = ""
     broken: str = ""
     conflict_markers: bool = False
-    duplicate_keys: tuple[str, ...] = ()
+    duplicate_keys: Sequence[str] = ()
     unread: str = ""
     secrets: str = ""
 
@@ -136,8 +137,9 @@ class VaultInspection(NamedTuple):
     """The input of every check: the memories, their links, other files and entries in a vault.
 
     ``tree`` maps kinds to the paths of entries. ``others`` contains the markdown files that are not
-    memories, such as agents' files; ``files`` are ``others`` and the memories' files. Checks of the
-    index, the journal and other state of this machine read that state through ``call``.
+    memories, such as agents' files; ``files`` are ``others`` and the memories' files.
+    ``remembered`` contains results of checks of unchanged files. Checks of the index, the journal
+    and other state of this machine read that state through ``call``.
     """
 
     call: Call
@@ -149,6 +151,7 @@ class VaultInspection(NamedTuple):
     memory_paths: frozenset[str]
     others: list[InspectedFile]
     files: list[InspectedFile]
+    remembered: RememberedResults
 
     def by_id(self) -> dict[str, list[InspectedMemory]]:
         """Return the memories by memId."""
@@ -168,10 +171,11 @@ def inspect_vault(call: Call) -> VaultInspection:
 
     records, links = call.engine.on_view(read_index, rescans=True)
     tree = walk_tree(call.root, call.settings.exclusions)
-    memories = [_inspect_memory(call, record) for record in records]
+    remembered = RememberedResults(call)
+    memories = [_inspect_memory(call, remembered, record) for record in records]
     memory_paths = frozenset(record.path for record in records)
     others = [
-        _inspect_file(call, path)
+        _inspect_file(call, remembered, path)
         for path in tree["file"]
         if path[-3:].lower() == ".md"
         and path not in memory_paths
@@ -181,7 +185,9 @@ def inspect_vault(call: Call) -> VaultInspection:
     index = call.index.status()
     if index.away:
         call.notes.append(index.away)
-    return VaultInspection(call, now, tree, links, index, memories, memory_paths, others, files)
+    return VaultInspection(
+        call, now, tree, links, index, memories, memory_paths, others, files, remembered
+    )
 
 
 _HEADER_PROBLEMS = ("broken front matter: ", "the front matter cannot be indexed: ")
@@ -191,8 +197,10 @@ _KEY = re.compile(r"^([ \t-]*[^\s#:-][^:\n]*):", re.MULTILINE | re.ASCII)
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def _inspect_memory(call: Call, record: MemoryRecord) -> InspectedMemory:
-    file = _inspect_file(call, record.path, is_memory=True)
+def _inspect_memory(
+    call: Call, remembered: RememberedResults, record: MemoryRecord
+) -> InspectedMemory:
+    file = _inspect_file(call, remembered, record.path, is_memory=True)
     if record.problem.startswith(_HEADER_PROBLEMS) and not file.conflict_markers:
         file = file._replace(broken=record.problem.partition(": ")[2])
     if record.problem.startswith(memory_file.UNREAD):
@@ -200,33 +208,45 @@ def _inspect_memory(call: Call, record: MemoryRecord) -> InspectedMemory:
     return InspectedMemory(record, file)
 
 
-def _inspect_file(call: Call, path: str, is_memory: bool = False) -> InspectedFile:
+def _inspect_file(
+    call: Call, remembered: RememberedResults, path: str, is_memory: bool = False
+) -> InspectedFile:
+    file = f"{call.root}/{path}"  # pathlib takes longer than reading the file
     try:
-        mtime = (call.root / path).lstat().st_mtime_ns
-        data = plain_files.read(call.root / path)
+        mtime = os.lstat(file).st_mtime_ns
+        data = plain_files.read(file)
     except FileNotFoundError:
         return InspectedFile(path)  # The file has been deleted since the scan.
     except OSError as error:
         is_large = error.errno == errno.EFBIG
         return InspectedFile(path, trouble="large" if is_large else error.strerror or str(error))
-    file = InspectedFile(path, document.etag(data), mtime)
+    etag = document.etag(data)
+    problems: dict[str, Any] = remembered.get(
+        "file", (path, etag, is_memory), lambda: _problems(call, path, data, is_memory)
+    )
+    return InspectedFile(path, etag, mtime, **problems)
+
+
+def _problems(call: Call, path: str, data: bytes, is_memory: bool) -> dict[str, Any]:
+    """Return the problems of a file's bytes by the fields of ``InspectedFile``, if any."""
+    problems: dict[str, Any] = {}
     encoding = call.settings.encoding
     if call.settings.secrets.on_write != "off":
-        file = file._replace(secrets=secret_policy.secrets_in_file(path, data, call.settings))
+        problems["secrets"] = secret_policy.secrets_in_file(path, data, call.settings)
     if data[:2] in _UTF16 or b"<<<<<<< " in data:
         text = decoding.decode(data, encoding).text
-        file = file._replace(conflict_markers=has_conflict_markers(text))
-    if file.conflict_markers or not (is_memory or path.startswith(("agents/", "spaces/"))):
-        return file
-    if not is_memory:
-        problem = document.Document.parse(data, encoding=encoding).strict_problem
-        problem = problem.removeprefix("broken front matter: ")
-        if problem:
-            return file._replace(broken=problem)
-    return file._replace(duplicate_keys=_duplicate_keys(data, encoding))
+        problems["conflict_markers"] = has_conflict_markers(text)
+    has_header = is_memory or path.startswith(("agents/", "spaces/"))
+    if has_header and not problems.get("conflict_markers"):
+        if not is_memory:
+            problem = document.Document.parse(data, encoding=encoding).strict_problem
+            problems["broken"] = problem.removeprefix("broken front matter: ")
+        if not problems.get("broken"):
+            problems["duplicate_keys"] = _duplicate_keys(data, encoding)
+    return {name: value for name, value in problems.items() if value}
 
 
-def _duplicate_keys(data: bytes, encoding: str) -> tuple[str, ...]:
+def _duplicate_keys(data: bytes, encoding: str) -> list[str]:
     """Return the keys that a header has more than once.
 
     The header is parsed only if a cheap scan of its lines finds a possible duplicate.
@@ -235,10 +255,10 @@ def _duplicate_keys(data: bytes, encoding: str) -> tuple[str, ...]:
         data = decoding.decode(data).text.encode("utf-8", "replace")
     head = data.removeprefix(codecs.BOM_UTF8)
     if not head.startswith(b"---"):
-        return ()
+        return []
     text = head[:MAX_HEADER].decode("latin-1").replace("\r", "\n")  # keeps the line numbers
     lines = _KEY.findall(text, 0, max(text.find("\n---", 3), 0) or len(text))
     keys = [canonical_key(line.strip(" \t\"'").replace('"', "")) for line in lines]
     if len(set(keys)) == len(keys) and "{" not in text[: text.find("\n---", 3)]:
-        return ()
-    return tuple(repeated_keys(split_front_matter(decoding.decode(data, encoding).text).header))
+        return []
+    return list(repeated_keys(split_front_matter(decoding.decode(data, encoding).text).header))

@@ -30,7 +30,7 @@ FileStamp = tuple[int, ...]
 """Size, mtime and ctime in nanoseconds, and inode of a file."""
 
 
-def read(path: Path, max_bytes: int = MAX_MEMORY_BYTES) -> bytes:
+def read(path: Path | str, max_bytes: int = MAX_MEMORY_BYTES) -> bytes:
     """Return a regular file's bytes; links, pipes and devices are never opened for reading.
 
     Raises:
@@ -39,7 +39,7 @@ def read(path: Path, max_bytes: int = MAX_MEMORY_BYTES) -> bytes:
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0)
-    if not stat.S_ISREG(path.lstat().st_mode):
+    if not stat.S_ISREG(os.lstat(path).st_mode):
         raise FileNotFoundError(errno.ENOENT, "Not a regular file", str(path))
     with open(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -101,15 +101,14 @@ class Revisions:
                     if os.path.samestat(path.lstat(), status):
                         self.separate(path)
 
-    def linked(self, files: Iterable[Path]) -> Iterator[Path]:
+    def linked(self, files: Iterable[Path | str]) -> Iterator[Path]:
         """Yield the revisions that are hard links to one of the vault's files.
 
         A killed change leaves such a link. An editor that then writes to the file in place changes
         the revision as well.
         """
-        yield from files_linked_to(
-            files, lambda: (self._folder / folder / name for folder, name in self._all_revisions())
-        )
+        revisions = (self._folder / folder / name for folder, name in self._all_revisions())
+        yield from files_linked_to(files, revisions)
 
     @staticmethod
     def separate(path: Path) -> None:
@@ -243,17 +242,16 @@ class Revisions:
         return self._folder / _folder_name(mem_id) / f"{revision}.md"
 
 
-def files_linked_to(
-    files: Iterable[Path], candidates: Callable[[], Iterable[Path]]
-) -> Iterator[Path]:
+def files_linked_to(files: Iterable[Path | str], candidates: Iterable[Path]) -> Iterator[Path]:
     """Yield the candidates that are hard links to one of the files."""
+    paths = list(candidates)
     shared = set()
-    for file in files:
+    for file in files if paths else ():
         with contextlib.suppress(OSError):
-            status = file.lstat()
+            status = os.lstat(file)
             if status.st_nlink > 1:
                 shared.add((status.st_dev, status.st_ino))
-    for path in candidates() if shared else ():
+    for path in paths if shared else ():
         with contextlib.suppress(OSError):
             status = path.lstat()
             if (status.st_dev, status.st_ino) in shared:

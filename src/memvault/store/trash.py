@@ -114,12 +114,12 @@ class Trash:
         with contextlib.suppress(MemvaultError):
             self.delete(self.expired())
 
-    def linked(self, files: Iterable[Path]) -> Iterator[Path]:
+    def linked(self, files: Iterable[Path | str]) -> Iterator[Path]:
         """Yield the trashed files that are hard links to one of the vault's files.
 
         A killed change leaves such a link: the file was not yet moved, or was already restored.
         """
-        yield from files_linked_to(files, lambda: (item.file for item in self.files()))
+        yield from files_linked_to(files, (item.file for item in self.files()))
 
     def separate(self, path: Path) -> None:
         """Delete a file yielded by ``linked``; the vault lock must be held.

@@ -1,0 +1,67 @@
+"""Remember the results of checks of single files beside the index, by the files' content."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from memvault import __version__
+from memvault.call import Call
+from memvault.errors import MemvaultError
+from memvault.files import atomic, plain_files
+
+_VERSION = 1
+"""Incremented when a remembered result changes although the file is the same."""
+_FILE = "doctor"
+_CHECKSUM = 16
+"""Number of bytes of the checksum before the results."""
+
+
+class RememberedResults:
+    """The results of checks of single files; a file is checked again after its bytes change.
+
+    A result is found by a hash of everything that it depends on, so it is never outdated. Results
+    of another version of the program, or with other settings, are not used. With a detector of
+    another package, which may change at any time, nothing is remembered.
+    """
+
+    def __init__(self, call: Call) -> None:
+        secrets, folder = call.settings.secrets, call.index.folder
+        is_used = folder is not None and secrets.detector == "builtin"
+        self._file = folder / _FILE if folder is not None and is_used else None
+        made_with = f"{__version__} {_VERSION} {call.settings.encoding} {secrets.on_write}"
+        self._made_with = made_with.encode()
+        self._stored = self._load()
+        self._used: dict[str, dict[str, Any]] = {}
+
+    def _load(self) -> dict[str, dict[str, Any]]:
+        """Return the stored results; empty if they are missing, damaged or of another version."""
+        data = b""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                data = plain_files.read(self._file)
+        checksum, results = data[:_CHECKSUM], data[_CHECKSUM:]
+        return json.loads(results) if checksum == self._checksum(results) else {}
+
+    def _checksum(self, results: bytes) -> bytes:
+        return plain_files.digest_of(self._made_with + results, _CHECKSUM)
+
+    def get(self, check: str, inputs: Sequence[Any], compute: Callable[[], Any]) -> Any:
+        """Return the result of a check; it and the inputs that determine it are JSON values."""
+        key = plain_files.digest_of(json.dumps(inputs).encode(), 12).hex()
+        used = self._used.setdefault(check, {})
+        if key not in used:
+            stored = self._stored.get(check, {})
+            used[key] = stored[key] if key in stored else compute()
+        return used[key]
+
+    def save(self) -> None:
+        """Write the results; those of a check that did not run are kept."""
+        results = {**self._stored, **self._used}
+        if self._file is None or results == self._stored:
+            return
+        data = json.dumps(results, separators=(",", ":")).encode()
+        with contextlib.suppress(MemvaultError, OSError):
+            atomic.write(self._file, self._checksum(data) + data, private=True, durable=False)
