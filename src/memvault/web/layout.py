@@ -61,28 +61,39 @@ def _relaxed(points: Points, edges: NDArray[np.int64]) -> Points:
         return points
     chance = np.random.default_rng(11)
     scale = 1.0 / np.sqrt(count)
-    degrees = np.bincount(edges.ravel(), minlength=count).clip(1)[:, None] if len(edges) else 1
+    degrees = np.bincount(edges.ravel(), minlength=count).clip(1) if len(edges) else 1
+    sources, targets = np.ascontiguousarray(edges.T)
+    # One array for each axis, since numpy is slow on rows of two numbers.
+    axes = list(np.ascontiguousarray(points.T))
     for number in range(_ROUNDS):
-        moves = np.zeros_like(points)
+        moves = [np.zeros_like(axis) for axis in axes]
         if len(edges):
-            apart = points[edges[:, 1]] - points[edges[:, 0]]
-            lengths = np.linalg.norm(apart, axis=1, keepdims=True).clip(1e-6)
+            apart = [axis[targets] - axis[sources] for axis in axes]
             # Linked nodes are at rest at a distance of 0.6 * scale.
-            apart *= (1 - 0.6 * scale / lengths).clip(-1, 1)
-            np.add.at(moves, edges[:, 0], apart)
-            np.add.at(moves, edges[:, 1], -apart)
-            moves /= degrees
-        others = chance.integers(0, count, (count, _SAMPLES))
-        away = points[:, None, :] - points[others]
-        square = (away**2).sum(axis=2, keepdims=True) + (scale * 0.3) ** 2
-        moves += (away / square).sum(axis=1) * (scale**2) * 0.8
-        moves -= points * 0.02  # Pull unlinked parts toward the center.
+            pull = (1 - 0.6 * scale / _lengths(apart).clip(1e-6)).clip(-1, 1)
+            for move, distance in zip(moves, apart, strict=True):
+                distance *= pull
+                np.add.at(move, sources, distance)
+                np.add.at(move, targets, -distance)
+                move /= degrees
+        others = np.ascontiguousarray(chance.integers(0, count, (count, _SAMPLES)).T)
+        away = [axis - axis[others] for axis in axes]
+        square = away[0] ** 2 + away[1] ** 2 + (scale * 0.3) ** 2
+        for move, axis, distance in zip(moves, axes, away, strict=True):
+            move += (distance / square).sum(axis=0) * (scale**2) * 0.8
+            move -= axis * 0.02  # Pull unlinked parts toward the center.
         cooling = _MAX_STEP * (1 - number / _ROUNDS) + 0.002
-        steps = np.linalg.norm(moves, axis=1, keepdims=True).clip(1e-9)
-        points = (points + moves * np.minimum(1, cooling / steps)).astype(np.float32)
+        steps = np.minimum(1, cooling / _lengths(moves).clip(1e-9))
+        axes = [axis + move * steps for axis, move in zip(axes, moves, strict=True)]
+    points = np.stack(axes, axis=1)
     points = points - points.mean(axis=0)
     bound = float(np.quantile(np.abs(points), 0.995)) or 1.0
     return (points / bound).clip(-1.2, 1.2)
+
+
+def _lengths(axes: Sequence[Points]) -> Points:
+    lengths: Points = np.sqrt(axes[0] ** 2 + axes[1] ** 2)
+    return lengths
 
 
 def _rounded(points: Points) -> list[tuple[float, float]]:
