@@ -27,6 +27,8 @@ _ALLOW_MARK = lazy_pattern("gitleaks:allow|pragma: allowlist secret")
 """Comments that allow the secrets on their line; repository scanners honor them too."""
 _MIN_REPEATED_LENGTH = 8
 """Minimum length of a secret for its other occurrences in the text to be masked too."""
+_SHORTEST = len("://:abc@d")
+"""Minimum length of text with a secret."""
 _MAX_WORD_LENGTH = 16
 """Minimum length for a string of lowercase letters to be a secret rather than a word."""
 _MAX_REPEATED = 100
@@ -93,6 +95,9 @@ class SecretDetector:
 
         Secrets on a line with a comment that allows them are left out.
         """
+        # A character outside ASCII may stand for several.
+        if len(text) < _SHORTEST and text.isascii() and self._extra_source is None:
+            return []
         spans = self._spans(text)
         if not spans:
             return []
@@ -298,8 +303,15 @@ for _number, _form in enumerate(FORMS):
 
 def _possible_formats(text: str, long_words: str) -> list[SecretPattern]:
     """Return the formats whose marker occurs in text with these long words."""
-    possible = list(dict.fromkeys([form for mark, form in _TEXT_MARKS if mark in text]))
-    possible = [form for form in possible if any(sign in text for sign in _NEEDED[form.kind])]
+    possible = [form for mark, form in _TEXT_MARKS if mark in text]
+    if possible:
+        possible = [
+            form
+            for form in dict.fromkeys(possible)
+            if any(sign in text for sign in _NEEDED[form.kind])
+        ]
+    if not long_words:
+        return possible
     numbers: list[int] = []
     for sign, marks in _WORD_MARKS.items():
         if sign in long_words:

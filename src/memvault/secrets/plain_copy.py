@@ -216,11 +216,16 @@ def plain_copies(
 
 def _is_marked(text: str, long_words: str) -> bool:
     """Return whether markup can hide a secret in one of the words, or between them."""
-    return _has_one(long_words, _JOINED) or _has_one(text, _SPACED) or _has_strange(long_words)
+    if _has_one(text, _SPACED):
+        return True
+    return bool(long_words) and (_has_one(long_words, _JOINED) or _has_strange(long_words))
 
 
 def _has_one(text: str, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> bool:
-    return any(mark in text and pattern.search(text) for mark, pattern in patterns)
+    for mark, pattern in patterns:  # noqa: SIM110  # any() takes twice as long
+        if mark in text and pattern.search(text):
+            return True
+    return False
 
 
 def _regions(text: str, near_keyword: bool) -> list[tuple[int, int]]:
