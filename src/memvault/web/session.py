@@ -286,7 +286,9 @@ class WebSession:
         for record in _shown(records)[:_MAX_NODES]:
             with contextlib.suppress(MemvaultError):
                 name = public_id(record, call.settings.detector)
-                pages[name] = renderer.html(call.reader.read(record.path), to)
+                data, _ = call.reader.read_bytes(record.path)
+                memory = record.memory_in(data, call.settings.encoding)
+                pages[name] = renderer.html(memory or call.reader.read(record.path), to)
         return pages
 
 
