@@ -95,17 +95,23 @@ class LinkGraph:
         ]
         return resolved
 
-    def indexed(self) -> Iterator[IndexedLink]:
-        """Yield all links from one memory to another."""
+    def indexed(self, names: Set[str] = frozenset()) -> Iterator[IndexedLink]:
+        """Yield all links from one memory to another, or only those by one of the names."""
         for source, entry in self.entries.items():
             for link in entry.links:
+                if names and names.isdisjoint(_keys(link)):
+                    continue
                 target = self._resolve(link.target, link.beside, entry.path)
                 if target is not None and target != source:
                     yield IndexedLink(source, target, link)
 
     def backlinks(self, path: str) -> list[IndexedLink]:
         """Return the backlinks of the memory at a path, most recently modified memory first."""
-        backlinks = [link for link in self.indexed() if self.entries[link.target].path == path]
+        names = {
+            name for entry in self.entries.values() if entry.path == path for name in entry.names
+        }
+        linking = self.indexed(names) if names else ()
+        backlinks = [link for link in linking if self.entries[link.target].path == path]
         return sorted(backlinks, key=lambda link: by_time(self.record(link.source)), reverse=True)
 
     def orphans(self, records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
@@ -120,8 +126,7 @@ class LinkGraph:
     def may_lead_to(self, keys: Set[str]) -> Iterator[str]:
         """Yield the paths of memories with a link whose target has one of the keys."""
         for entry in self.entries.values():
-            targets = {name for link in entry.links for name in (_bare(link.target), link.beside)}
-            if not keys.isdisjoint(map(name_key, targets)):
+            if any(not keys.isdisjoint(_keys(link)) for link in entry.links):
                 yield entry.path
 
     def _resolve(self, target: str, beside: str, source: str) -> int | None:
@@ -194,6 +199,11 @@ def line_of(memory: Memory, link: StoredLink) -> tuple[int, str]:
 def keys_of(memory: Memory | MemoryRecord) -> list[str]:
     """Return all names that links may use for a memory, normalized as in the index."""
     return link_keys(memory.path, memory.mem_id, memory.title, memory.aliases)
+
+
+def _keys(link: StoredLink) -> tuple[str, str]:
+    """Return the names of which a link's target must have one."""
+    return name_key(_bare(link.target)), name_key(link.beside)
 
 
 def _bare(target: str) -> str:
