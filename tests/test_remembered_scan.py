@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -117,7 +118,7 @@ def test_saved_scan_comparison_lists_changed_files(
         for path, state in files.items():
             found._paths.append(path)
             found._states.extend(state)
-        assert Scan.unpack(found.packed).files == found.files
+        assert Scan.unpack(found.packed()).files == found.files
         scans.append(found)
     one, other = scans
     expected = {path for path, _ in first.items() ^ second.items()}
@@ -132,11 +133,26 @@ def test_saved_scan_of_arbitrary_bytes_is_refused(data: bytes) -> None:
         found = Scan.unpack(data)
     except ValueError:
         return
-    assert found.packed == data
+    assert found.packed() == data
 
 
 def test_saved_scan_of_empty_vault_round_trips(tmp_path: Path) -> None:
     """An empty vault's scan is saved like any other."""
     found = scan(tmp_path, Exclusions(tmp_path))
-    assert Scan.unpack(found.packed).files == []
-    assert found.paths_that_differ(Scan.unpack(found.packed)) == set()
+    assert Scan.unpack(found.packed()).files == []
+    assert found.paths_that_differ(Scan.unpack(found.packed())) == set()
+
+
+def test_file_deleted_during_scan_is_left_out(tmp_path: Path) -> None:
+    """A file that is deleted after its folder was listed does not hide the others."""
+    for number in range(5):
+        write(tmp_path, f"{number}.md", "# Note\n")
+    with os.scandir(tmp_path) as listed:
+        entries = list(listed)
+        (tmp_path / "3.md").unlink()
+        found = Scan()
+        found.add("folder/", entries)
+    assert {state.path for state in found.files} == {
+        f"folder/{number}.md" for number in (0, 1, 2, 4)
+    }
+    assert {state.size for state in found.files} == {len("# Note\n")}

@@ -351,7 +351,7 @@ class IndexFiles:
 
 
 def _scan_stamp(commit: IndexCommit, scan: Scan) -> bytes:
-    return b"%d %d " % commit.number + scan.packed
+    return scan.packed(b"%d %d " % commit.number)
 
 
 def _delete(path: Path) -> None:
