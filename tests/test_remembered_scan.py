@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,30 @@ def test_saved_scan_detects_all_later_changes(folder: Path, settled: set[str]) -
     check()
 
 
+def test_saved_scan_stays_usable_after_changes(folder: Path, settled: set[str]) -> None:
+    """After changes are indexed, the saved scan is of the new commit, without these states."""
+
+    def saved_paths() -> set[str]:
+        index = index_of(folder) / INDEX
+        _, commits, packed = (index / "scan").read_bytes().split(b" ", 2)
+        with closing(sqlite3.connect(index / "manifest.db")) as database:
+            row = database.execute("SELECT value FROM counters WHERE name = 'commits'").fetchone()
+        assert int(commits) == row[0]
+        return {state.path for state in Scan.unpack(packed).files if state.size >= 0}
+
+    everything = saved_paths()
+    assert len(everything) == len(settled) == MANY
+    write(folder, "0/0.md", "# Edited\n\nThe wombat sleeps.\n")
+    write(folder, "new/first.md", "# First\n\nThe wombat wakes.\n")
+    (folder / "1/1.md").unlink()
+    assert titles_of(folder) == settled - {"Note 0", "Note 1"} | {"Edited", "First"}
+    assert saved_paths() == everything - {"0/0.md", "1/1.md"}
+    time.sleep(1.1)
+    titles_of(folder)
+    titles_of(folder)
+    assert saved_paths() == everything - {"1/1.md"} | {"new/first.md"}
+
+
 def test_saved_scan_detects_moved_and_unignored_files(folder: Path, settled: set[str]) -> None:
     """Folders moved out or in, and files ignored for a while, are detected."""
     outside = folder.parent / "outside"
@@ -105,12 +131,15 @@ STATES = st.tuples(*[st.integers(0, 2)] * 4)
 FOLDERS = st.dictionaries(st.integers(0, 1_500).map("{}.md".format), STATES, max_size=900)
 
 
-@given(FOLDERS, FOLDERS, st.booleans())
+@given(FOLDERS, FOLDERS, st.booleans(), st.sets(st.sampled_from(range(1_510)), max_size=9))
 @settings(max_examples=examples(30))
 def test_saved_scan_comparison_lists_changed_files(
-    first: dict[str, tuple[int, ...]], second: dict[str, tuple[int, ...]], mostly: bool
+    first: dict[str, tuple[int, ...]],
+    second: dict[str, tuple[int, ...]],
+    mostly: bool,
+    forgotten: set[int],
 ) -> None:
-    """Exactly the added, removed or changed files differ, and a scan is saved completely."""
+    """Exactly the added, removed, changed or forgotten files differ; a scan is saved completely."""
     second = {**first, **dict([*second.items()][:9])} if mostly else second
     scans = []
     for files in (first, second):
@@ -123,6 +152,9 @@ def test_saved_scan_comparison_lists_changed_files(
     one, other = scans
     expected = {path for path, _ in first.items() ^ second.items()}
     assert one.paths_that_differ(other) == other.paths_that_differ(one) == expected
+    paths = {f"{number}.md" for number in forgotten}
+    other.forget_states(paths)
+    assert one.paths_that_differ(Scan.unpack(other.packed())) == expected | paths
 
 
 @given(st.binary(max_size=200))

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from array import array
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
@@ -22,6 +22,8 @@ from memvault.vault import paths
 _MAX_INT64 = (1 << 63) - 1
 _STATE = attrgetter("st_size", "st_mtime_ns", "st_ctime_ns", "st_ino")
 _LINKS = attrgetter("st_nlink")
+_UNKNOWN = array("q", [-1] * 4)
+"""A state that no file has."""
 _STEP = 256
 """The number of files compared per step."""
 TIMESTAMP_GRANULARITY = 1_000_000_000
@@ -64,6 +66,17 @@ class Scan:
             for status in statuses:
                 self._states.extend(_state("", status)[1:])
 
+    def forget_states(self, paths: Collection[str]) -> None:
+        """Mark the states of files as unknown, adding those that are not in the scan at the end."""
+        added = set(paths)
+        for number, path in enumerate(self._paths):
+            if path in paths:
+                self._states[4 * number : 4 * number + 4] = _UNKNOWN
+                added.remove(path)
+        for path in added:
+            self._paths.append(path)
+            self._states += _UNKNOWN
+
     @cached_property
     def files(self) -> list[FileState]:
         """The state of each file, in the order of the folder listings."""
@@ -94,23 +107,25 @@ class Scan:
     def paths_that_differ(self, other: Scan) -> set[str]:
         """Return the paths of files that are in only one of two scans, or in different states.
 
-        Equal runs of files in the same order are skipped in large steps.
+        Equal runs of files in the same order are skipped in large steps. A file of unknown state in
+        ``other`` differs even if it is not in this scan.
         """
-        shorter = min(len(self), len(other))
+        length = len(other)
+        while length and other._states[4 * length - 4] == -1:  # added by ``forget_states``
+            length -= 1
+        shorter = min(len(self), length)
         start = end = 0
         while start + _STEP <= shorter and self._part(start) == other._part(start):
             start += _STEP
         while start + end + _STEP <= shorter and (
-            self._part(len(self) - end - _STEP) == other._part(len(other) - end - _STEP)
+            self._part(len(self) - end - _STEP) == other._part(length - end - _STEP)
         ):
             end += _STEP
         own_entries = set(self._entries(start, len(self) - end))
-        return {
+        return set(other._paths[length:]).union(
             path
-            for path, *_ in own_entries.symmetric_difference(
-                other._entries(start, len(other) - end)
-            )
-        }
+            for path, *_ in own_entries.symmetric_difference(other._entries(start, length - end))
+        )
 
     def states_of(self, paths: Container[str]) -> list[FileState]:
         """Return the states of the files at the given paths, leaving out paths not in the scan."""

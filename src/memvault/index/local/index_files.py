@@ -12,7 +12,7 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -237,17 +237,21 @@ class IndexFiles:
         """Return the files that differ from the open commit's saved scan; None without one."""
         if self.opened is None or scan.unreadable:
             return None
+        saved = self._saved_scan(self.opened.commit)
+        changed = scan.paths_that_differ(saved) if saved is not None else None
+        return changed if changed is not None and len(changed) <= _MAX_CHANGED else None
+
+    def _saved_scan(self, commit: IndexCommit) -> Scan | None:
+        """Return the saved scan of a commit, or None if there is none."""
         try:
             identity, commits, packed = self._scan_file.read_bytes().split(b" ", 2)
-            if (int(identity), int(commits)) != self.opened.commit.number:
-                return None
-            changed = scan.paths_that_differ(Scan.unpack(packed))
+            is_saved = (int(identity), int(commits)) == commit.number
+            return Scan.unpack(packed) if is_saved else None
         except (OSError, ValueError):
             return None
-        return changed if len(changed) <= _MAX_CHANGED else None
 
     def remember_scan(self, scan: Scan) -> None:
-        """Save a scan in which every file is known to match the last commit.
+        """Save a scan in which every file is known to match the open commit.
 
         Concurrent saves of the same scan are harmless; if saving fails, files are compared again.
         """
@@ -257,6 +261,20 @@ class IndexFiles:
                 atomic.write(self._scan_file, stamp, durable=False, makes_folder=False)
 
     # Methods that require the lock
+
+    def carry_scan(self, before: IndexCommit, changed: Collection[str]) -> None:
+        """Save the scan of the commit ``before`` for the open commit, without the changed files.
+
+        ``changed`` contains the paths of all files that were indexed or removed since ``before``.
+        Their states count as changed, so they are looked up in the manifest, until the next scan is
+        saved.
+        """
+        if self.opened is None or self.opened.commit.number == before.number:
+            return
+        saved = self._saved_scan(before) if len(changed) <= _MAX_CHANGED else None
+        if saved is not None:
+            saved.forget_states(changed)
+            self.remember_scan(saved)
 
     def create_empty(self) -> OpenIndex:
         """Delete any existing index and create an empty one."""
