@@ -137,6 +137,25 @@ def test_keyword_index_scores_match_the_formula(
             check_hits(answer.hits, expected, query)
 
 
+@given(STEPS)
+@settings(max_examples=examples(30))
+def test_small_commit_writes_the_same_segments_as_whoosh(steps: Any) -> None:
+    """A commit of a few documents, written without Whoosh's writer, has the same content."""
+    written = []
+    for few in (-1, 1_000):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(keyword_index, "_FEW_DOCUMENTS", few)
+            with index_of_steps(steps) as (index, _):
+                assert index._folder is not None
+                written.append(
+                    [
+                        (entry[1:], (index._folder / entry.file).read_bytes())
+                        for entry in index._entries()
+                    ]
+                )
+    assert written[0] == written[1]
+
+
 def check_hits(
     hits: Any, expected: Mapping[tuple[int, int], Mapping[str, float]], query: KeywordQuery
 ) -> None:

@@ -33,11 +33,15 @@ from memvault.index.keyword.segment import (
     PackedSegment,
     SegmentEntry,
     read_table,
+    write_segment,
+    write_table,
 )
 from memvault.index.protocol import IndexCorrupted, KeywordAnswer, KeywordHit, KeywordQuery
 
 _MAX_SEGMENTS = 12
 _MAX_DELETED_SHARE = 0.5
+_FEW_DOCUMENTS = 50
+"""The maximum number of documents that are written without loading Whoosh's writer."""
 _MAX_BLOCKS = 3
 """The maximum number of best-matching blocks per memory in a hit."""
 _FEW_POSTINGS = 2_000
@@ -62,8 +66,6 @@ class KeywordIndex:
     @classmethod
     def create(cls, folder: Path) -> KeywordIndex:
         """Create an empty index in an empty folder."""
-        from memvault.index.keyword.segment_writer import write_table
-
         folder.mkdir(parents=True, exist_ok=True)
         name = _table_name(0)
         write_table(folder / name, ())
@@ -77,8 +79,6 @@ class KeywordIndex:
         Raises:
             IndexCorrupted: if a file of this index is missing or damaged.
         """
-        from memvault.index.keyword.segment_writer import Writer
-
         assert self._folder is not None
         following = KeywordIndex(self._folder, [_table_name(self._number + 1)])
         try:
@@ -86,9 +86,23 @@ class KeywordIndex:
             _delete_except(
                 self._folder, {self._table, *(segment.entry.file for segment in segments)}
             )
-            writer = Writer(self._folder / following._table, segments)
+            table = self._folder / following._table
+            uids = {*removed}
+            entries = [segment.without(uids) for segment in segments]
+            deleted = sum(len(entry.deleted) for entry in entries)
+            stored = sum(entry.documents for entry in entries)
+            is_wasteful = deleted > _MAX_DELETED_SHARE * (stored + len(added))
+            merges = is_wasteful or len(segments) >= _MAX_SEGMENTS
+            if not merges and len(added) <= _FEW_DOCUMENTS:
+                if added:
+                    entries.append(write_segment(self._folder, added))
+                write_table(table, entries)
+                return following
+            from memvault.index.keyword.segment_writer import Writer
+
+            writer = Writer(table, segments)
             try:
-                writer.delete_memories({*removed})
+                writer.delete_memories(uids)
                 for document in added:
                     writer.add_document(
                         uid=(document.uid, document.block),
@@ -97,9 +111,7 @@ class KeywordIndex:
             except BaseException:
                 writer.cancel()
                 raise
-            stored = sum(segment.doc_count_all() for segment in writer.segments)
-            is_wasteful = writer.deleted_count() > _MAX_DELETED_SHARE * (stored + len(added))
-            if is_wasteful or len(writer.segments) >= _MAX_SEGMENTS:
+            if merges:
                 writer.commit_merged(everything=is_wasteful)
             else:
                 writer.commit(merge=False)

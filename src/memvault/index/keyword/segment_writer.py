@@ -2,7 +2,8 @@
 
 Whoosh numbers documents, marks deleted ones, and writes segments. This module replaces Whoosh's
 codec, its segment table, and its sorting and merging of postings, which take most of Whoosh's time
-and memory and use pickle. Reading the index does not import this module (see ``segment``).
+and memory and use pickle. Reading the index and adding a few documents do not import this module
+(see ``segment``).
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ from whoosh.writing import SegmentWriter
 
 from memvault.index.keyword.segment import (
     FIELD_NAMES,
+    PREFIX,
     Documents,
     PackedSegment,
     PackedWriter,
     SegmentEntry,
-    encode_table,
     key_of,
+    write_table,
 )
 
-_NAME = "MAIN"
+_NAME = PREFIX.removesuffix("_")
 Item = tuple[str, Counter[str], int, float, bytes]
 """A field, its term counts, a document number, and the value that Whoosh would store for a term."""
 
@@ -100,7 +102,7 @@ class WhooshSegment(base.Segment):  # type: ignore[misc]
         self._deleted: set[int] = set()
         if packed is not None:
             self.entry = packed.entry
-            self.segid = packed.entry.name.removeprefix(f"{_NAME}_")
+            self.segid = packed.entry.name.removeprefix(PREFIX)
             self._deleted.update(packed.entry.deleted)
 
     def codec(self) -> Codec:
@@ -342,11 +344,3 @@ def _numbered(
     assert segment.packed is not None
     for key, numbers, counts in segment.packed.entries():
         yield key, segment_number, numbers, counts
-
-
-def write_table(path: Path, entries: Iterable[SegmentEntry]) -> None:
-    """Write a commit's table atomically."""
-    storage = _Storage(str(path.parent))
-    with storage.create_file(f"{path.name}.new") as file:
-        file.write(encode_table(entries))
-    storage.rename_file(f"{path.name}.new", path.name, safe=False)
