@@ -188,7 +188,7 @@ BUDGET = {
     "recall wombat": 121,
     "inbox peek": 77,
     "goals set g Ship": 78,
-    "remember New Bilby": 139,
+    "remember New Bilby": 138,
 }
 """How many of memvault's own modules a command may load on a small vault whose index is current.
 
