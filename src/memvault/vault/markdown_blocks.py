@@ -548,9 +548,16 @@ def masked(text: str, spans: list[Span], sign: str = " ") -> str:
     for start, end in sorted(spans):
         start = max(start, done)
         if start < end:
-            pieces += (text[done:start], _NOT_LINE_END.sub(sign, text[start:end]))
+            pieces += (text[done:start], _blank(text[start:end], sign))
             done = end
-    return "".join(pieces) + text[done:]
+    pieces.append(text[done:])
+    return "".join(pieces)
+
+
+def _blank(text: str, sign: str) -> str:
+    if "\r" in text:
+        return _NOT_LINE_END.sub(sign, text)
+    return "\n".join(sign * len(line) for line in text.split("\n"))
 
 
 def _behind_definitions(

@@ -234,7 +234,7 @@ class IndexWriter(NamedTuple):
         if parts:
             report(0)
         size = sum(map(total_size, parts))
-        if not early and (total >= _MANY_FILES or size >= _MANY_BYTES):
+        if not early and (total >= _MANY_FILES or (total > 1 and size >= _MANY_BYTES)):
             from memvault.index.local.analysis_pool import open_pool
 
             with open_pool(self.store, static) as pool:
