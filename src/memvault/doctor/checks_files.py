@@ -162,11 +162,10 @@ def unusable_ids(vault: VaultInspection) -> Iterator[Finding]:
 def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
     """Find memories that share a memId, except copies left by a sync program."""
     by_id = vault.by_id()
-    known_copies = {copy.path for copy, _ in _sync_copies(vault)}
+    shared = {mem_id: sharing for mem_id, sharing in by_id.items() if len(sharing) > 1}
+    known_copies = {copy.path for copy, _ in _sync_copies(vault)} if shared else set()
     taken = set(by_id)
-    for mem_id, sharing in by_id.items():
-        if len(sharing) == 1:
-            continue
+    for mem_id, sharing in shared.items():
         originals = [memory for memory in sharing if memory.path not in known_copies]
         first, *others = sorted(originals, key=_age_order)
         for memory in others:
@@ -186,7 +185,7 @@ def _age_order(memory: InspectedMemory) -> tuple[bool, str, bool, int, str]:
     """
     record, path = memory.record, memory.path
     is_given = record.metadata.get("id") == record.mem_id
-    other_name = slug(PurePosixPath(path).stem) != slug(record.title)
+    other_name = slug(_stem(path)) != slug(record.title)
     return is_given, record.created if is_given else "", other_name, len(path), path
 
 
@@ -339,7 +338,7 @@ def sync_copies(vault: VaultInspection) -> Iterator[Finding]:
         if _GIT_COPY_NAME.search(path):
             message = "Git renamed it because a folder has its name, so it is not a memory"
             yield Finding(path, f"{message}: rename it")
-        elif _original_stem(PurePosixPath(path).stem):
+        elif _original_stem(_stem(path)):
             yield Finding(path, "It is a sync program's conflict copy")
 
 
@@ -357,6 +356,10 @@ def _sync_copies(
             first = memories.get(f"{folder}{slash}{match[1]}{suffix}")
             if first is not None and _is_copy(vault, memory, first):
                 yield memory, first
+
+
+def _stem(path: str) -> str:
+    return posixpath.splitext(posixpath.basename(path))[0]
 
 
 def _original_stem(stem: str) -> str:
@@ -453,7 +456,7 @@ def changed_titles(vault: VaultInspection) -> Iterator[Finding]:
         match = _GENERATED_ID.fullmatch(given_id)
         if match is None or others or memory.record.metadata.get("id") != given_id:
             continue
-        stem = PurePosixPath(memory.path).stem
+        stem = _stem(memory.path)
         title = slug(memory.record.title)
         if title == stem or given_id == derived_id(memory.path):
             continue

@@ -118,10 +118,12 @@ def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
             yield Finding(memory.path, message, other=existing)
     files = set(vault.tree["file"])
     for path in files:
+        if not path.startswith(("agents/", "spaces/")):
+            continue
         pure = PurePosixPath(path)
         match = _SECOND_COPY.fullmatch(pure.stem)
         first = str(pure.with_name(f"{match[1]}{pure.suffix}")) if match else ""
-        if first in files and pure.parts[0] in ("agents", "spaces"):
+        if first in files:
             message = (
                 f"Both sides changed {replace_surrogates(first)}, so git sync also kept this file"
             )

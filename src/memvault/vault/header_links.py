@@ -16,6 +16,8 @@ _MAX_NAMES = 100
 def referenced_names(metadata: Mapping[str, Any], key: str) -> list[str]:
     """Return the names at a header key; wikilinks are returned without brackets."""
     value = metadata.get(key)
+    if not value:
+        return []
     names = (link_target(entry) for entry in _strings_in(value))
     return list(dict.fromkeys(name for name in names if name))
 

@@ -176,18 +176,18 @@ class WebSession:
 
         with self._reading() as call:
             recorded = activity(call)
-        return self._cached("overview", compute, recorded)
+        return self._cached("overview", compute, (recorded, _hour()))
 
     def review(self) -> ReviewedVault:
         """Return the items to review."""
-        return self._cached("review", lambda: self.call(vault_review, limit=_MAX_REVIEWED))
+        return self._cached("review", lambda: self.call(vault_review, limit=_MAX_REVIEWED), _hour())
 
-    def _cached(self, name: str, compute: Callable[[], Result], recorded: object = None) -> Result:
-        """Return a result, cached until the vault, the settings, ``recorded`` or the hour changes.
+    def _cached(self, name: str, compute: Callable[[], Result], state: object = None) -> Result:
+        """Return a result, cached until the vault, its settings or ``state`` changes.
 
         A cached result is returned without waiting for slow work.
         """
-        state = (clock.today(), clock.now().hour, recorded, self.on_view(_state))
+        state = state, self.on_view(_state)
         if name not in self._results or self._results[name][0] != state:
             with self._slow.lock:
                 # Another request may have computed it in the meantime.
@@ -306,6 +306,11 @@ def _state(call: Call, view: View) -> object:
     if view.state is not None:
         return call.settings, view.state
     return call.settings, {record.path: record.etag for record in view.records()}
+
+
+def _hour() -> object:
+    """Return the current hour, after which memories may have expired."""
+    return clock.today(), clock.now().hour
 
 
 def _mem_ids(value: Any) -> set[str]:
