@@ -15,7 +15,7 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
     print((len(own(0)) if own else os.cpu_count() or 1) + 2)")
 
 .PHONY: demo test checks lint types platforms layers repository unit programs environments soak \
-    docs site dist format bench performance fuzz clean
+    docs site dist format bench compare performance fuzz clean
 
 # The package alone, which is all that the demo needs.
 $(PACKAGE): pyproject.toml
@@ -139,6 +139,10 @@ format: $(LINTERS)
 bench: $(STAMP) compiled
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/steps.py
+
+# Compare the CPU time of the working tree with that of COMMIT: SIZE= memories, ROUNDS= of each command.
+compare: $(STAMP) compiled
+	$(BIN)/python bench/compare.py $(COMMIT) $(if $(SIZE),--size $(SIZE)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 # Measure for docs/development/performance.md, draw its plots and insert its figures: SIZES=100000 chooses,
 # KEEP= names a folder for vaults that the next run reuses, PEERS= one with environments of peers.
