@@ -37,6 +37,8 @@ _MAX_ROWS, _MAX_DEPTH = 16, 128
 """The maximum numbers of rows and columns of the left matrix that are multiplied in one step."""
 _EXACT_DEPTH = 512
 """The depth up to which no sum of a product exceeds ``EXACT``: 512 * 255 * 128 < 2**24."""
+_COLUMNS = 256
+"""The number of columns that are converted at once, so that they stay in the processor's cache."""
 _STEPS = np.float32(255.0)
 _EPSILON = np.float32(1e-12)
 _ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
@@ -223,15 +225,18 @@ def _multiply_exactly(left: Matrix, right: Integers8) -> Matrix:
     """Return the product of two integer matrices, exact if no sum exceeds ``EXACT``."""
     product = np.zeros((len(left), right.shape[1]), np.float32)
     if threads.blas_has_one:
-        rows, depth, columns = len(left), _EXACT_DEPTH, right.shape[1]
+        rows, depth, columns = len(left), _EXACT_DEPTH, _COLUMNS
     else:
         rows, depth = min(len(left), _MAX_ROWS), min(len(right), _MAX_DEPTH)
         columns = _MAX_ALONE // (rows * depth)
+    converted = np.empty(depth * columns, np.float32)
     for column in range(0, right.shape[1], columns):
         across = slice(column, column + columns)
         for start in range(0, len(right), depth):
             along = slice(start, start + depth)
-            wide = right[along, across].astype(np.float32)
+            part = right[along, across]
+            wide = converted[: part.size].reshape(part.shape)
+            wide[...] = part
             for row in range(0, len(left), rows):
                 down = slice(row, row + rows)
                 product[down, across] += left[down, along] @ wide
