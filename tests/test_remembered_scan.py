@@ -92,6 +92,11 @@ def test_saved_scan_stays_usable_after_changes(folder: Path, settled: set[str]) 
     titles_of(folder)
     titles_of(folder)
     assert saved_paths() == everything - {"1/1.md"} | {"new/first.md"}
+    (index_of(folder) / INDEX / "scan").unlink()
+    (folder / "new/first.md").unlink()
+    write(folder, "0/0.md", "# Note 0\n\nThe wombat digs.\n")
+    assert titles_of(folder) == settled - {"Note 1"}
+    assert saved_paths() == everything - {"0/0.md", "1/1.md"}
 
 
 def test_saved_scan_detects_moved_and_unignored_files(folder: Path, settled: set[str]) -> None:

@@ -69,7 +69,7 @@ class Scan:
     def forget_states(self, paths: Collection[str]) -> None:
         """Mark the states of files as unknown, adding those that are not in the scan at the end."""
         added = set(paths)
-        for number, path in enumerate(self._paths):
+        for number, path in enumerate(self._paths) if added else ():
             if path in paths:
                 self._states[4 * number : 4 * number + 4] = _UNKNOWN
                 added.remove(path)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from memvault.index.local.manifest import IndexCommit, IndexedFile
+from memvault.index.local.manifest import IndexCommit, IndexedFile, Manifest
 from memvault.model import FileState
 from memvault.vault.scan import TIMESTAMP_GRANULARITY
 
@@ -33,6 +33,12 @@ class FolderDiff(NamedTuple):
     def size(self) -> int:
         """The number of memories known to differ before any file is read."""
         return len(self.added) + len(self.changed) + len(self.removed)
+
+    def paths(self, manifest: Manifest) -> set[str]:
+        """Return the paths of all its files."""
+        states = (*self.added, *(state for _, state in (*self.changed, *self.doubtful)))
+        removed = manifest.paths(self.removed) if self.removed else ()
+        return {*(state.path for state in states), *(path for _, path in removed)}
 
 
 EMPTY_DIFF = FolderDiff((), (), (), ())

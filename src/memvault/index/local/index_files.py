@@ -250,31 +250,30 @@ class IndexFiles:
         except (OSError, ValueError):
             return None
 
-    def remember_scan(self, scan: Scan) -> None:
-        """Save a scan in which every file is known to match the open commit.
+    def remember_scan(self, scan: Scan, changed: Collection[str] = ()) -> None:
+        """Save a scan in which every file but the ``changed`` ones matches the open commit.
 
+        The states of changed files are saved as unknown, so they are looked up in the manifest.
         Concurrent saves of the same scan are harmless; if saving fails, files are compared again.
         """
-        if self.opened is not None and not scan.unreadable:
+        if self.opened is not None and not scan.unreadable and len(changed) <= _MAX_CHANGED:
             with contextlib.suppress(OSError, MemvaultError):
+                scan.forget_states(changed)
                 stamp = _scan_stamp(self.opened.commit, scan)
                 atomic.write(self._scan_file, stamp, durable=False, makes_folder=False)
 
     # Methods that require the lock
 
     def carry_scan(self, before: IndexCommit, changed: Collection[str]) -> None:
-        """Save the scan of the commit ``before`` for the open commit, without the changed files.
+        """Save the scan of the commit ``before`` for the open commit.
 
         ``changed`` contains the paths of all files that were indexed or removed since ``before``.
-        Their states count as changed, so they are looked up in the manifest, until the next scan is
-        saved.
         """
         if self.opened is None or self.opened.commit.number == before.number:
             return
         saved = self._saved_scan(before) if len(changed) <= _MAX_CHANGED else None
         if saved is not None:
-            saved.forget_states(changed)
-            self.remember_scan(saved)
+            self.remember_scan(saved, changed)
 
     def create_empty(self) -> OpenIndex:
         """Delete any existing index and create an empty one."""

@@ -122,7 +122,7 @@ class IndexWriter(NamedTuple):
     ) -> FolderDiff:
         source, paths_with_new_times = self._update_dates(opened, diff, git_seconds)
         diff = self._with_doubtful(opened, diff, paths_with_new_times)
-        before, changed_paths = opened.commit, _paths_of(opened, diff)
+        before, changed_paths = opened.commit, diff.paths(opened.manifest)
         opened, diff = self._skip_unchanged(opened, diff)
         known_by_path = {state.path: indexed for indexed, state in diff.changed}
         pending = [*diff.added, *(state for _, state in diff.changed)]
@@ -299,10 +299,3 @@ class IndexWriter(NamedTuple):
         from memvault.index.local import soft_match
 
         soft_match.complete(opened.manifest, self.store, table, text_blocks)
-
-
-def _paths_of(opened: OpenIndex, diff: FolderDiff) -> set[str]:
-    """Return the paths of all files in a diff."""
-    states = (*diff.added, *(state for _, state in (*diff.changed, *diff.doubtful)))
-    removed = opened.manifest.paths(diff.removed) if diff.removed else ()
-    return {*(state.path for state in states), *(path for _, path in removed)}

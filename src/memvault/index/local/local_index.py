@@ -356,8 +356,9 @@ class LocalIndex:
             # After another process has committed, the manifest lists files that the open keyword
             # index lacks.
             if self.files.is_last(changes.commit):
-                if scan is not None:
-                    self.files.remember_scan(scan)
+                if scan is not None and self.files.opened is not None:
+                    changed = changes.whole.paths(self.files.opened.manifest)
+                    self.files.remember_scan(scan, changed)
                 return changes, is_current
         return None, False
 
@@ -397,8 +398,8 @@ class LocalIndex:
         changes = PendingChanges(
             opened.commit, indexed_files, diff, *split_readable(diff), is_partial
         )
-        is_new = changes.is_unchanged and not is_remembered
-        return changes, changes.is_unchanged and is_complete, scan if is_new else None
+        is_saved = not is_remembered and (differing is None or changes.is_unchanged)
+        return changes, changes.is_unchanged and is_complete, scan if is_saved else None
 
     def _update_dates(self, seconds: float) -> None:
         """Index the times of new git commits if any memory of a current index needs them.
