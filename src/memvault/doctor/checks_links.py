@@ -169,7 +169,8 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
     """
     sees_repository = vault.call.caller.sees_repository
     repository_files = RepositoryFiles(vault.call.root) if sees_repository else None
-    files = {name_key(name) for path in vault.tree["file"] for name in (path, *path_suffixes(path))}
+    others = (path for path in vault.tree["file"] if path not in vault.memory_paths)
+    files = {name_key(name) for path in others for name in (path, *path_suffixes(path))}
     for entry in vault.links.entries.values():
         unresolved = {
             (link.target, link.beside)
@@ -183,11 +184,12 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
         except OSError:
             continue
         encoding = vault.call.settings.encoding
-        broken: list[str] = vault.remembered.get(
+        remembered: list[str] | None = vault.remembered.get(
             "link-broken",
             (entry.path, document.etag(data), sorted(unresolved)),
             partial(_broken_in, entry.path, data, encoding, unresolved),
         )
+        broken = remembered or []
         for shown in broken[:_MAX_LINKS_SHOWN]:
             yield Finding(entry.path, f"{shown} does not resolve to a file")
         if len(broken) > _MAX_LINKS_SHOWN:

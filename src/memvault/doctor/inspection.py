@@ -221,10 +221,10 @@ def _inspect_file(
         is_large = error.errno == errno.EFBIG
         return InspectedFile(path, trouble="large" if is_large else error.strerror or str(error))
     etag = document.etag(data)
-    problems: dict[str, Any] = remembered.get(
+    problems: dict[str, Any] | None = remembered.get(
         "file", (path, etag, is_memory), lambda: _problems(call, path, data, is_memory)
     )
-    return InspectedFile(path, etag, mtime, **problems)
+    return InspectedFile(path, etag, mtime, **(problems or {}))
 
 
 def _problems(call: Call, path: str, data: bytes, is_memory: bool) -> dict[str, Any]:

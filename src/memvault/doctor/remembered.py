@@ -35,6 +35,7 @@ class RememberedResults:
         self._made_with = made_with.encode()
         self._stored = self._load()
         self._used: dict[str, dict[str, Any]] = {}
+        self._has_new = False
 
     def _load(self) -> dict[str, dict[str, Any]]:
         """Return the stored results; empty if they are missing, damaged or of another version."""
@@ -49,19 +50,26 @@ class RememberedResults:
         return plain_files.digest_of(self._made_with + results, _CHECKSUM)
 
     def get(self, check: str, inputs: Sequence[Any], compute: Callable[[], Any]) -> Any:
-        """Return the result of a check; it and the inputs that determine it are JSON values."""
+        """Return the result of a check, or None if it is empty.
+
+        The result and the inputs that determine it are JSON values.
+        """
         key = plain_files.digest_of(json.dumps(inputs).encode(), 12).hex()
         used = self._used.setdefault(check, {})
         if key not in used:
             stored = self._stored.get(check, {})
-            used[key] = stored[key] if key in stored else compute()
+            if key in stored:
+                used[key] = stored.pop(key)
+            else:
+                used[key] = compute() or None  # most results are empty
+                self._has_new = True
         return used[key]
 
     def save(self) -> None:
         """Write the results; those of a check that did not run are kept."""
-        results = {**self._stored, **self._used}
-        if self._file is None or results == self._stored:
+        has_old = any(self._stored.get(check) for check in self._used)
+        if self._file is None or not (self._has_new or has_old):
             return
-        data = json.dumps(results, separators=(",", ":")).encode()
+        data = json.dumps({**self._stored, **self._used}, separators=(",", ":")).encode()
         with contextlib.suppress(MemvaultError, OSError):
             atomic.write(self._file, self._checksum(data) + data, private=True, durable=False)
