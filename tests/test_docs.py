@@ -48,6 +48,7 @@ _WRITERS = {
     "files/target.py": "the same for files outside of vaults",
     "files/lock.py": "a lock's file, never through a link",
     "index/folder.py": "the same",
+    "index/keyword/segment.py": "segments in the index's own folder",
     "index/vectors/vector_file.py": "rows in the index's own folder",
     "index/embedding_worker.py": "the priority of its session, in /proc",
     "index/local/analysis_pool.py": "a pipe to the process that writes",
