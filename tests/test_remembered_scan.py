@@ -162,6 +162,18 @@ def test_saved_scan_comparison_lists_changed_files(
     assert one.paths_that_differ(Scan.unpack(other.packed())) == expected | paths
 
 
+def test_damaged_scan_with_a_repeated_path_is_usable() -> None:
+    """A path that occurs twice in a damaged scan counts as changed, without an error."""
+    scans = []
+    for paths in (["a.md", "a.md", "b.md"], ["a.md", "b.md"]):
+        scans.append(Scan())
+        scans[-1]._paths = paths
+        scans[-1]._states.extend(range(4 * len(paths)))
+    damaged, current = scans
+    damaged.forget_states({"a.md"})
+    assert "a.md" in current.paths_that_differ(damaged)
+
+
 @given(st.binary(max_size=200))
 @settings(max_examples=examples(50))
 def test_saved_scan_of_arbitrary_bytes_is_refused(data: bytes) -> None:

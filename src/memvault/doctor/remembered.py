@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from memvault import __version__
 from memvault.call import Call
 from memvault.errors import MemvaultError
 from memvault.files import atomic, plain_files
 
-_VERSION = 1
-"""Incremented when a remembered result changes although the file is the same."""
+_CODE = Path(__file__).resolve().parents[1]
+_PACKAGES = ("doctor", "secrets", "vault")
+"""The packages whose code determines the results."""
 _FILE = "doctor"
 _CHECKSUM = 16
 """Number of bytes of the checksum before the results."""
@@ -23,16 +24,20 @@ class RememberedResults:
     """The results of checks of single files; a file is checked again after its bytes change.
 
     A result is found by a hash of everything that it depends on, so it is never outdated. Results
-    of another version of the program, or with other settings, are not used. With a detector of
-    another package, which may change at any time, nothing is remembered.
+    of other code, or with other settings, are not used. With a detector of another package, which
+    may change at any time, nothing is remembered.
     """
 
     def __init__(self, call: Call) -> None:
         secrets, folder = call.settings.secrets, call.index.folder
         is_used = folder is not None and secrets.detector == "builtin"
         self._file = folder / _FILE if folder is not None and is_used else None
-        made_with = f"{__version__} {_VERSION} {call.settings.encoding} {secrets.on_write}"
-        self._made_with = made_with.encode()
+        code = [
+            plain_files.stamp_of(file)
+            for package in _PACKAGES
+            for file in sorted((_CODE / package).glob("*.py"))
+        ]
+        self._made_with = repr((code, call.settings.encoding, secrets.on_write)).encode()
         self._stored = self._load()
         self._used: dict[str, dict[str, Any]] = {}
         self._has_new = False

@@ -72,7 +72,7 @@ class Scan:
         for number, path in enumerate(self._paths) if added else ():
             if path in paths:
                 self._states[4 * number : 4 * number + 4] = _UNKNOWN
-                added.remove(path)
+                added.discard(path)  # A damaged scan may contain a path twice.
         for path in added:
             self._paths.append(path)
             self._states += _UNKNOWN
