@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from itertools import chain
 from operator import add, itemgetter
 from typing import NamedTuple, TypeVar
@@ -163,12 +163,11 @@ class ChunkCache(dict[Key, Value]):
 
 
 class Analyzer:
-    """An analyzer for text in one language, with caches of analyzed chunks and words."""
+    """An analyzer for text in one language, with a cache of analyzed chunks."""
 
     def __init__(self, language: str) -> None:
         self.language = language
         self.parts = ChunkCache(self._analyze).__getitem__
-        self._known_forms = ChunkCache(self._forms).__getitem__
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
@@ -229,7 +228,7 @@ class Analyzer:
         """Return a chunk without an elided article, in languages that attach articles to words."""
         return _ELISION.sub("", chunk, count=1) if self.language in _ELIDING_LANGUAGES else chunk
 
-    def _forms(self, word: str, querying: bool = False) -> Forms:
+    def _forms(self, word: str, querying: bool) -> Forms:
         """Return a word's stems, the regular one first.
 
         If the stem depends on accents, the stem of the unaccented word is also indexed. In German,
@@ -247,7 +246,7 @@ class Analyzer:
     def _analyze(self, chunk: str, querying: bool = False) -> AnalyzedToken:
         if _ONLY_ASCII_WORD.fullmatch(chunk):
             return AnalyzedToken((self._forms(chunk, querying),), ())
-        if _ONLY_UNSPACED.fullmatch(chunk):
+        if not chunk.isascii() and _ONLY_UNSPACED.fullmatch(chunk):
             return AnalyzedToken(tuple(map(_single, _pairs(chunk, querying))), ())
         if "'" in chunk or "’" in chunk:
             chunk = _CONTRACTION.sub("", chunk)
@@ -281,8 +280,7 @@ class Analyzer:
             wholes.append(_whole(rest))
         else:
             parts = [rest]
-        forms = partial(self._forms, querying=True) if querying else self._known_forms
-        return [*groups, *map(forms, parts)]
+        return [*groups, *(self._forms(part, querying) for part in parts)]
 
 
 _single: Callable[[str], Forms] = ChunkCache[str, Forms](lambda term: (term,)).__getitem__
