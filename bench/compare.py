@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compare the speed of the working tree with a commit's, and report what got slower or faster.
 
-    python bench/compare.py COMMIT [--size 2000] [--rounds 15] [--index-rounds 3]
+    python bench/compare.py COMMIT [--size 2000] [--rounds 15] [--index-rounds 5]
 
 Both versions run each command in turn within one loop, on their own copies of a vault, so that
 other load affects both equally. The first index is measured too. The ratio is the median of the
@@ -12,6 +12,7 @@ command got slower or faster if its interval does not contain 1.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import shutil
 import subprocess
@@ -31,6 +32,8 @@ from table import milliseconds
 
 ROOT = Path(__file__).resolve().parents[1]
 _RESAMPLES = 2_000
+_FEW = 5
+"""The minimum number of rounds for an interval."""
 
 
 class Version(NamedTuple):
@@ -99,10 +102,11 @@ def interval(ratios: Sequence[float]) -> tuple[float, float]:
 def row(name: str, pairs: Sequence[tuple[float, ...]]) -> list[str]:
     """Return the row of a command: both medians, their ratio, its interval, and the verdict."""
     ratios = [after / before for before, after in pairs]
-    low, high = interval(ratios)
+    low, high = interval(ratios) if len(ratios) >= _FEW else (0.0, math.inf)
     verdict = "slower" if low > 1 else "faster" if high < 1 else ""
+    between = f"{low:.3f} to {high:.3f}" if verdict or low else "too few rounds"
     before, after = (milliseconds(median(seconds)) for seconds in zip(*pairs, strict=True))
-    cells = (f"{before:.1f}", f"{after:.1f}", f"{median(ratios):.3f}", f"{low:.3f} to {high:.3f}")
+    cells = (f"{before:.1f}", f"{after:.1f}", f"{median(ratios):.3f}", between)
     return [name, *cells, verdict]
 
 
@@ -112,7 +116,7 @@ def main() -> None:
     parser.add_argument("commit", help="the commit to compare with")
     parser.add_argument("--size", type=int, default=2_000, help="number of memories (%(default)s)")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of commands (%(default)s)")
-    parser.add_argument("--index-rounds", type=int, default=3, help="first indexes (%(default)s)")
+    parser.add_argument("--index-rounds", type=int, default=5, help="first indexes (%(default)s)")
     given = parser.parse_args()
     with workplace(None) as place, tempfile.TemporaryDirectory() as cache:
         prepare_environment(Path(cache))
