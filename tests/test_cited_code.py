@@ -218,7 +218,7 @@ def test_compound_cites_what_the_new_text_mentions(folder: Path, project: Path) 
         names = compounded("LIMIT in src/parser.py is 80.")
         assert names == ["src/parser.py#parse_line", "src/parser.py#LIMIT"]
         assert states(vault) == ["changed", "same"]
-        compounded("Since May by commas: parse_line in src/parser.py.")
+        compounded("Since May, by commas: see parse_line in src/parser.py.")
         assert states(vault) == ["same", "same"]
         assert compounded("Nothing.", mode="replace") == []
         assert cited(vault) == []

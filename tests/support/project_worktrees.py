@@ -1,4 +1,4 @@
-"""A project with a vault in a git repository, and calls in its worktrees."""
+"""A git repository with a vault and several worktrees, and functions that call memvault in them."""
 
 from __future__ import annotations
 

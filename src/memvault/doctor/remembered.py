@@ -13,7 +13,7 @@ from memvault.errors import MemvaultError
 from memvault.files import atomic, plain_files
 
 _CODE = Path(__file__).resolve().parents[1]
-_PACKAGES = ("doctor", "secrets", "vault")
+_PACKAGES = ("doctor", "secrets", "store", "vault")
 """The packages whose code determines the results."""
 _FILE = "doctor"
 _CHECKSUM = 16
@@ -43,7 +43,7 @@ class RememberedResults:
         self._has_new = False
 
     def _load(self) -> dict[str, dict[str, Any]]:
-        """Return the stored results; empty if they are missing, damaged or of another version."""
+        """Return the stored results; empty if they are missing, damaged or of other code."""
         data = b""
         if self._file is not None:
             with contextlib.suppress(OSError):

@@ -91,17 +91,12 @@ class CodeCitations:
         ``path`` is absolute or relative to the repository's top folder. At most five citations are
         returned, the most recently checked last.
         """
-        location, folder = self._location(), self._find_folder()
-        if location is None or folder is None:
+        location = self._location()
+        if location is None:
             return []
         top = Path(os.path.realpath(location.top))
         path = Path(os.path.relpath(top / path, top)).as_posix()
-        names = [
-            name
-            for name, verdict in plain_files.read_json(folder / _FILE).items()
-            if isinstance(verdict, list) and len(verdict) > 2 and verdict[2] == path
-        ]
-        return [*filter(None, map(parse, names[-_MAX_MOVED:]))]
+        return _Check(self._root, location, self._find_folder()).moved_to(path)
 
     def renewed(self, headers: Sequence[Mapping[str, Any]]) -> list[list[object] | None]:
         """Return each header's ``cites`` with the code as it is now, and without missing files.
@@ -203,6 +198,11 @@ class _Check:
             # A whole file is cited if the lines or the symbol are missing or ambiguous now.
             return str(anchored or Citation(moved.path).anchored_in(self.files.lines(moved.path)))
         return None
+
+    def moved_to(self, path: str) -> list[Citation]:
+        """Return the latest citations whose stored verdict is that their code is in a file now."""
+        names = [name for name in self._cached if self._stored(name).moved_to == path]
+        return [*filter(None, map(parse, names[-_MAX_MOVED:]))]
 
     def save(self) -> None:
         """Write the verdicts, if any are new; if that fails, they are computed again."""

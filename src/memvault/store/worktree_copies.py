@@ -47,7 +47,7 @@ class Copies(NamedTuple):
         return self.common / _FOLDER / self.name / self.prefix
 
     def paths(self) -> list[str]:
-        """Return the paths of the copied memories that can be listed; none through a link."""
+        """Return the paths of the copied memories that can be listed, without following links."""
         with contextlib.suppress(Refused, OSError):
             self._require_plain("")
             return [

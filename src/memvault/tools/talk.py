@@ -243,7 +243,7 @@ def reply(
     ],
     message: MessageText,
 ) -> SentTalk:
-    """Answer a talk; its sender gets the message with a reference to the talk id.
+    """Answer a talk; its sender receives the message and the id of the talk.
 
     The result contains the reply's talk id.
     """
