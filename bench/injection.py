@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 from judged import JudgedSet, make_vault, read_lines, read_set
 from memvault import Vault
 from memvault.recall import query_filters
-from memvault.recall.request_text import best_results, request_texts
+from memvault.recall.request_text import request_lines
 from quality import table
 
 EVERYDAY = Path(__file__).with_name("everyday")
 PROMPTS = Path(__file__).with_name("prompts")
-MAX_QUERY, MAX_HITS = 1_000, 5
+MAX_HITS = 5
 SETS = ("home", "ops", "research", "changes", "projects", "sessions")
 
 
@@ -51,9 +51,9 @@ Find = Callable[[Vault, str], list[str]]
 
 def recall(vault: Vault, prompt: str) -> list[str]:
     """Return the memories that the prompt hook adds."""
-    queries = [query_filters.as_words(text[:MAX_QUERY]) for text in request_texts(prompt)]
-    answers = [vault.recall(words, specific=True, limit=MAX_HITS)["memories"] for words in queries]
-    return [memory["memId"] for memory in best_results(answers)[:MAX_HITS]]
+    query = query_filters.as_words(request_lines(prompt))
+    answer = vault.recall(query, specific=True, limit=MAX_HITS)
+    return [memory["memId"] for memory in answer["memories"]]
 
 
 def context(vault: Vault, prompt: str) -> list[str]:

@@ -66,6 +66,17 @@ def test_context_recalls_only_for_specific_tasks(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("notes")
+def test_specific_recall_searches_each_line(run: Run) -> None:
+    """Lines about different subjects each find their memory once, and generic lines find none."""
+    lines = ["why do the payment tests fail on mondays", "continue", "is the bridge number 7 open"]
+    query = "\n".join([*lines, lines[0]])
+    found = succeeded(run("recall", query, "--specific", "--json")).json["memories"]
+    assert {"Flaky tests", "Note 7"} <= {memory["title"] for memory in found}
+    assert len({memory["memId"] for memory in found}) == len(found)
+    assert run("recall", "continue\ngo on", "--specific", "--json").json["memories"] == []
+
+
+@pytest.mark.usefixtures("notes")
 def test_hook_is_silent_on_generic_prompt(run: Run) -> None:
     """The prompt hook adds a memory about tests to a question about them, not to an instruction."""
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvault.recall.request_text import best_results, request_texts
+from memvault.recall.request_text import request_lines
 
 CODE = "def total(items):\n    return sum(items)"
 LOG = "2026-03-02 11:04:21 ERROR the worker stopped\n2026-03-02 11:04:22 INFO restarting"
@@ -32,7 +32,7 @@ QUOTE = "> could we rename this\n> before Friday?"
 )
 def test_pasted_material_is_removed_from_prompt(prompt: str, pasted: str) -> None:
     """Code, logs, stack traces, tables and quotes do not count, before or after the request."""
-    assert request_texts(prompt.format(pasted)) == ["fix this:"]
+    assert request_lines(prompt.format(pasted)) == "fix this:"
 
 
 @pytest.mark.parametrize(
@@ -47,34 +47,24 @@ def test_pasted_material_is_removed_from_prompt(prompt: str, pasted: str) -> Non
 )
 def test_prompt_without_pasted_material_is_unchanged(prompt: str) -> None:
     """A short prompt of prose keeps its words, and so does one that is nothing but a log."""
-    assert " ".join(request_texts(prompt)).split() == prompt.split()
+    assert request_lines(prompt).split() == prompt.split()
 
 
 def test_long_prose_is_reduced_to_its_requests() -> None:
     """Long prose is reduced to its questions or, without one, to its start and end."""
     filler = "I read all of it yesterday and it looks good to me. " * 5
     text = f"Thanks a lot. {filler}Which port does it use? {filler}Is it open? Go on."
-    assert request_texts(text) == ["Which port does it use?", "Is it open?"]
+    assert request_lines(text) == "Which port does it use?\nIs it open?"
     text = f"Rename the flag. {filler}Write a test. Update the docs. Go on."
-    expected = ["Rename the flag.", "Write a test.", "Update the docs.", "Go on."]
-    assert request_texts(text) == expected
+    assert request_lines(text) == "Rename the flag.\nWrite a test.\nUpdate the docs.\nGo on."
     filler = "昨天我看了所有的文件，觉得没有问题。" * 15
-    assert request_texts(f"谢谢你。{filler}网关用哪个端口？{filler}") == ["网关用哪个端口？"]
-
-
-def test_results_of_several_sentences_are_merged() -> None:
-    """Each memory is listed once, with its best probability; a single answer keeps its order."""
-    first = [{"memId": "a", "probability": 0.3}, {"memId": "b", "probability": 0.4}]
-    second = [{"memId": "a", "probability": 0.9}]
-    assert best_results([first]) == first
-    assert best_results([first, second, []]) == [*second, first[1]]
-    assert best_results([]) == []
+    assert request_lines(f"谢谢你。{filler}网关用哪个端口？{filler}") == "网关用哪个端口？"
 
 
 @given(st.text(alphabet="a `~\n\t>|:{}?.1\\", max_size=300))
 def test_any_prompt_yields_a_request(prompt: str) -> None:
     """Any text is accepted, and one with visible characters never becomes empty."""
-    assert bool("".join(request_texts(prompt)).strip()) == bool(prompt.strip())
+    assert bool(request_lines(prompt).strip()) == bool(prompt.strip())
 
 
 @pytest.mark.parametrize("line", ["```\n", "> \n", " ", "a:1: ", "|", "\t", "(", "a  a  ", "/"])
@@ -82,7 +72,7 @@ def test_huge_prompt_is_read_within_time_limit(line: str) -> None:
     """A prompt of a megabyte is read within the hook's time limit, with the request at its end."""
     text = line * (1_000_000 // len(line))
     started = time.monotonic()
-    request_texts(text)
+    request_lines(text)
     assert time.monotonic() - started < 1
     prompt = f"{LOG}\n" * 20_000 + "\n\nwhich port does it use?"
-    assert "which port does it use?" in request_texts(prompt)[-1]
+    assert "which port does it use?" in request_lines(prompt).splitlines()[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -26,8 +25,6 @@ from memvault.agents.prompt_block import PromptEntry, PromptSection, code_note
 RECALLED = "RECALLED"
 """The title of the section of memories that match the task."""
 _MAX_RECALLED = 10
-_MAX_TOPICS = 8
-"""Maximum number of task lines to recall one by one; a longer task is a single query."""
 _MAX_SECONDS = 2.5
 """Time limit for recall in seconds; agent programs wait at most 5 seconds for a hook."""
 _Read = TypeVar("_Read")
@@ -83,14 +80,13 @@ def gather(
     results: list[RecallResult] = []
     if task.strip():
         results = read("no memories were recalled", lambda: _recalled(engine(), task))
-    recalled = [
-        entry
-        for entry in results
-        if entry.is_specific
-        and (
-            may_give is None or may_give(entry.memory.mem_id, entry.memory.etag, entry.probability)
-        )
-    ]
+    recalled = [entry for entry in results if entry.is_specific]
+    if may_give is not None:
+        recalled = [
+            entry
+            for entry in recalled
+            if may_give(entry.memory.mem_id, entry.memory.etag, entry.probability)
+        ]
     if len(results) > len(recalled):
         omitted = len(results) - len(recalled)
         notes.append(f"unlikely matches omitted: {omitted}; run `memvault recall` to see them")
@@ -133,42 +129,16 @@ def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list
     """Return the memories that may match a task, best first, and the notes from the search."""
     from memvault.recall.answer import RecallRequest
 
-    topics = list(filter(None, map(str.strip, task.splitlines())))
-    if len(topics) > _MAX_TOPICS:
-        topics = [task]
-    best: dict[str, RecallResult] = {}
-    notes: list[str] = []
-    started = time.monotonic()
-    for number, topic in enumerate(topics):
-        if number and time.monotonic() - started > _MAX_SECONDS:
-            notes.append(
-                f"recall timed out; lines of the task not searched: {len(topics) - number}"
-            )
-            break
-        answer = engine.search(
-            RecallRequest(
-                topic,
-                limit=_MAX_RECALLED,
-                marks_specific=True,
-                only_current=True,
-                unmerged=True,
-                patience=BEST_EFFORT,
-            )
-        )
-        notes += answer.notes
-        for entry in answer.found:
-            earlier = best.get(entry.memory.path)
-            if earlier is None or _rank(entry) > _rank(earlier):
-                best[entry.memory.path] = entry
-    memories = list(best.values())
-    if len(topics) > 1:
-        memories.sort(key=_rank, reverse=True)
-    return memories[:_MAX_RECALLED], list(dict.fromkeys(notes))
-
-
-def _rank(entry: RecallResult) -> tuple[bool, float]:
-    """Return the key that sorts the results of several topics; specific results are better."""
-    return bool(entry.is_specific), entry.probability
+    request = RecallRequest(
+        task,
+        limit=_MAX_RECALLED,
+        marks_specific=True,
+        only_current=True,
+        unmerged=True,
+        patience=BEST_EFFORT,
+    )
+    answer = engine.search_lines(request, _MAX_SECONDS)
+    return answer.found, answer.notes
 
 
 def _event_entry(event: Event, detector: SecretDetector) -> PromptEntry:

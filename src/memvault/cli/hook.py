@@ -227,7 +227,7 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
     from memvault.agents import prompt_block
     from memvault.index.embedding import tokenizer
     from memvault.recall import query_filters
-    from memvault.recall.request_text import best_results, request_texts
+    from memvault.recall.request_text import request_lines
     from memvault.tools.core import invoke
     from memvault.tools.recall import memory_recall
 
@@ -237,21 +237,20 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
     if not prompt_text or _SLASH_COMMAND.match(prompt_text):
         return ""
     workspace = _workspace(line)
-    answers = [
-        invoke.run(
-            workspace,
-            _caller(line),
-            memory_recall,
-            query=query_filters.as_words(text[:_MAX_QUERY]),
-            limit=_MAX_HITS,
-            specific=True,
-            full=True,
-        )["memories"]
-        for text in request_texts(prompt_text)
-    ]
+    recalled = invoke.run(
+        workspace,
+        _caller(line),
+        memory_recall,
+        query=query_filters.as_words(request_lines(prompt_text)),
+        limit=_MAX_HITS,
+        specific=True,
+        full=True,
+    )
+    if not recalled["memories"]:  # The receipts need not be read.
+        return ""
     entries, memories = [], []
     may_give = _may_give(workspace, line, hook_input)
-    for memory in filter(may_give, best_results(answers)[:_MAX_HITS]):
+    for memory in filter(may_give, recalled["memories"]):
         if memory.get("supersededBy") or memory.get("expired") or memory.get("notYet"):
             continue
         memories.append(memory)

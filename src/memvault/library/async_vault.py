@@ -431,7 +431,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("SentTalk", await self._run("talk_log", locals()))
 
     async def reply(self, talk_id: int, message: str) -> SentTalk:
-        """Answer a talk; its sender gets the message with a reference to the talk id."""
+        """Answer a talk; its sender receives the message and the id of the talk."""
         return cast("SentTalk", await self._run("reply", locals()))
 
     async def wait_for(

@@ -423,7 +423,7 @@ class Vault(OpenVault):
         return cast("SentTalk", self._run("talk_log", locals()))
 
     def reply(self, talk_id: int, message: str) -> SentTalk:
-        """Answer a talk; its sender gets the message with a reference to the talk id."""
+        """Answer a talk; its sender receives the message and the id of the talk."""
         return cast("SentTalk", self._run("reply", locals()))
 
     def wait_for(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +27,7 @@ from memvault.recall.answer import (
     CURRENT,
     RecallAnswer,
     RecallRequest,
+    RecallResult,
     Validity,
     memory_candidate,
 )
@@ -42,6 +45,8 @@ _EXACT_ATTEMPTS = 2
 text, ranked by its older text. Otherwise a file that another program keeps appending to would never
 be shown.
 """
+_MAX_LINES = 8
+"""The maximum number of lines that are searched separately."""
 PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """For optional additions to an answer: use the existing index, without waiting for other processes.
 """
@@ -51,6 +56,11 @@ _NO_PHRASE = "no match contains the quoted words as a phrase; showing results fo
 
 
 RerankScores = Callable[[str, Sequence[str]], list[float]]
+
+
+def _rank(result: RecallResult) -> tuple[bool, float]:
+    """Return the key that sorts the results of several queries."""
+    return bool(result.is_specific), result.probability
 
 
 def _no_reranker(query: str, texts: Sequence[str]) -> list[float]:  # noqa: ARG001
@@ -97,6 +107,35 @@ class RecallEngine:
         if self._within is not None:
             request = request._replace(filters=self._within.both(request.filters))
         return self._retry_stale(lambda attempts_left: self._search(request, attempts_left))
+
+    def search_lines(self, request: RecallRequest, seconds: float = math.inf) -> RecallAnswer:
+        """Search for each line of the query separately, since a memory covers one subject.
+
+        Each memory is listed once, with its best result; specific and probable results come first.
+        A query of one line, or of more than eight, is searched as a whole. Lines that are not
+        searched within ``seconds`` are counted in a note.
+
+        Raises:
+            EmbedderError: see ``search``.
+        """
+        lines = [line for line in map(str.strip, request.query.splitlines()) if line]
+        if not 1 < len(lines) <= _MAX_LINES:
+            return self.search(request)
+        best: dict[tuple[str, str], RecallResult] = {}
+        notes: list[str] = []
+        started = time.monotonic()
+        for number, line in enumerate(lines):
+            if number and time.monotonic() - started > seconds:
+                notes.append(f"recall timed out; lines not searched: {len(lines) - number}")
+                break
+            answer = self.search(request._replace(query=line))
+            notes += answer.notes
+            for result in answer.found:
+                key = result.vault, result.memory.path
+                if key not in best or _rank(result) > _rank(best[key]):
+                    best[key] = result
+        found = sorted(best.values(), key=_rank, reverse=True)
+        return RecallAnswer(found[: request.limit], list(dict.fromkeys(notes)))
 
     def list_records(self, filters: Filters, rescans: bool = False) -> list[MemoryRecord]:
         """Return the records of all memories that pass the filters, last modified first."""

@@ -6,20 +6,17 @@ match memories that nobody asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, TypeVar
 
 from memvault.index.text.sentences import split_sentences
 from memvault.lazy_pattern import lazy_pattern
 
-_Result = TypeVar("_Result", bound=Mapping[str, Any])
 _MAX_LENGTH = 32_768
 """Maximum number of characters to read at the start of a prompt, and at its end."""
 _LONG = 120
 """Minimum length in characters of a prompt without line breaks that is split into sentences."""
-_MAX_PARTS = 4
-"""Maximum number of sentences to search for; each takes a recall."""
+_MAX_PARTS, _MAX_REQUEST = 4, 1_000
+"""Maximum number of sentences to search for, each in a recall, and of characters of one."""
 _MAX_SYMBOLS = 0.2
 """Maximum share of digits and symbols among the characters of a line of prose."""
 _FENCE = lazy_pattern(r"^[ \t]*(?:```|~~~)", 8)  # re.MULTILINE
@@ -50,34 +47,20 @@ _PASTED = lazy_pattern(
 _QUESTION = lazy_pattern(r"[?？؟¿;]")
 
 
-def request_texts(prompt: str) -> list[str]:
-    """Return the sentences of a prompt that ask or instruct, to be searched for separately.
+def request_lines(prompt: str) -> str:
+    """Return the sentences of a prompt that ask or instruct, each on a line.
 
-    These are the last four questions or, without one, the first sentence and the last three.
-    Together, sentences about different subjects are as unlike any memory as a generic prompt.
+    These are the last four questions or, without one, the first sentence and the last three. As one
+    query, sentences about different subjects are as unlike any memory as a generic prompt.
     """
     if len(prompt) < _LONG and "\n" not in prompt:
-        return [prompt]  # Compiling the patterns takes longer than the rest of a call.
+        return prompt  # Compiling the patterns takes longer than the rest of a call.
     prose = without_pasted(prompt)
     # A sentence that ends with a colon introduces pasted material.
     sentences = [part for part in split_sentences(prose) if not part.endswith(":")] or [prose]
     questions = [sentence for sentence in sentences if _QUESTION.search(sentence)]
-    return questions[-_MAX_PARTS:] or [sentences[0], *sentences[1:][1 - _MAX_PARTS :]]
-
-
-def best_results(answers: Sequence[Sequence[_Result]]) -> list[_Result]:
-    """Return the results of several recalls, each memory once, the most probable first.
-
-    The results of a single recall stay in their order.
-    """
-    if len(answers) == 1:
-        return [*answers[0]]
-    best: dict[str, _Result] = {}
-    for result in (result for answer in answers for result in answer):
-        earlier = best.get(result["memId"], result)
-        if earlier["probability"] <= result["probability"]:
-            best[result["memId"]] = result
-    return sorted(best.values(), key=lambda result: -result["probability"])
+    requests = questions[-_MAX_PARTS:] or [sentences[0], *sentences[1:][1 - _MAX_PARTS :]]
+    return "\n".join(" ".join(request.split())[:_MAX_REQUEST] for request in requests)
 
 
 def without_pasted(prompt: str) -> str:

@@ -171,7 +171,8 @@ def memory_recall(
     ] = 0.0,
     strict: Annotated[bool, Arg("Omit memories that are unlikely to answer")] = False,
     specific: Annotated[
-        bool, Arg("Also omit memories if the query would fit any vault, such as `go on`")
+        bool,
+        Arg("Search line by line, and omit results for lines that fit any vault, such as `go on`"),
     ] = False,
     expression: Expression = None,
     since: Since = None,
@@ -264,7 +265,8 @@ def memory_recall(
         as_of=as_of_time,
         lines=result_budget.has_lines,
     )
-    answer = selection.engine.search(request)
+    engine = selection.engine
+    answer = engine.search_lines(request) if specific else engine.search(request)
     results = collect_hits(call, answer)
     page = results[offset:]
     as_of_text = clock.iso(as_of_time) if as_of_time else ""
