@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -288,6 +288,20 @@ def test_active_token_count_is_additive(one: str, other: str) -> None:
     """Two strings joined by a space have as many tokens as both together."""
     both = tokenizer.count_tokens(f"{one} {other}")
     assert both == tokenizer.count_tokens(one) + tokenizer.count_tokens(other)
+
+
+@given(st.text())
+@example("日本語の文字 한국어 हिन्दी 🎉👍🏽 naïve ﷽")
+@example("[UNK]x [MASK] " + "w" * 120)
+def test_active_token_count_equals_the_tokenizer_library(text: str) -> None:
+    """Tokens are counted as by the ``tokenizers`` library, and unknown ones by their length."""
+    library, unknown = tokenizer.open_tokenizer()
+    encoding = library.encode(text, add_special_tokens=False)
+    tokens = zip(encoding.ids, encoding.offsets, strict=True)
+    assert tokenizer.count_tokens(text) == sum(
+        max(1, len(text[start:end].encode()) // 2) if token == unknown else 1
+        for token, (start, end) in tokens
+    )
 
 
 def test_active_long_unknown_word_counts_as_many_tokens() -> None:

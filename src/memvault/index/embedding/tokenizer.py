@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import reinstall_hint
-from memvault.index.embedding.wordpiece import DATA, words_of
+from memvault.index.embedding.wordpiece import DATA, open_wordpiece, words_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -31,20 +29,11 @@ def count_tokens(text: str) -> int:
     words = words_of(text)
     counts_by_word = {word: _COUNTS.get(word, -1) for word in words}
     new = [word for word, count in counts_by_word.items() if count < 0]
-    counts_by_word.update(zip(new, _counts_of(new), strict=True))
+    counts_by_word.update(zip(new, open_wordpiece(DATA).counts(new, _UNKNOWN_BYTES), strict=True))
     if len(_COUNTS) > _MAX_COUNTED_WORDS:
         _COUNTS.clear()
     _COUNTS.update((word, counts_by_word[word]) for word in new if len(word) <= _MAX_COUNTED_LENGTH)
     return sum(map(counts_by_word.__getitem__, words))
-
-
-def _counts_of(words: Sequence[str]) -> list[int]:
-    """Return each word's number of tokens."""
-    ends = list(accumulate(len(word) + 1 for word in words))
-    counts = [0] * len(words)
-    for size, start, _ in _sized_tokens(" ".join(words)):
-        counts[bisect_right(ends, start)] += size
-    return counts
 
 
 def prefix_within(text: str, max_tokens: int) -> int:
@@ -52,6 +41,8 @@ def prefix_within(text: str, max_tokens: int) -> int:
 
     The prefix ends at a token boundary, or inside the first token if that alone is too long.
     """
+    if count_tokens(text) <= max_tokens:
+        return len(text)
     total = 0
     for size, start, end in _sized_tokens(text):
         total += size

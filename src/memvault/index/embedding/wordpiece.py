@@ -12,7 +12,7 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -32,6 +32,8 @@ _MAX_KNOWN = 10_000
 """The maximum number of characters whose replacements are cached."""
 _MAX_CACHED = 80_000
 """The maximum number of words whose ids are cached."""
+_MAX_LOOKED_UP = 1_000
+"""The number of texts to count above which loading the vocabulary is faster."""
 _CONTINUED = "##"
 _FOREIGN_LETTER = re.compile(r"(?![\u0000-\u03ff\u1d00-\u1fff])[^\W\d_]")
 """A letter of a script other than Latin or Greek."""
@@ -97,6 +99,51 @@ class WordPiece:
         """
         ids_of = self._word_ids.__getitem__
         return [b"".join(map(ids_of, self._words(text))) for text in texts]
+
+    def counts(self, texts: Sequence[str], unknown_bytes: int) -> list[int]:
+        """Return the number of tokens of each text.
+
+        An unknown token counts as one for every ``unknown_bytes`` of its text, and at least as one.
+
+        Raises:
+            EmbedderError: if the vocabulary or the character table cannot be read.
+        """
+        unknown = [self.unknown]
+        find_ids = self._pieces
+        if len(texts) > _MAX_LOOKED_UP:
+            find_ids = self._word_ids.find_pieces
+        counts = []
+        for text in texts:
+            ids_by_word = list(map(find_ids, self._words(text)))
+            count = sum(map(len, ids_by_word))
+            if unknown in ids_by_word:
+                for ids, source in zip(ids_by_word, self._sources(text), strict=True):
+                    if ids == unknown:
+                        size = len(source.encode("utf-8", "replace"))
+                        count += max(1, size // unknown_bytes) - 1
+            counts.append(count)
+        return counts
+
+    def _sources(self, text: str) -> list[str]:
+        """Return the part of a text that each word in ``_words`` is normalized from."""
+        sources: list[str] = []
+        for number, part in enumerate(re.split(_SPECIAL_PATTERN, text)):
+            if number % 2:
+                sources.append(part)
+                continue
+            spans: list[tuple[int, int]] = []
+            is_inside = False
+            for position, character in enumerate(part):
+                for letter in self._replacements[ord(character)]:
+                    if letter.isspace():
+                        is_inside = False
+                    elif is_inside:
+                        spans[-1] = spans[-1][0], position + 1
+                    else:
+                        spans.append((position, position + 1))
+                        is_inside = True
+            sources += [part[start:end] for start, end in spans]
+        return sources
 
     @cached_property
     def _word_ids(self) -> _WordIds:
@@ -188,14 +235,14 @@ class _WordIds(dict[str, bytes]):
         """The length of the longest token with the same first letters."""
 
     def __missing__(self, word: str) -> bytes:
-        ids = array("H", self._pieces(word)).tobytes()
+        ids = array("H", self.find_pieces(word)).tobytes()
         if len(word) <= _MAX_WORD:
             if len(self) >= _MAX_CACHED:
                 self.clear()
             self[word] = ids
         return ids
 
-    def _pieces(self, word: str) -> list[int]:
+    def find_pieces(self, word: str) -> list[int]:
         """Return the ids of a word's longest pieces, or the unknown token's id."""
         if len(word) > _MAX_WORD:
             return [self._unknown]
