@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Subwords = np.ndarray[Any, np.dtype[np.uint16]]
 """The type of subword ids; a WordPiece vocabulary has about 30,000."""
 _BATCH = 64
+_ROWS_AT_ONCE = 256
+"""The number of rows to compare in one step, so that they fit the processor's cache."""
 _MAX_SHORT = 5_000
 """The number of characters above which loading the vocabulary is faster."""
 
@@ -113,9 +115,14 @@ class StaticEmbedder:
         ids = np.flatnonzero(occurs)
         row_numbers = np.zeros(self.vocabulary, dtype=np.intp)
         row_numbers[ids] = np.arange(len(ids))
-        rows = self._rows(ids)
-        lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-12)
-        cosines = np.maximum(normalize(self._rows(asked)) @ rows.T / lengths, 0.0)
+        units = normalize(self._rows(asked)).T
+        cosines = np.empty((len(asked), len(ids)), np.float32)
+        for start in range(0, len(ids), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            rows = self._rows(ids[part])
+            lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-12)
+            np.divide((rows @ units).T, lengths, out=cosines[:, part])
+        np.maximum(cosines, 0.0, out=cosines)
         cosines[:, ids == self._unknown] = 0.0
         result: Matrix = cosines[:, row_numbers[stored]]
         return result
