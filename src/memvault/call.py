@@ -184,6 +184,7 @@ class Call:
         is_cancelled: A function that returns whether the caller has canceled.
         saved_search_filters: Filters that all memories found by its searches must pass.
         notes: Sentences to report to the caller in addition to the result.
+        memories_read: The memories of this vault that its searches have read, by path.
         change_set: The changes made so far.
         delivery: The events in the result.
         budget: The maximum number of tokens of the result; 0 for no limit.
@@ -208,6 +209,7 @@ class Call:
         self._store: MemoryStore | None = None
         self._worktrees = _OtherWorktrees(workspace, caller)
         self.notes: list[str] = []
+        self.memories_read: dict[str, Memory] = {}
         self.delivery = EventDelivery()
 
     @property

@@ -7,7 +7,6 @@ ones, unless its header allows them.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache, partial
 from itertools import islice
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 from memvault.call import Call
 from memvault.errors import MemvaultError
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import FileState, Memory
 from memvault.secrets.detector import BUILTIN, SecretDetector, allows
 from memvault.store.memory_store import MemoryStore
@@ -24,7 +24,7 @@ from memvault.workspace import Workspace
 _ID_KEYS = ("memId", "id")
 _TEXT_KEYS = ("content", "snippet", "text", "diff")
 """Keys of a result whose value is a memory's text or an excerpt of it."""
-_MEM_ID = re.compile(r"\(([\w.-]{1,200})[;)]")
+_MEM_ID = lazy_pattern(r"\(([\w.-]{1,200})[;)]")
 """Matches the memId that ``context`` adds to a line as its source."""
 _MAX_MEM_IDS = 1_000
 """The maximum number of source memIds to look up in one string; ``context`` adds up to ten."""
@@ -54,10 +54,16 @@ class _Lookups(NamedTuple):
 
 def masked(call: Call, unmasked: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with its secrets masked; ``call`` reads the memories mentioned in it."""
-    if _is_clean(unmasked, _detector(call.workspace)):
+    texts: list[str] = []
+    excerpts: list[Mapping[str, Any]] = []
+    _collect(unmasked, texts, excerpts)
+    is_clean = not _detector(call.workspace).find(_BETWEEN.join(texts))
+    if is_clean and not excerpts:
         return dict(unmasked)
     with call.workspace.lock:
         lookups = _Lookups(cache(partial(_in_vault, call)), cache(_known))
+        if is_clean and not any(_may_have_secrets(call, part, lookups) for part in excerpts):
+            return dict(unmasked)
         result: dict[str, Any] = _masked(call, unmasked, KnownSecrets(), lookups)
     return result
 
@@ -67,23 +73,28 @@ def mask_error(error: MemvaultError, workspace: Workspace) -> None:
     _detector(workspace).mask_error(error)
 
 
-def _is_clean(result: Mapping[str, Any], detector: SecretDetector) -> bool:
-    """Return whether a result has no secrets, and no excerpts that may contain parts of one."""
-    texts: list[str] = []
-    return _collect(result, texts) and not detector.find(_BETWEEN.join(texts))
-
-
-def _collect(value: Any, texts: list[str]) -> bool:
-    """Append the strings in a value to a list; return False if some may be excerpts of a memory."""
+def _collect(value: Any, texts: list[str], excerpts: list[Mapping[str, Any]]) -> None:
+    """Append the strings in a value to a list, and its parts that contain text of a memory."""
     if isinstance(value, str):
         texts.append(value)
     elif isinstance(value, Mapping):
         if any(map(value.get, _TEXT_KEYS)):
-            return False
-        return all(_collect(key, texts) and _collect(entry, texts) for key, entry in value.items())
+            excerpts.append(value)
+        for key, entry in value.items():
+            _collect(key, texts, excerpts)
+            _collect(entry, texts, excerpts)
     elif isinstance(value, list | tuple):
-        return all(_collect(entry, texts) for entry in value)
-    return True
+        for entry in value:
+            _collect(entry, texts, excerpts)
+
+
+def _may_have_secrets(call: Call, excerpt: Mapping[str, Any], lookups: _Lookups) -> bool:
+    """Return whether an excerpt may contain part of a secret, or is from another vault."""
+    vault = excerpt.get("vault")
+    if isinstance(vault, str) and vault and lookups.in_vault(vault) is not call:
+        return True
+    known_secrets = _secrets_of(call, excerpt, lookups)
+    return known_secrets is not None and bool(known_secrets.secrets)
 
 
 def _detector(workspace: Workspace) -> SecretDetector:
@@ -160,6 +171,8 @@ def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
     with contextlib.suppress(MemvaultError):
         if not path:
             return _in_memory(call.engine.resolve(mem_id), _detector(call.workspace))
+        if path in call.memories_read:
+            return _in_memory(call.memories_read[path], _detector(call.workspace))
         state = None if call.settings.index.sent else file_state(call.root, path)
         if state is not None and is_settled(state):
             return _in_file(call.workspace.store, state)
