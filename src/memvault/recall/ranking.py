@@ -323,6 +323,9 @@ def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
     demoted = []
     for group in groups:
         best = group[0]
+        if len(group) == 1:
+            demoted.append(best)
+            continue
         near_equals = [
             entry
             for entry in group

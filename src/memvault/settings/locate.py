@@ -139,8 +139,10 @@ def select_vaults(
     """
     from memvault.settings import user_settings
 
-    vaults = reachable_vaults(reach)
     default = user_settings.load().vaults.default
+    if not (names or default):
+        return {}
+    vaults = reachable_vaults(reach)
     own_name = next((name for name, folder in vaults.items() if folder == here), THIS)
     selected: list[tuple[str, Path]] = []
     for name in names or (THIS, *default) * bool(default):

@@ -57,13 +57,7 @@ class BlockTable:
         keys = [
             uid * _MAX_BLOCKS + number for uid in numbers_by_uid for number in numbers_by_uid[uid]
         ]
-        blocks: dict[int, EncodedBlock] = {}
-        for batch in batches(keys):
-            query = f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({placeholders(batch)})"
-            try:
-                blocks |= {key: _block(*columns) for key, *columns in self._db.rows(query, batch)}
-            except (ValueError, TypeError) as error:  # ``replace`` never writes such a row
-                raise IndexCorrupted(str(error)) from error
+        blocks = self._db.cached_each("blocks", keys, self._read)
         return {
             uid: [
                 blocks[uid * _MAX_BLOCKS + number]
@@ -73,18 +67,36 @@ class BlockTable:
             for uid, numbers in numbers_by_uid.items()
         }
 
+    def _read(self, places: Sequence[int]) -> dict[int, EncodedBlock]:
+        blocks: dict[int, EncodedBlock] = {}
+        for batch in batches(places):
+            query = f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({placeholders(batch)})"
+            try:
+                blocks |= {key: _block(*columns) for key, *columns in self._db.rows(query, batch)}
+            except (ValueError, TypeError) as error:  # ``replace`` never writes such a row
+                raise IndexCorrupted(str(error)) from error
+        return blocks
+
     def of_passages(self, passages: Mapping[int, int]) -> dict[int, int]:
         """Return the number of the block that contains the given passage of each memory, by uid."""
-        numbers: dict[int, int] = {}
-        for batch in batches(passages, MAX_VARIABLES // 2):
+        keys = list(passages.items())
+        numbers = self._db.cached_each("blocks of passages", keys, self._read_numbers)
+        return {uid: number for (uid, _), number in numbers.items()}
+
+    def _read_numbers(self, passages: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        numbers: dict[tuple[int, int], int] = {}
+        size = MAX_VARIABLES // 2
+        for start in range(0, len(passages), size):
+            batch = passages[start : start + size]
             rows = ",".join(["(?, ?)"] * len(batch))
             query = (
                 "SELECT (SELECT max(place) FROM blocks WHERE place >= column1 "
                 f"AND place < column1 + {_MAX_BLOCKS} AND first <= column2) FROM (VALUES {rows})"
             )
-            values = [value for uid in batch for value in (uid * _MAX_BLOCKS, passages[uid])]
-            keys = [key for (key,) in self._db.rows(query, values) if key is not None]
-            numbers |= {key // _MAX_BLOCKS: key % _MAX_BLOCKS for key in keys}
+            values = [value for uid, passage in batch for value in (uid * _MAX_BLOCKS, passage)]
+            for key, (place,) in zip(batch, self._db.rows(query, values), strict=True):
+                if place is not None:
+                    numbers[key] = place % _MAX_BLOCKS
         return numbers
 
     def has_missing_subwords(self) -> bool:

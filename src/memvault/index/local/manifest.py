@@ -226,12 +226,18 @@ class Manifest:
 
     def record(self, uid: int) -> MemoryRecord | None:
         """See ``View.record``."""
-        return next(self._select("WHERE uid = ?", (uid,)), None)
+        return next(iter(self.records_of((uid,))), None)
 
-    def records_of(self, uids: Collection[int]) -> Iterator[MemoryRecord]:
-        """Yield the records of the given memories; missing ones are omitted."""
-        for some in batches(uids):
-            yield from self._select(f"WHERE uid IN ({placeholders(some)})", some)
+    def records_of(self, uids: Collection[int]) -> Iterable[MemoryRecord]:
+        """Return the records of the given memories; missing ones are omitted."""
+        return self._db.cached_each("records", uids, self._read_records).values()
+
+    def _read_records(self, uids: Sequence[int]) -> dict[int, MemoryRecord]:
+        return {
+            record.uid: record
+            for some in batches(uids)
+            for record in self._select(f"WHERE uid IN ({placeholders(some)})", some)
+        }
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield every record."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -14,12 +14,16 @@ from typing import Any, TypeVar
 from memvault.errors import TimedOut
 from memvault.index.protocol import IndexCorrupted
 
+Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 PATIENCE = 10.0
 """Seconds to wait for another process's transaction, which takes a fraction of a second."""
 MAX_VARIABLES = 900
 """Values per statement; some builds of SQLite allow at most 999."""
+_MAX_CACHED = 512
+"""The maximum number of rows of a kind that are cached, about five times as many as a recall needs.
+"""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REFUSALS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
@@ -108,6 +112,29 @@ class Database:
             self._cached[name] = compute()
         value: Value = self._cached[name]
         return value
+
+    def cached_each(
+        self,
+        name: str,
+        keys: Collection[Key],
+        compute: Callable[[list[Key]], Mapping[Key, Value]],
+    ) -> dict[Key, Value]:
+        """Return the values of keys, of which the last ones are cached until the file changes.
+
+        ``compute`` returns the values of the given keys, and may omit some. The caller must not
+        change the values.
+        """
+        cache = self.cached(name, dict[Key, Value])
+        missing = [key for key in keys if key not in cache]
+        if missing:
+            if len(cache) + len(missing) > _MAX_CACHED:
+                cache.clear()
+                missing = list(keys)
+            computed = compute(missing)
+            if len(computed) > _MAX_CACHED:
+                return dict(computed)
+            cache |= computed
+        return {key: cache[key] for key in keys if key in cache}
 
     @contextmanager
     def _checked(self) -> Iterator[None]:
