@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.agents import prompt_block
 from memvault.experience import acts
 from memvault.importers import sessions
+from memvault.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from memvault.call import Caller
@@ -27,7 +27,7 @@ _EDIT_THRESHOLD, _ERROR_THRESHOLD = 0.4, 0.5
 _MAX_CHANGE = 4_000
 _MAX_QUERY = 1_000
 _CHANGE_KEYS = ("new_string", "content", "newString", "new_str", "command", "input", "patch")
-_NO_WORDS = re.compile(r"[^\w.'-]+|_")
+_NO_WORDS = lazy_pattern(r"[^\w.'-]+|_")
 
 
 class Act(NamedTuple):

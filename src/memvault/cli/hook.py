@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from memvault.cli.daemon.client import HOOK_SECONDS
 from memvault.cli.options import scan
+from memvault.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from memvault.call import Caller
@@ -43,8 +44,8 @@ _MIN_TOOL_CALLS = 20
 """Minimum number of tool calls in a session before the agent is reminded to save memories."""
 _MAX_TRANSCRIPT = 8 << 20
 """Maximum number of bytes read from the end of a session transcript."""
-_TOOL_CALL = re.compile(r'"type": ?"(?:tool_use|function_call|custom_tool_call)"')
-_WRITE_CALL = re.compile(
+_TOOL_CALL = lazy_pattern(r'"type": ?"(?:tool_use|function_call|custom_tool_call)"')
+_WRITE_CALL = lazy_pattern(
     r'"name": ?"[\w.-]*memory_(?:remember|compound)"'
     r"|memvault (?:--\S+ \S+ )*(?:remember|compound) "
 )
@@ -53,11 +54,11 @@ _SAVE_REMINDER = (
     "Ask for it to be remembered."
 )
 _BEFORE_END = "Before you end:"
-_CLIENT_TEXT = re.compile(r"<(hook_context|system-reminder|memory-data)>.*?</\1>", re.DOTALL)
+_CLIENT_TEXT = lazy_pattern(r"<(hook_context|system-reminder|memory-data)>.*?</\1>", re.DOTALL)
 """Matches text that clients add to the typed prompt."""
-_QUOTES = re.compile(r'["“”„«»]')
+_QUOTES = lazy_pattern(r'["“”„«»]')
 """Matches quotation marks, which would make recall require exact phrases."""
-_SLASH_COMMAND = re.compile(r"/[\w:.-]*(?:\s|$)")
+_SLASH_COMMAND = lazy_pattern(r"/[\w:.-]*(?:\s|$)")
 """Matches one of the client's slash commands, but not a path, which has a second slash."""
 _OPTIONS_WITH_VALUE = ("--for", "--vault", "--agent")
 _opened: list[Path] = []

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from memvault.integrations.json_edit import JsonEntry
 from memvault.integrations.marked_blocks import BlockMarkers
+from memvault.lazy_pattern import lazy_pattern
 
 Scope = Literal["project", "user"]
 Event = Literal[
@@ -36,7 +36,7 @@ ABOUT_HISTORIAN = (
 """The description of the historian that the program shows to its model."""
 HISTORIAN_HEADER = f"name: {HISTORIAN}\ndescription: {ABOUT_HISTORIAN}\n"
 _SERVER_ARGUMENTS = ["mcp", "--vault"]
-_SHELL_SAFE = re.compile(r"\$[\w./ -]+")
+_SHELL_SAFE = lazy_pattern(r"\$[\w./ -]+")
 
 
 class SetupContext(NamedTuple):

@@ -15,15 +15,17 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from memvault.lazy_pattern import lazy_pattern
+
 _STRING = r'"(?:[^"\\\r\n]|\\.)*+"?'  # An unterminated string ends at the end of its line.
-_NO_JSON = re.compile(
+_NO_JSON = lazy_pattern(
     rf"({_STRING})|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|[^\S \t\r\n]|\ufeff", re.DOTALL
 )
 """Matches comments and whitespace that JSON forbids; also matches strings, to skip them."""
-_TRAILING_COMMA = re.compile(rf"({_STRING}|[^\s,:\[{{\"])(\s*+),(?=\s*+[}}\]])|{_STRING}")
-_BLANKS = re.compile(r"\s*")
-_REST_OF_LINE = re.compile(r"[^\S\r\n]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)")
-_INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
+_TRAILING_COMMA = lazy_pattern(rf"({_STRING}|[^\s,:\[{{\"])(\s*+),(?=\s*+[}}\]])|{_STRING}")
+_BLANKS = lazy_pattern(r"\s*")
+_REST_OF_LINE = lazy_pattern(r"[^\S\r\n]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)")
+_INDENT = lazy_pattern(r"^([ \t]+)\S", re.MULTILINE)
 _DECODER = json.JSONDecoder()
 
 
