@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Compare the speed of the working tree with a commit's, and report what got slower or faster.
 
-    python bench/compare.py COMMIT [--size 2000] [--rounds 15] [--index-rounds 5]
+    python bench/compare.py COMMIT [--size 2000] [--rounds 15] [--index-rounds 5] [--notes DIR]
 
 Both versions run each command in turn within one loop, on their own copies of a vault, so that
 other load affects both equally. The first index is measured too. The ratio is the median of the
 rounds' ratios of CPU time; its interval contains the true median with a probability of 95%. A
-command got slower or faster if its interval does not contain 1.
+command got slower or faster if its interval does not contain 1. ``--notes`` adds the markdown files
+below a folder to the vault.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import NamedTuple
 from performance import commands
 from processes import indexes, machine, memvault, note, prepare_environment, variables, workplace
 from quality import table
-from speed import INDEX, Vault, prepared, warm_up
+from speed import INDEX, Vault, folder_size, prepared, warm_up
 from table import milliseconds
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,6 +66,15 @@ def extract(commit: str, folder: Path) -> Path:
     folder.mkdir()
     subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
     return folder / "src"
+
+
+def copy_notes(source: Path, folder: Path) -> None:
+    """Copy the markdown files below a folder to another one."""
+    for path in source.rglob("*.md"):
+        if path.is_file() and not path.is_symlink():
+            copy = folder / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
 
 
 def measure(
@@ -117,10 +127,14 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=2_000, help="number of memories (%(default)s)")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of commands (%(default)s)")
     parser.add_argument("--index-rounds", type=int, default=5, help="first indexes (%(default)s)")
+    parser.add_argument("--notes", type=Path, metavar="DIR", help="notes to add to the vault")
     given = parser.parse_args()
     with workplace(None) as place, tempfile.TemporaryDirectory() as cache:
         prepare_environment(Path(cache))
         vault = prepared(place / "after", given.size)
+        if given.notes is not None:
+            copy_notes(given.notes, vault.folder / "notes")
+        size = folder_size(vault.folder, "*.md")
         shutil.copytree(vault.folder, place / "before")
         sources = extract(given.commit, place / "sources"), ROOT / "src"
         vaults = Vault(place / "before", vault.corpus), vault
@@ -132,7 +146,7 @@ def main() -> None:
             with version.active():
                 warm_up(place / "warm-up")
         found = measure(versions, given.rounds, given.index_rounds)
-        print(f"{given.size} memories, {machine()}\n")
+        print(f"{size:.1f} MB of text, {machine()}\n")
     heads = ["ms of CPU time", given.commit[:12], "working tree", "ratio", "95% interval", ""]
     print(table(heads, [row(name, pairs) for name, pairs in found.items()], True))
 
