@@ -26,6 +26,7 @@ from memvault.index.text.sentence_blocks import (
 )
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
+from memvault.vault.document import etag
 from memvault.vault.header_links import header_links
 from memvault.vault.markdown import links
 from memvault.vault.names import link_keys
@@ -43,9 +44,10 @@ Read = tuple[Memory, FileState, int]
 """A memory, its file's state, and the time in nanoseconds at which that state was read."""
 
 
-def read_file(store: MemoryStore, state: FileState) -> Read | None:
+def read_file(store: MemoryStore, state: FileState, expected_etag: str = "") -> Read | None:
     """Read a file and return its memory, or None if the file no longer exists.
 
+    With ``expected_etag``, a file with other content is not parsed, and None is returned as well.
     For an unreadable file the memory contains only a name derived from its path, and a problem. If
     only the header cannot be indexed, it also contains the text.
     """
@@ -58,6 +60,8 @@ def read_file(store: MemoryStore, state: FileState) -> Read | None:
         problem = error.message.removesuffix(f": {state.path}")  # the path is shown next to it
         memory = store.parse(b"", state)._replace(etag="", problem=problem)
         return memory, state, checked
+    if expected_etag and etag(data) != expected_etag:
+        return None
     memory = store.parse(data, fresh)
     problem = header_problem(memory, fresh)
     if problem:

@@ -255,8 +255,8 @@ class IndexWriter(NamedTuple):
         """
         changed, unchanged = [], []
         for indexed, state in (*diff.changed, *diff.doubtful):
-            read = read_file(self.store, state)
-            if read is not None and read[0].etag == indexed.etag and indexed.etag:
+            read = read_file(self.store, state, indexed.etag) if indexed.etag else None
+            if read is not None and read[0].etag == indexed.etag:
                 memory, fresh, checked = read
                 language = opened.manifest.language_of(indexed.uid)
                 record = MemoryRecord.from_memory(indexed.uid, fresh.size, memory, language)
