@@ -98,3 +98,36 @@ def test_render_views_use_only_existing_keys(name: str) -> None:
     keys = {key for field in fields for key in re.findall(r"\w+", field)}
     for key in keys - OWN:
         assert f'"{key}"' in SOURCES or f"{key}=" in SOURCES
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("see **the** [CI job](https://a.example/b?c=d)", "see the CI job"),
+        ('a [[Note]], [[folder/Note|an alias]] and ![x](a.png "T")', "a Note, an alias and x"),
+        ("at https://a.example/d/abcdefgh/overview?orgId=1 now", "at https://a.example/… now"),
+        ("at https://a.example/short now", "at https://a.example/short now"),
+        (
+            "==new== ~~old~~ `**kwargs` 2**3**4 snake__case",
+            "new old `**kwargs` 2**3**4 snake__case",
+        ),
+        ("- [ ] a task, [x](y", "- [ ] a task, [x](y"),
+        ("[Go](https://a.example/Go_(game)) is old", "Go is old"),
+    ],
+)
+def test_render_passage_omits_markdown_marks_and_addresses(text: str, expected: str) -> None:
+    """In a terminal, a passage has the text of links, no emphasis marks, and short URLs."""
+    assert render.passage(text) == expected
+
+
+def test_render_recall_explains_scores_as_a_table(run: Run, folder: Path) -> None:
+    """``--explain`` prints the parts of a score, largest first, and their sum, in columns."""
+    write(folder, "wombat.md", "# Wombat\n\nThe wombat digs burrows.")
+    printed = succeeded(run("recall", "wombat burrows", "--explain")).out.splitlines()
+    rows = [line.split() for line in printed if re.fullmatch(r"   \w+ +-?\d\.\d{4}", line)]
+    *parts, (name, total) = rows
+    values = [float(value) for _, value in parts]
+    assert name == "score"
+    assert values == sorted(values, key=abs, reverse=True)
+    assert sum(values) == pytest.approx(float(total), abs=0.001)
+    assert any(line.startswith("   dates: created") for line in printed)

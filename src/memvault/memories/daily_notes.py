@@ -63,11 +63,15 @@ class DailyPlace(NamedTuple):
 
 
 class DailyEntry(NamedTuple):
-    """A daily note to which an entry was added; ``line`` is the entry's first line."""
+    """A daily note to which an entry was added.
+
+    ``text`` is the entry as written in the note, and ``line`` is the number of its first line.
+    """
 
     memory: Memory
     is_new: bool
     line: int
+    text: str
     previous_revision: str = ""
 
 
@@ -189,7 +193,7 @@ def add(store: MemoryStore, day: date, text: str) -> DailyEntry:
         memory, previous = edit.retry_on_conflict(store, memory, change)
     until = len(memory.body) - behind
     line = memory.line_at(memory.body.rfind(item.partition("\n")[0], 0, until))
-    return DailyEntry(memory, is_new, line, previous)
+    return DailyEntry(memory, is_new, line, item, previous)
 
 
 def _moment(day: date) -> datetime:

@@ -35,6 +35,7 @@ _LINKS = lazy_pattern(
     r"(?:[\s|·•,;]|!?\[[^\[\]\n]*+\]\([^)\n]*+\)|!?\[\[[^\[\]\n]*+\]\]|<?https?://\S++)*+"
 )
 """Matches a line that contains only links and images."""
+_LINK = lazy_pattern(r"!?\[[^\[\]\n]*+\]\([^()\n]*+\)|!?\[\[[^\[\]\n]*+\]\]")
 
 
 class TextUnit(NamedTuple):
@@ -311,6 +312,7 @@ def _window(text: str, query_terms: frozenset[str], analyzer: Analyzer) -> str:
         start = max(0, len(text) - _MAX_LENGTH)
     else:
         start = max(0, start - _MAX_LENGTH // 6)
+    start = _before_link(text, start)
     word_start = next((word.start() for word in words if word.start() >= start), start)
     start = word_start if word_start - start < _MAX_LENGTH // 6 else start
     end = max((word.end() for word in words if word.end() <= start + _MAX_LENGTH), default=0)
@@ -318,6 +320,17 @@ def _window(text: str, query_terms: frozenset[str], analyzer: Analyzer) -> str:
         end = min(len(text), start + _MAX_LENGTH)
     cut = text[start:end].strip()
     return f"{'… ' if start > 0 else ''}{cut}{' …' if end < len(text.rstrip()) else ''}"
+
+
+def _before_link(text: str, position: int) -> int:
+    """Return the start of the link that contains a position, unless it is far away.
+
+    Returns the position if no link contains it.
+    """
+    for match in _LINK.finditer(text):
+        if match.start() < position < match.end():
+            return match.start() if position - match.start() < _MAX_LENGTH // 3 else position
+    return position
 
 
 def _densest(hits: Sequence[_TermSpan]) -> tuple[int, int]:

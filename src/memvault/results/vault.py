@@ -207,6 +207,7 @@ class DailyNote(ToolResult):
     title: NotRequired[str]
     isNew: bool
     line: NotRequired[int]
+    added: NotRequired[str]
     content: NotRequired[str]
     message: NotRequired[str]
 

@@ -415,7 +415,7 @@ def memory_mutate(
         *results
         {strength}  {memId}  {title}
            {marks}
-           > {snippet:each}""",
+           > {snippet:passage}""",
         with_notice,
     ),
     reveals=True,

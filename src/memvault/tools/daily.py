@@ -54,6 +54,7 @@ group = ToolGroup("daily", "Daily notes, tasks and review", place=96)
         "git log -1 --format=%s | memvault today --json",
     ),
     view="""{title}  {memId}  {filePath}  {isNew:new|}
+           {added:each}
         {content:markdown}""",
     reveals=True,
 )
@@ -79,7 +80,7 @@ def memory_today(
     chosen = clock.today(parse_date_argument(day, "date", False))
     if text.strip():
         entry = daily_notes.add(call.store, chosen, text)
-        memory, details = entry.memory, without_none(line=entry.line)
+        memory, details = entry.memory, without_none(line=entry.line, added=entry.text)
         is_new = entry.is_new
     else:
         daily_note = daily_notes.find(call.store, chosen)

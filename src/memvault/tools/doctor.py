@@ -128,11 +128,11 @@ def _with_bars(result: Result) -> Result:
 
 def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:
     most = max((entry["count"] for entry in counts), default=0) or 1
-    width = max((len(entry["name"][:14]) for entry in counts), default=0)
+    width = len(f"{most:,}")
+    bars = ("▇" * round(_BAR * entry["count"] / most) or "▏" for entry in counts)
     return [
-        f"{entry['name'][:14]:<{width}}  {'▇' * round(_BAR * entry['count'] / most) or '▏'} "
-        f"{entry['count']:,}"
-        for entry in counts
+        f"{entry['count']:>{width},}  {bar:<{_BAR}}  {entry['name']}"
+        for entry, bar in zip(counts, bars, strict=True)
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
@@ -13,6 +12,7 @@ from memvault.model import FALLBACK_TYPE, MAX_RESULTS
 from memvault.tools.core.recall_budget import (
     RenderedMemory,
     ResultBudget,
+    recall_for_people,
     recalled_entry,
     render_result,
 )
@@ -27,8 +27,6 @@ from memvault.tools.core.result_parts import (
     paginate,
     past_end,
     relevant,
-    with_code_lines,
-    with_notice,
     without_none,
 )
 from memvault.tools.core.shared_args import (
@@ -79,15 +77,6 @@ _DEFAULT_LIMIT = 10
 _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
 
 
-def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result whose memories have a ``place``: ``PATH:LINE``, as editors accept it."""
-    memories = [
-        {**entry, "place": f"{entry['filePath']}:{entry['line']}"} if "line" in entry else entry
-        for entry in map(with_code_lines, result["memories"])
-    ]
-    return {**with_notice(result), "memories": memories}
-
-
 @group.tool(
     "recall",
     paged_keys=("memories", "brief"),
@@ -115,8 +104,9 @@ def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
            {vault}  {memId}  {place|filePath}  {modified:day}
            {marks}
            {code:each}
-           > {content|snippet:each}
-           why: {why}
+           > {content:each}
+           > {snippet:passage}
+           {explanation:each}
 
         *brief
         {text}
@@ -126,8 +116,8 @@ def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
         {number}. {name}  {score:.2f}  {kind}
            {filePath}  {modified:day}
            > {content:each}
-           > {snippet:each}""",
-        _with_places,
+           > {snippet:passage}""",
+        recall_for_people,
     ),
     reveals=True,
 )

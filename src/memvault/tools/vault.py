@@ -90,7 +90,6 @@ def _with_part_ends(result: Result) -> Result:
            {memId}  {filePath}  {modified:day}
            {marks}
            {code:each}
-           etag {etag}  revisions: {revisions:#}
            problem: {problem}
            `--offset {next}` shows the rest of {totalLength} characters
         *parts

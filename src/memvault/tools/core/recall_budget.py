@@ -1,4 +1,4 @@
-"""Fit a result's memories into a budget: in full, as one line each, or left out."""
+"""Render the results of a recall, and fit them into a budget."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from memvault.tools.core.result_parts import (
     item,
     outdated_code,
     unmerged_marks,
+    with_code_lines,
+    with_notice,
     without_none,
 )
 
@@ -185,3 +187,37 @@ class ResultBudget(NamedTuple):
         lines = [entry.line for entry in rendered]
         whole, shown = split_budget(remaining, costs, [cost(entry) for entry in lines])
         return whole, lines[whole:shown]
+
+
+def recall_for_people(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of a recall with keys for people.
+
+    ``place`` is ``PATH:LINE``, as editors accept it, and ``explanation`` has the lines of a table.
+    """
+    memories = []
+    for entry in map(with_code_lines, result["memories"]):
+        added: dict[str, Any] = {}
+        if "line" in entry:
+            added["place"] = f"{entry['filePath']}:{entry['line']}"
+        if "content" in entry:
+            added["snippet"] = ""
+        if "why" in entry:
+            added["explanation"] = _explanation(entry["why"])
+        memories.append({**entry, **added})
+    return {**with_notice(result), "memories": memories}
+
+
+def _explanation(why: Mapping[str, Any]) -> list[str]:
+    """Return the lines that explain a score: its parts, largest first, and the other values."""
+    parts = sorted(why.get("parts", {}).items(), key=lambda item: -abs(item[1]))
+    width = max((len(name) for name, _ in parts), default=0)
+    lines = [f"{name:<{width}}  {value:>7.4f}" for name, value in parts if value]
+    total = [f"{'score':<{width}}  {why['score']:>7.4f}"] if "score" in why else []
+    rest = {key: value for key, value in why.items() if key not in ("parts", "score")}
+    listed = {key: value for key, value in rest.items() if isinstance(value, Mapping)}
+    numbers = [f"{key} {value}" for key, value in rest.items() if key not in listed]
+    return [*lines, *total, ", ".join(numbers), *map(_listed, listed, listed.values())]
+
+
+def _listed(name: str, values: Mapping[str, Any]) -> str:
+    return f"{name}: {', '.join(f'{key} {value}' for key, value in values.items()) or 'none'}"

@@ -17,6 +17,7 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 from memvault import clock, sanitize
+from memvault.lazy_pattern import lazy_pattern
 
 Line = list[tuple[str, str]]
 Result = Mapping[str, Any]
@@ -32,7 +33,7 @@ class Template(NamedTuple):
         *memories Newest first: | There are no memories
         {number}  {title}  {tags}  {pinned:pinned|}
            {marks}
-           > {content|snippet:each}
+           > {snippet:passage}
 
     Two spaces separate the parts of a line; a part is left out if the result has no value for it,
     and so is a line without parts. Indented lines are dim. The lines after ``*key``, up to an empty
@@ -51,6 +52,7 @@ class Template(NamedTuple):
     - ``json``: JSON
     - ``day``, ``minute``, ``second``: a time in the user's time zone, truncated to that unit
     - ``each``, ``rest``: a line for each entry in a list or line of text, or all but the first
+    - ``passage``: a line for each line of text, without emphasis marks and links' addresses
     - ``diff``: a line for each line of text, colored by what it adds or removes
     - ``markdown``, which must be alone in its line: the text as rendered markdown
 
@@ -105,8 +107,16 @@ _STYLES = {
 _INDENT = "  "
 _TIME_LENGTHS = {"day": 10, "minute": 16, "second": 19}
 """Number of leading characters to show of an ISO 8601 time."""
-SPREADING = ("each", "rest", "diff", "markdown")
-"""Format specifications of values with several lines: all, all but the first, a diff, markdown."""
+SPREADING = ("each", "rest", "passage", "diff", "markdown")
+"""Format specifications of values with several lines: all, all but the first, a passage, a diff,
+markdown.
+"""
+_CODE = lazy_pattern(r"(`[^`\n]*`)")
+_LINK = lazy_pattern(r"!?\[([^\[\]\n]*)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)?(?: \"[^\"\n]*\")?\)")
+_WIKILINK = lazy_pattern(r"!?\[\[(?:[^\[\]|\n]*\|)?([^\[\]|\n]*)\]\]")
+_EMPHASIS = lazy_pattern(r"(?<![\w*=~])(\*\*|==|~~)(?=\S)([^*=~\n]*)(?<=\S)\1(?![\w*=~])")
+_LONG_URL = lazy_pattern(r"(https?://[^\s/<>]*+/)[^\s<>]{20,}+")
+"""A URL whose path is long; only its host is shown in a passage."""
 _DIFF_STYLES = {"--- ": "bold", "+++ ": "bold", "@": "cyan", "+": "green", "-": "red"}
 """Styles of the lines of a unified diff, by their first character."""
 _FORMATTER = Formatter()
@@ -245,6 +255,18 @@ def _words(value: Any) -> str:
     return str(value) or "–"
 
 
+def passage(text: str) -> str:
+    """Return a line of markdown as people read it: without emphasis marks and links' addresses.
+
+    Code is unchanged, and long URLs are truncated after the host.
+    """
+    parts = _CODE.split(text)
+    for number in range(0, len(parts), 2):
+        part = _WIKILINK.sub(r"\1", _LINK.sub(r"\1", parts[number]))
+        parts[number] = _LONG_URL.sub(r"\1…", _EMPHASIS.sub(r"\2", part))
+    return "".join(parts)
+
+
 def _split(text: str) -> list[str]:
     return text.strip("\n").splitlines()
 
@@ -317,6 +339,8 @@ def _fill_part(template: str, result: Result, part: object, style: str, head: st
         if name:
             value = part if spec in SPREADING else _value(name, result)
             text = "" if value is None else _text(name, value, spec or "")
+            if spec == "passage":
+                text = passage(text)
             if not text and spec not in SPREADING:
                 return []
             own_style = _diff_style(text) if spec == "diff" else _STYLES.get(name)
