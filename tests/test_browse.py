@@ -168,6 +168,44 @@ def test_browse_edits_a_memory_with_single_keys(notes: Path) -> None:
     browse(notes, play, "wombat type:fact")
 
 
+def test_browse_writes_a_new_memory(
+    run: Run, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl+N, and Enter if nothing matches, write a memory titled by the query in the editor."""
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho "It hops." > "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+
+    async def play(pilot: Pilot[BrowsedMemory]) -> None:
+        for keys in (["ctrl+n"], [*" tag:none", "enter"]):
+            for key in keys:
+                await pilot.press(key)
+                await settled(pilot) if key != keys[-1] else await asked(pilot)
+            await pilot.press("enter")
+            await pilot.app.workers.wait_for_complete()
+            await settled(pilot)
+
+    browse(notes, play, "Quokka")
+    found = succeeded(run("list", "--json", "--sort", "title")).json["memories"]
+    new = [entry["filePath"] for entry in found if entry["title"] == "Quokka"]
+    assert sorted(new) == ["context/quokka-2.md", "context/quokka.md"]
+    assert "It hops." in (notes / "context/quokka.md").read_text("utf-8")
+
+
+def test_browse_states_that_nothing_matches_well(notes: Path) -> None:
+    """The line above the list has the number of results, and whether none is a good match."""
+
+    async def play(pilot: Pilot[BrowsedMemory]) -> None:
+        assert str(pilot.app.query_one("#status", Static).content) == "3"
+        await pilot.press(*"mortgage")
+        await settled(pilot)
+        status = str(pilot.app.query_one("#status", Static).content)
+        assert re.fullmatch(r"\d  \S.*mortgage.*", status)
+
+    browse(notes, play)
+
+
 def test_browse_tag_edit_is_one_change(run: Run, notes: Path) -> None:
     """One undo reverts both added and removed tags, and an invalid tag changes nothing."""
     before = (notes / "fact/wombats.md").read_bytes()
@@ -323,11 +361,25 @@ def test_browse_without_terminal_prints_the_list(run: Run, notes: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX-only")
+def test_browse_opens_without_a_command_if_set(notes: Path) -> None:
+    """With `start = "browse"` in your settings, `memvault` alone opens the browser in a vault."""
+    code, text = at_terminal(notes)
+    assert code == 0
+    assert "OPTIONS] COMMAND" in text
+    config = Path(os.environ["XDG_CONFIG_HOME"])
+    write(config, "memvault/settings.toml", 'start = "browse"\n')
+    code, text = at_terminal(notes, answer="\x1b", asked="Wombats")
+    assert code == 0, text
+    code, text = at_terminal(config)
+    assert "OPTIONS] COMMAND" in text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX-only")
 def test_show_without_name_opens_the_picker(notes: Path) -> None:
     """On a terminal, show lets the user pick a memory; Escape ends with exit code 130."""
     code, text = at_terminal(notes, "show", answer="\r", asked="Wombats")
     assert code == 0, text
-    assert "etag" in text
+    assert "hostile.md" in text.rpartition("\x1b[?1049l")[2]
     code, text = at_terminal(notes, "show", answer="\x1b", asked="Wombats")
     assert code == 130, text
 

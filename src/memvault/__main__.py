@@ -48,6 +48,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    if not argv and os.isatty(0) and os.isatty(1):
+        from memvault.cli.browse import start
+
+        argv = ["browse"] if start.is_default() else argv
     if argv in (["--version"], ["-V"]):
         from memvault import __version__
 

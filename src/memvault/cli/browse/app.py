@@ -46,7 +46,10 @@ Type to search; an empty query lists the newest.
   Shift+Up/Down   scroll the text        Ctrl+Y   copy its path
   Ctrl+T          add or remove tags     Ctrl+R   rename it
   Ctrl+L          link it to another     Ctrl+X   forget it
-  Ctrl+U          undo the last change   Escape   quit; Ctrl+C also quits
+  Ctrl+U          undo the last change   Ctrl+N   write a new one
+                                         Escape   quit; Ctrl+C also quits
+
+Without a match, Enter writes a new memory with the query as its title.
 
 In a narrow terminal, Tab switches between the list and the memory.
 Any key closes this help."""
@@ -80,6 +83,7 @@ class MemoryBrowser(App[BrowsedMemory]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "edit", "Edit", priority=True),
         Binding("tab", "next_part", "Text/links/history", priority=True),
+        Binding("ctrl+n", "new", "New", priority=True),
         Binding("ctrl+t", "tag", "Tag", priority=True),
         Binding("ctrl+r", "rename", "Rename", priority=True),
         Binding("ctrl+l", "link", "Link", priority=True, show=False),
@@ -213,12 +217,7 @@ class MemoryBrowser(App[BrowsedMemory]):
         else:
             for part in ("text", "links", "history"):
                 self.query_one(f"#{part}-content", Static).update("")
-        count = (
-            f"{len(mem_ids):,} of {outcome.total:,}"
-            if outcome.total > len(mem_ids)
-            else f"{len(mem_ids):,}"
-        )
-        self._show_status(outcome.problem or count)
+        self._show_status(outcome.problem or outcome.summary)
 
     @work(group="read", exclusive=True)
     async def _read(self) -> None:
@@ -307,9 +306,14 @@ class MemoryBrowser(App[BrowsedMemory]):
             tabs.active = names[(names.index(tabs.active) + 1) % len(names)]
 
     def action_edit(self) -> None:
-        """Edit the selected memory at its line, or exit with it as the result."""
+        """Edit the selected memory at its line, or exit with it as the result.
+
+        Without a match, write a new memory.
+        """
         memory = self.chosen
         if memory is None:
+            if self._words and not self._picks:
+                self.action_new()
             return
         if self._picks:
             self.exit(memory)
@@ -321,6 +325,23 @@ class MemoryBrowser(App[BrowsedMemory]):
             self._show_error(error)
         else:
             self._say(f"{edited.get('added', 0)} lines added, {edited.get('removed', 0)} removed")
+        self._search(self._line, keep=True)
+
+    @work
+    async def action_new(self) -> None:
+        """Ask for a title, by default the query, and write a new memory in the editor."""
+        title = await self.push_screen_wait(LineDialog("Title of the new memory", self._words))
+        if not title:
+            return
+        from memvault.tools.recall import memory_remember
+
+        try:
+            with self._terminal(), run_editor.text_from_editor(self._options, title, "") as text:
+                self._session.run(memory_remember, title, text).result()
+        except MemvaultError as error:
+            self._show_error(error)
+        else:
+            self._say("Remembered; Ctrl+U to undo")
         self._search(self._line, keep=True)
 
     @contextlib.contextmanager
@@ -442,7 +463,7 @@ class MemoryBrowser(App[BrowsedMemory]):
             return True
         if len(self.screen_stack) > 1:
             return False
-        changing = ("tag", "rename", "link", "forget", "undo", "obsidian")
+        changing = ("new", "tag", "rename", "link", "forget", "undo", "obsidian")
         return not (self._picks and action in changing)
 
 
@@ -457,7 +478,7 @@ def _link_to(memory: BrowsedMemory) -> str:
 def _entry(memory: BrowsedMemory) -> Text:
     """Return a memory formatted as two lines of the list."""
     tags = " ".join(f"#{tag}" for tag in memory.tags)
-    below = "  ".join(filter(None, (memory.strength, memory.memory_type, tags, memory.day)))
+    below = "  ".join(filter(None, (memory.strength, memory.place, tags, memory.day)))
     text = Text(sanitize.escape_line(memory.label), no_wrap=True, overflow="ellipsis")
     text.append(f"\n  {sanitize.escape_line(below)}", Style(dim=True))
     return text

@@ -30,8 +30,8 @@ _NEWEST = 200
 class BrowsedMemory(NamedTuple):
     """A memory in the list; ``line`` is the line of the matching passage.
 
-    Secrets are masked in the fields that are only displayed: ``label`` (the title in the list) and
-    all fields after it.
+    Secrets are masked in the fields that are only displayed: ``label`` (the title in the list),
+    ``place`` (the path in the list) and all fields after it.
     """
 
     mem_id: str
@@ -39,7 +39,7 @@ class BrowsedMemory(NamedTuple):
     path: str
     line: int
     label: str
-    memory_type: str
+    place: str
     tags: tuple[str, ...]
     day: str
     snippet: str
@@ -54,7 +54,7 @@ class BrowsedMemory(NamedTuple):
             entry["filePath"],
             int(entry.get("line", 1)),
             masked["title"],
-            masked["memoryType"],
+            masked["filePath"],
             tuple(masked["tags"]),
             clock.local(entry["modified"]),
             str(masked.get("snippet", "")),
@@ -72,14 +72,27 @@ def _strength(entry: Mapping[str, Any]) -> str:
 class SearchOutcome(NamedTuple):
     """The memories that match a query line, or the reason why there are none.
 
-    ``words`` is the query without its filters.
+    ``summary`` states how many there are, and ``words`` is the query without its filters.
     """
 
     line: str
     memories: tuple[BrowsedMemory, ...]
-    total: int
+    summary: str = ""
     problem: str = ""
     words: str = ""
+
+
+def _summary(result: Mapping[str, Any]) -> str:
+    """Return how many memories a result has, and a notice if none is a good match."""
+    from memvault.tools.core.result_parts import with_notice
+
+    shown = len(result["memories"])
+    if "total" in result:
+        total = result["total"]
+        return f"{shown:,} of {total:,}" if total > shown else f"{total:,}"
+    count = f"the best {shown:,}" if shown == _MOST else f"{shown:,}"
+    notice = str(with_notice(result)["notice"] or "").partition(". Closest")[0]
+    return f"{count}  {notice}".rstrip()
 
 
 Part = Literal["text", "links", "history"]
@@ -179,13 +192,12 @@ class BrowserSession:
                     self._workspace, self._finder, memory_list, query=line, limit=_NEWEST
                 )
         except MemvaultError as error:
-            return SearchOutcome(line, (), 0, f"{error.message}; {error.hint}".rstrip("; "))
+            problem = f"{error.message}; {error.hint}".rstrip("; ")
+            return SearchOutcome(line, (), problem=problem)
         masked = self._masked(result)
         memories = tuple(map(BrowsedMemory.of, result["memories"], masked["memories"]))
         problem = "" if memories else str(result.get("message", ""))
-        return SearchOutcome(
-            line, memories, result.get("total", len(memories)), problem, query_text
-        )
+        return SearchOutcome(line, memories, _summary(result), problem, query_text)
 
     def _masked(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
         from memvault.tools.core import redaction

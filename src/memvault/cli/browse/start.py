@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.shutdown import Exit
+from memvault.errors import MemvaultError
 
 _LEFT = 130
 """The exit code if nothing was picked, the same as after an interrupt."""
@@ -32,6 +34,16 @@ def has_screen(options: GlobalOptions) -> bool:
         return False
     output.require_terminal()
     return True
+
+
+def is_default() -> bool:
+    """Return whether ``memvault`` without a command opens the browser here."""
+    from memvault.settings import locate, user_settings
+
+    with contextlib.suppress(MemvaultError):
+        if user_settings.load().start == "browse":
+            return locate.find_vault(None) is not None
+    return False
 
 
 def run(options: GlobalOptions, query: str, picks: bool = False) -> tuple[str, str] | None:
