@@ -169,7 +169,7 @@ def test_stats_count_vault_contents(run: Run, folder: Path, vault: Vault) -> Non
     shown = succeeded(run("stats")).out
     assert "5 memories" in shown
     assert all(len(line) <= 40 for line in shown.splitlines() if "▇" in line)
-    assert "fact     ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇ 3" in shown
+    assert "   3  ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇  fact" in shown
 
 
 def test_stats_count_recalls_only_for_typed_memories(run: Run, folder: Path, vault: Vault) -> None:
