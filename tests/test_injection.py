@@ -65,6 +65,26 @@ def test_context_recalls_only_for_specific_tasks(run: Run) -> None:
     assert "Flaky tests" in run("context", f"continue\n{task}\nrun the tests again").out
 
 
+def test_specific_recall_pages_continue_each_other(folder: Path, vault: Vault) -> None:
+    """Pages of a recall of several lines have the same memories, in the same order, as one page."""
+    subjects = ("deploy pipeline", "payment tests", "bridge inspection", "database backup")
+    details = ("cron", "monday", "retry", "timeout", "budget", "review", "owner", "shard")
+    for number in range(80):
+        subject, detail = subjects[number % 4], details[number % 8]
+        text = f"The {subject} of team {number} uses the {detail} of {details[number // 4 % 8]}."
+        write(folder, f"n{number}.md", f"# {subject.capitalize()} {number}\n\n{text}\n")
+    for first, second in zip(subjects, details, strict=False):
+        query = "\n".join(f"which {second} does the {name} {first} use" for name in details[:3])
+        whole = vault.recall(query, specific=True, limit=15)["memories"]
+        pages = [
+            vault.recall(query, specific=True, limit=3, offset=start)["memories"]
+            for start in range(0, 15, 3)
+        ]
+        assert [entry["memId"] for page in pages for entry in page] == [
+            entry["memId"] for entry in whole
+        ]
+
+
 @pytest.mark.usefixtures("notes")
 def test_specific_recall_searches_each_line(run: Run) -> None:
     """Lines about different subjects each find their memory once, and generic lines find none."""

@@ -464,3 +464,38 @@ def test_late_note_hides_local_paths(folder: Path) -> None:
     workspace.close()
     assert "The disk is full: index/terms" in note
     assert str(folder) not in note
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the editor is a shell script")
+def test_secrets_of_an_earlier_version_need_permission_today(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a memory no longer allows its secrets, a recall as of an earlier day masks them."""
+    value, said = made("GitHub token")
+    times = "created: 2026-11-01T12:00:00Z\nmodified: 2026-11-01T12:00:00Z\n"
+    deploy(folder, said, f"{times}{ALLOWED}")
+    asked = {"query": "which secret does the deploy job read", "asOf": "2026-11-02"}
+    workspace = Workspace(folder)
+
+    def recalled() -> Any:
+        return invoke.call_json(workspace, "memory_recall", asked, LOCAL).result["memories"]
+
+    assert value in str(recalled())
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i.old "/^secrets:/d" "$1"\nrm "$1.old"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    succeeded(run("edit", "deploy-1"))
+    (found,) = recalled()
+    assert value not in str(found)
+    assert "[masked: GitHub token]" in found["snippet"]
+
+
+def test_secrets_beside_open_markup_are_masked(folder: Path) -> None:
+    """A comment mark in one value of a result hides no secret in another one."""
+    value, _ = made("GitHub token")
+    header = f"note: growth was 5%%p\ntoken: {value[:20]}%%x%%{value[20:]}\n"
+    write(folder, "rate.md", f"---\n{header}---\n\n# Rate\n\nThe growth rate is steady.\n")
+    shown = invoke.call_json(Workspace(folder), "memory_show", {"memId": "rate"}, LOCAL).result
+    assert shown["metadata"]["note"] == "growth was 5%%p"
+    assert value[20:] not in json.dumps(shown)

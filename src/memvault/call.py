@@ -184,7 +184,7 @@ class Call:
         is_cancelled: A function that returns whether the caller has canceled.
         saved_search_filters: Filters that all memories found by its searches must pass.
         notes: Sentences to report to the caller in addition to the result.
-        memories_read: The memories of this vault that its searches have read, by path.
+        memories_read: The current memories of this vault that its searches have read, by path.
         change_set: The changes made so far.
         delivery: The events in the result.
         budget: The maximum number of tokens of the result; 0 for no limit.

@@ -247,7 +247,7 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
         specific=True,
         full=True,
     )
-    if not recalled["memories"]:  # The receipts need not be read.
+    if not recalled["memories"]:  # Avoids reading the receipts.
         return ""
     entries, memories = [], []
     may_give = _may_give(workspace, line, hook_input)

@@ -43,7 +43,7 @@ class RememberedResults:
         self._has_new = False
 
     def _load(self) -> dict[str, dict[str, Any]]:
-        """Return the stored results; empty if they are missing, damaged or of other code."""
+        """Return the stored results; empty if missing, damaged or computed by other code."""
         data = b""
         if self._file is not None:
             with contextlib.suppress(OSError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -63,6 +64,20 @@ def _rank(result: RecallResult) -> tuple[bool, float]:
     return bool(result.is_specific), result.probability
 
 
+def _merged(lists: Sequence[Sequence[RecallResult]]) -> Iterator[RecallResult]:
+    """Yield the results of several queries; the order of each list is kept.
+
+    The first results therefore do not depend on the lengths of the lists.
+    """
+    waiting = [deque(results) for results in lists if results]
+    while waiting:
+        best = max(
+            waiting, key=lambda results: (bool(results[0].is_specific), results[0].probability)
+        )
+        yield best.popleft()
+        waiting = [results for results in waiting if results]
+
+
 def _no_reranker(query: str, texts: Sequence[str]) -> list[float]:  # noqa: ARG001
     raise EmbedderError("This search has no cross-encoder", "omit --rerank")
 
@@ -111,17 +126,18 @@ class RecallEngine:
     def search_lines(self, request: RecallRequest, seconds: float = math.inf) -> RecallAnswer:
         """Search for each line of the query separately, since a memory covers one subject.
 
-        Each memory is listed once, with its best result; specific and probable results come first.
-        A query of one line, or of more than eight, is searched as a whole. Lines that are not
-        searched within ``seconds`` are counted in a note.
+        Each memory is listed once. The results of each line keep their order; among the next
+        results of all lines, specific and more probable ones come first. A query of one line, or of
+        more than eight, is searched as a whole. Lines that are not searched within ``seconds`` are
+        counted in a note.
 
         Raises:
-            EmbedderError: see ``search``.
+            EmbedderError: the query requires an embedder, and none is available.
         """
-        lines = [line for line in map(str.strip, request.query.splitlines()) if line]
+        lines = [*dict.fromkeys(filter(None, map(str.strip, request.query.split("\n"))))]
         if not 1 < len(lines) <= _MAX_LINES:
             return self.search(request)
-        best: dict[tuple[str, str], RecallResult] = {}
+        by_line: list[list[RecallResult]] = []
         notes: list[str] = []
         started = time.monotonic()
         for number, line in enumerate(lines):
@@ -130,12 +146,12 @@ class RecallEngine:
                 break
             answer = self.search(request._replace(query=line))
             notes += answer.notes
-            for result in answer.found:
-                key = result.vault, result.memory.path
-                if key not in best or _rank(result) > _rank(best[key]):
-                    best[key] = result
-        found = sorted(best.values(), key=_rank, reverse=True)
-        return RecallAnswer(found[: request.limit], list(dict.fromkeys(notes)))
+            by_line.append(answer.found)
+        found: dict[tuple[str, str], RecallResult] = {}
+        for result in _merged(by_line):
+            found.setdefault((result.vault, result.memory.mem_id), result)
+        first = list(found.values())[: request.limit]
+        return RecallAnswer(first, list(dict.fromkeys(notes)))
 
     def list_records(self, filters: Filters, rescans: bool = False) -> list[MemoryRecord]:
         """Return the records of all memories that pass the filters, last modified first."""

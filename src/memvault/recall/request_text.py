@@ -15,8 +15,10 @@ _MAX_LENGTH = 32_768
 """Maximum number of characters to read at the start of a prompt, and at its end."""
 _LONG = 120
 """Minimum length in characters of a prompt without line breaks that is split into sentences."""
-_MAX_PARTS, _MAX_REQUEST = 4, 1_000
-"""Maximum number of sentences to search for, each in a recall, and of characters of one."""
+_MAX_PARTS = 4
+"""Maximum number of sentences to search for."""
+_MAX_REQUEST = 1_000
+"""Maximum length of a sentence in characters."""
 _MAX_SYMBOLS = 0.2
 """Maximum share of digits and symbols among the characters of a line of prose."""
 _FENCE = lazy_pattern(r"^[ \t]*(?:```|~~~)", 8)  # re.MULTILINE

@@ -280,8 +280,8 @@ class Exclusions:
     def levels(self, folder: str, names: Iterable[str], above: Levels) -> Levels | None:
         """Return the ignore files that apply in a folder, or None if the folder is excluded.
 
-        ``names`` contains the ``FOLDER_MARKERS`` in the folder, and ``above`` the ignore files
-        of its parent.
+        ``names`` contains the ``FOLDER_MARKERS`` in the folder, and ``above`` contains the ignore
+        files of its parent.
         """
         if not folder:
             return self._top

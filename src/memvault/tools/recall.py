@@ -162,7 +162,10 @@ def memory_recall(
     strict: Annotated[bool, Arg("Omit memories that are unlikely to answer")] = False,
     specific: Annotated[
         bool,
-        Arg("Search line by line, and omit results for lines that fit any vault, such as `go on`"),
+        Arg(
+            "Search up to eight lines separately, and omit results for lines that fit any vault, "
+            "such as `go on`"
+        ),
     ] = False,
     expression: Expression = None,
     since: Since = None,

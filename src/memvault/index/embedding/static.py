@@ -30,7 +30,7 @@ Subwords = np.ndarray[Any, np.dtype[np.uint16]]
 """The type of subword ids; a WordPiece vocabulary has about 30,000."""
 _BATCH = 64
 _ROWS_AT_ONCE = 256
-"""The number of rows to compare in one step, so that they fit the processor's cache."""
+"""The number of rows compared in one step; they fit in the processor's cache."""
 _MAX_SHORT = 5_000
 """The number of characters above which loading the vocabulary is faster."""
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _UNKNOWN_BYTES = 2
 """Bytes per token when estimating unknown text."""
+_MAX_SHORT = 5_000
+"""The maximum number of characters of a text that is counted before it is cut."""
 _MAX_COUNTED_WORDS, _MAX_COUNTED_LENGTH = 50_000, 40
 """The maximum number of words whose token counts are cached, and the maximum length of a cached
 word.
@@ -41,8 +43,8 @@ def prefix_within(text: str, max_tokens: int) -> int:
 
     The prefix ends at a token boundary, or inside the first token if that alone is too long.
     """
-    if count_tokens(text) <= max_tokens:
-        return len(text)
+    if len(text) <= _MAX_SHORT and count_tokens(text) <= max_tokens:
+        return len(text)  # without loading the library
     total = 0
     for size, start, end in _sized_tokens(text):
         total += size

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -32,8 +32,8 @@ _MAX_KNOWN = 10_000
 """The maximum number of characters whose replacements are cached."""
 _MAX_CACHED = 80_000
 """The maximum number of words whose ids are cached."""
-_MAX_LOOKED_UP = 1_000
-"""The number of texts to count above which loading the vocabulary is faster."""
+_MAX_LOOKED_UP = 5_000
+"""The number of characters to count above which loading the vocabulary is faster."""
 _CONTINUED = "##"
 _FOREIGN_LETTER = re.compile(r"(?![\u0000-\u03ff\u1d00-\u1fff])[^\W\d_]")
 """A letter of a script other than Latin or Greek."""
@@ -108,14 +108,16 @@ class WordPiece:
         Raises:
             EmbedderError: if the vocabulary or the character table cannot be read.
         """
-        unknown = [self.unknown]
-        find_ids = self._pieces
-        if len(texts) > _MAX_LOOKED_UP:
-            find_ids = self._word_ids.find_pieces
+        ids_of: Callable[[str], bytes]
+        if sum(map(len, texts)) > _MAX_LOOKED_UP:
+            ids_of = self._word_ids.__getitem__
+        else:
+            ids_of = cache(lambda word: _packed(self._pieces(word)))
+        unknown = _packed([self.unknown])
         counts = []
         for text in texts:
-            ids_by_word = list(map(find_ids, self._words(text)))
-            count = sum(map(len, ids_by_word))
+            ids_by_word = list(map(ids_of, self._words(text)))
+            count = sum(map(len, ids_by_word)) // len(unknown)
             if unknown in ids_by_word:
                 for ids, source in zip(ids_by_word, self._sources(text), strict=True):
                     if ids == unknown:
@@ -125,7 +127,7 @@ class WordPiece:
         return counts
 
     def _sources(self, text: str) -> list[str]:
-        """Return the part of a text that each word in ``_words`` is normalized from."""
+        """Return the source text of each word in ``_words``."""
         sources: list[str] = []
         for number, part in enumerate(re.split(_SPECIAL_PATTERN, text)):
             if number % 2:
@@ -218,6 +220,11 @@ class WordPiece:
         return token_id
 
 
+def _packed(ids: Iterable[int]) -> bytes:
+    """Return token ids as the bytes of an array of 16-bit integers."""
+    return array("H", ids).tobytes()
+
+
 def _start_length(piece: str) -> int:
     """Return the length of a piece's first three letters and the mark before them."""
     return 5 if piece.startswith(_CONTINUED) else 3
@@ -235,14 +242,14 @@ class _WordIds(dict[str, bytes]):
         """The length of the longest token with the same first letters."""
 
     def __missing__(self, word: str) -> bytes:
-        ids = array("H", self.find_pieces(word)).tobytes()
+        ids = _packed(self._pieces(word))
         if len(word) <= _MAX_WORD:
             if len(self) >= _MAX_CACHED:
                 self.clear()
             self[word] = ids
         return ids
 
-    def find_pieces(self, word: str) -> list[int]:
+    def _pieces(self, word: str) -> list[int]:
         """Return the ids of a word's longest pieces, or the unknown token's id."""
         if len(word) > _MAX_WORD:
             return [self._unknown]

@@ -47,7 +47,7 @@ Read = tuple[Memory, FileState, int]
 def read_file(store: MemoryStore, state: FileState, expected_etag: str = "") -> Read | None:
     """Read a file and return its memory, or None if the file no longer exists.
 
-    With ``expected_etag``, a file with other content is not parsed, and None is returned as well.
+    With ``expected_etag``, return None without parsing if the file has other content.
     For an unreadable file the memory contains only a name derived from its path, and a problem. If
     only the header cannot be indexed, it also contains the text.
     """

@@ -22,8 +22,7 @@ PATIENCE = 10.0
 MAX_VARIABLES = 900
 """Values per statement; some builds of SQLite allow at most 999."""
 _MAX_CACHED = 512
-"""The maximum number of rows of a kind that are cached, about five times as many as a recall needs.
-"""
+"""The maximum number of cached rows of a kind; a recall reads about 100."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REFUSALS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
@@ -119,10 +118,10 @@ class Database:
         keys: Collection[Key],
         compute: Callable[[list[Key]], Mapping[Key, Value]],
     ) -> dict[Key, Value]:
-        """Return the values of keys, of which the last ones are cached until the file changes.
+        """Return values by key; up to 512 of each kind are cached until the file changes.
 
-        ``compute`` returns the values of the given keys, and may omit some. The caller must not
-        change the values.
+        Keys that ``compute`` omits are missing from the result. The caller must not change the
+        values.
         """
         cache = self.cached(name, dict[Key, Value])
         missing = [key for key in keys if key not in cache]
@@ -132,8 +131,9 @@ class Database:
                 missing = list(keys)
             computed = compute(missing)
             if len(computed) > _MAX_CACHED:
-                return dict(computed)
-            cache |= computed
+                cache = {**computed}
+            else:
+                cache |= computed
         return {key: cache[key] for key in keys if key in cache}
 
     @contextmanager

@@ -7,7 +7,7 @@ ones, unless its header allows them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -30,6 +30,10 @@ _MAX_MEM_IDS = 1_000
 """The maximum number of source memIds to look up in one string; ``context`` adds up to ten."""
 _BETWEEN = "\n\0\n"
 """A string that no secret contains."""
+_OPEN_MARKUP = lazy_pattern(r"%%|[<>]")
+"""Matches marks that hide the text between them, which could begin in one string and end in another
+if they were joined.
+"""
 _MAX_FILES = 4_096
 """Maximum number of files whose secrets are cached."""
 
@@ -39,6 +43,10 @@ class KnownSecrets(NamedTuple):
 
     secrets: Mapping[str, str] = {}
     allowed: frozenset[str] = frozenset()
+
+
+_VERSIONS: dict[tuple[MemoryStore, str, str], KnownSecrets | None] = {}
+"""The secrets of versions of memories, by their path and etag."""
 
 
 class _Lookups(NamedTuple):
@@ -57,7 +65,7 @@ def masked(call: Call, unmasked: Mapping[str, Any]) -> dict[str, Any]:
     texts: list[str] = []
     excerpts: list[Mapping[str, Any]] = []
     _collect(unmasked, texts, excerpts)
-    is_clean = not _detector(call.workspace).find(_BETWEEN.join(texts))
+    is_clean = not _has_secrets(_detector(call.workspace), texts)
     if is_clean and not excerpts:
         return dict(unmasked)
     with call.workspace.lock:
@@ -74,7 +82,7 @@ def mask_error(error: MemvaultError, workspace: Workspace) -> None:
 
 
 def _collect(value: Any, texts: list[str], excerpts: list[Mapping[str, Any]]) -> None:
-    """Append the strings in a value to a list, and its parts that contain text of a memory."""
+    """Collect the strings in a value, and its mappings with text of a memory."""
     if isinstance(value, str):
         texts.append(value)
     elif isinstance(value, Mapping):
@@ -88,8 +96,15 @@ def _collect(value: Any, texts: list[str], excerpts: list[Mapping[str, Any]]) ->
             _collect(entry, texts, excerpts)
 
 
+def _has_secrets(detector: SecretDetector, texts: Sequence[str]) -> bool:
+    """Return whether any of the texts contains a secret."""
+    joined = [text for text in texts if not _OPEN_MARKUP.search(text)]
+    alone = [text for text in texts if _OPEN_MARKUP.search(text)]
+    return any(map(detector.find, [_BETWEEN.join(joined), *alone]))
+
+
 def _may_have_secrets(call: Call, excerpt: Mapping[str, Any], lookups: _Lookups) -> bool:
-    """Return whether an excerpt may contain part of a secret, or is from another vault."""
+    """Return whether an excerpt's memory contains secrets or is in another vault."""
     vault = excerpt.get("vault")
     if isinstance(vault, str) and vault and lookups.in_vault(vault) is not call:
         return True
@@ -172,7 +187,7 @@ def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
         if not path:
             return _in_memory(call.engine.resolve(mem_id), _detector(call.workspace))
         if path in call.memories_read:
-            return _in_memory(call.memories_read[path], _detector(call.workspace))
+            return _in_version(call.workspace.store, call.memories_read[path])
         state = None if call.settings.index.sent else file_state(call.root, path)
         if state is not None and is_settled(state):
             return _in_file(call.workspace.store, state)
@@ -184,6 +199,17 @@ def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
 def _in_file(store: MemoryStore, state: FileState) -> KnownSecrets | None:
     """Return the secrets of a memory while its file has this state; raises like ``read``."""
     return _in_memory(store.read_listed(state.path), store.settings.detector)
+
+
+def _in_version(store: MemoryStore, memory: Memory) -> KnownSecrets | None:
+    """Return the secrets of a memory that was read, which are cached by its etag."""
+    key = store, memory.path, memory.etag
+    if key in _VERSIONS:
+        return _VERSIONS[key]
+    if len(_VERSIONS) >= _MAX_FILES:
+        _VERSIONS.clear()
+    _VERSIONS[key] = found = _in_memory(memory, store.settings.detector)
+    return found
 
 
 def _in_memory(memory: Memory | None, detector: SecretDetector) -> KnownSecrets | None:

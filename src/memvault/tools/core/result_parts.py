@@ -85,12 +85,12 @@ def past_end(count: int) -> str:
 
 
 def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
-    """Return the results of a search, adding its notes and this vault's memories to the call's."""
+    """Return the results of a search, adding its notes and current memories to the call's."""
     call.notes += answer.notes
     call.memories_read |= {
         entry.memory.path: entry.memory
         for entry in answer.found
-        if not (entry.vault or entry.branch)
+        if not (entry.vault or entry.branch or entry.is_earlier)
     }
     return answer.found
 
