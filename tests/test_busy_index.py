@@ -39,7 +39,7 @@ from memvault.index.local import background_embedding
 from memvault.index.local.index_files import INDEX
 from memvault.index.local.passage_table import Passages
 from memvault.index.local.static_vectors import StoredPassages
-from memvault.index.protocol import COMPLETE, WaitPolicy
+from memvault.index.protocol import COMPLETE, VectorsCorrupted, WaitPolicy
 from memvault.index.vectors.nearest import NearestMemory, nearest
 from memvault.index.vectors.vector_file import UnitRows, VectorCard
 from memvault.index.vectors.vector_store import VectorStore
@@ -440,5 +440,17 @@ def test_replaced_vectors_of_same_count_are_detected(tmp_path: Path) -> None:
     assert searcher.row_numbers(wanted).tolist() == [2, 999]
     other.compact(hashes[701:], 1_000)
     other.add(np.arange(5_001, 5_702, dtype=np.uint64), rows[:701], [*codes[:701]])
-    assert [len(found) for found in searcher.token_codes(wanted)] == [0, 1]
+    assert searcher.token_codes(wanted)[1].tolist() == [0, 1]
     assert searcher.row_numbers(wanted).tolist() == [-1, 298]
+
+
+def test_truncated_token_codes_are_detected(tmp_path: Path) -> None:
+    """Token codes that another program truncates after they were opened are never used."""
+    store = VectorStore.create(tmp_path / "m", VectorCard("m", "1", 2, token_width=4))
+    hashes, codes = np.array([7, 8], np.uint64), np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    store.add(hashes, np.ones((2, 2), np.float32), [*codes])
+    found, lengths = store.token_codes(hashes[::-1])
+    assert (found.tolist(), lengths.tolist()) == (codes[::-1].reshape(-1, 4).tolist(), [3, 3])
+    os.truncate(tmp_path / "m/tokens-0.bin", 20)
+    with pytest.raises(VectorsCorrupted):
+        store.token_codes(hashes)

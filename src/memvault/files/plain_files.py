@@ -54,6 +54,37 @@ def read(path: Path | str, max_bytes: int = MAX_MEMORY_BYTES) -> bytes:
     return data
 
 
+class RandomAccessFile:
+    """A file from which any thread can read at any position.
+
+    It is closed by ``close``, or when it is no longer referenced.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from threading import Lock
+        from weakref import finalize
+
+        self._lock = Lock()
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - until close
+        self.close = finalize(self, self._file.close)
+
+    @property
+    def size(self) -> int:
+        """The current size of the file in bytes."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return ``size`` bytes from a position, or fewer at the end of the file."""
+        data: bytes
+        if hasattr(os, "pread"):
+            data = os.pread(self._file.fileno(), size, start)
+            return data
+        with self._lock:  # on Windows, threads share the file position
+            self._file.seek(start)
+            data = self._file.read(size)
+        return data
+
+
 def check_size(data: bytes) -> None:
     """Check that data is small enough for ``read``, before it is written.
 

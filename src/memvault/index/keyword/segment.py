@@ -24,11 +24,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
-from threading import Lock
 from typing import BinaryIO, NamedTuple
-from weakref import finalize
 from zlib import crc32
 
+from memvault.files.plain_files import RandomAccessFile
 from memvault.index.keyword.bm25f import (
     EXACT_FIELD,
     FIELDS,
@@ -279,17 +278,15 @@ class PackedSegment:
 
     def __init__(self, folder: Path, entry: SegmentEntry) -> None:
         self.entry = entry
-        self._lock = Lock()
         with reading():
-            self._file = open(folder / entry.file, "rb", buffering=0)  # noqa: SIM115 - until close
+            # Like SQLite's files, this file is closed even if a library user never closes the
+            # vault.
+            self._file = RandomAccessFile(folder / entry.file)
             try:
-                self._read_tail(self._read(entry.tail, entry.size))
+                self._read_tail(self._file.read(entry.tail, entry.size))
             except BaseException:
                 self._file.close()
                 raise
-        # Like SQLite's files, this file must be closed even if a library user never closes the
-        # vault.
-        self._close = finalize(self, self._file.close)
 
     def _read_tail(self, data: bytes) -> None:
         if crc32(data) != self.entry.check:
@@ -304,20 +301,10 @@ class PackedSegment:
         keys = data[rest.position : rest.position + key_bytes]
         self._first_keys = keys.split(_SEPARATOR) if blocks else []
 
-    def _read(self, start: int, size: int) -> bytes:
-        data: bytes
-        if hasattr(os, "pread"):
-            data = os.pread(self._file.fileno(), size, start)
-            return data
-        with self._lock:  # on Windows, threads share the file position
-            self._file.seek(start)
-            data = self._file.read(size)
-        return data
-
     def _block(self, number: int) -> tuple[list[bytes], array[int], _Bytes, int]:
         """Return a block's keys, number of postings per key, postings, and count width."""
         start, end = self._offsets[number : number + 2]
-        data = self._read(start, end - start)
+        data = self._file.read(start, end - start)
         check, key_bytes, count, width = _BLOCK_HEAD.unpack_from(data)
         body = data[_BLOCK_HEAD.size :]
         if crc32(body, crc32(_BLOCK_HEAD.pack(0, key_bytes, count, width))) != check:
@@ -385,4 +372,4 @@ class PackedSegment:
 
     def close(self) -> None:
         """Close the file."""
-        self._close()
+        self._file.close()

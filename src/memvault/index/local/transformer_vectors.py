@@ -95,16 +95,15 @@ class TransformerVectors(NamedTuple):
             return {}
         query = embedder.embed_query_tokens(text)
         keys = list(passages)
-        codes = vectors.token_codes(np.concatenate([passages[key] for key in keys]))
+        codes, lengths = vectors.token_codes(np.concatenate([passages[key] for key in keys]))
         owners = np.repeat(np.arange(len(keys)), [len(passages[key]) for key in keys])
-        lengths = np.array([len(passage_codes) for passage_codes in codes], np.int64)
         has_tokens = lengths > 0
         if not has_tokens.any():
             return {}
         lengths, owned = lengths[has_tokens], owners[has_tokens]
         if not len(query.ids):  # the query has no known tokens, so nothing matches
             return {keys[number]: 0.0 for number in distinct(owned)}
-        cosines = embedder.codec.cosines(query.tokens, np.concatenate(codes))
+        cosines = embedder.codec.cosines(query.tokens, codes)
         by_passage = np.maximum.reduceat(cosines, np.cumsum(lengths) - lengths, axis=1)
         best = max_per_memory(by_passage, owned, len(keys))
         means = best.mean(axis=0)

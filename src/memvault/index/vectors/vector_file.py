@@ -23,8 +23,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from memvault.files import atomic, plain_files
-from memvault.files.plain_files import MAX_SETTING_BYTES, FileStamp, stamp_of
-from memvault.index.embedding.arrays import Codes, Hashes, Matrix
+from memvault.files.plain_files import MAX_SETTING_BYTES, FileStamp, RandomAccessFile, stamp_of
+from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.protocol import VectorsCorrupted
 from memvault.index.text.passages import text_hashes
@@ -148,8 +148,39 @@ def hashes_of(texts: Sequence[str]) -> Hashes:
     return np.array(text_hashes(texts), np.uint64)
 
 
+class TokenCodes(NamedTuple):
+    """The codes of all tokens in a file; without a ``file``, there are none.
+
+    They are not memory-mapped: reading the few that a search needs is faster than slicing a map,
+    whose pages would count as memory of the process.
+    """
+
+    width: int
+    file: RandomAccessFile | None = None
+
+    def read(self, starts: Integers, ends: Integers) -> Codes:
+        """Return the codes of ranges of tokens, one range after the other, shape (tokens, width).
+
+        Raises:
+            VectorsCorrupted: if the file has been truncated.
+        """
+        codes = np.empty((int((ends - starts).sum()), self.width), np.uint8)
+        if self.file is None or not codes.size:
+            return codes
+        filled, first = codes.data.cast("B"), 0
+        ranges = zip((starts * self.width).tolist(), (ends * self.width).tolist(), strict=True)
+        try:
+            for start, end in ranges:
+                last = first + end - start
+                filled[first:last] = self.file.read(start, end - start)
+                first = last
+        except (OSError, ValueError) as error:
+            raise VectorsCorrupted(str(error)) from error
+        return codes
+
+
 class VectorMap:
-    """The memory-mapped rows and hashes of one version of the files.
+    """The memory-mapped rows, the hashes, and the token codes of one version of the files.
 
     All users of a version in a process share one map, which is closed when the last of them
     releases it.
@@ -160,7 +191,7 @@ class VectorMap:
 
     def __init__(self) -> None:
         self._rows: Rows | None = None
-        self._tokens: Codes | None = None
+        self._tokens: TokenCodes | None = None
         self._reading = threading.Lock()
 
     @classmethod
@@ -183,11 +214,11 @@ class VectorMap:
                 self._rows = _map_rows(files, card)
             return self._rows
 
-    def read_tokens(self, file: Path, card: VectorCard) -> Codes:
+    def read_tokens(self, file: Path, card: VectorCard) -> TokenCodes:
         """Return the codes of all tokens; raises OSError or VectorsCorrupted."""
         with self._reading:
             if self._tokens is None:
-                self._tokens = _map(file, np.uint8, (card.tokens, card.token_width))
+                self._tokens = _open_tokens(file, card)
             return self._tokens
 
 
@@ -200,6 +231,15 @@ def _map_rows(files: Sequence[Path], card: VectorCard) -> Rows:
     if len(hashes) != card.rows or len(ends) != card.rows * bool(card.token_width):
         raise VectorsCorrupted("a column is too short")
     return rows, hashes, ends
+
+
+def _open_tokens(file: Path, card: VectorCard) -> TokenCodes:
+    if not card.tokens:  # an empty store might have no files
+        return TokenCodes(card.token_width)
+    codes = RandomAccessFile(file)
+    if codes.size < card.tokens * card.token_width:
+        raise VectorsCorrupted("the token codes are too short")
+    return TokenCodes(card.token_width, codes)
 
 
 def _map(file: Path, kind: Any, shape: tuple[int, int]) -> Any:
@@ -380,8 +420,8 @@ class VectorFile:
         """
         return self._reopening(lambda files, shared: shared.read(files, self.card))
 
-    def load_tokens(self) -> Codes:
-        """Return the memory-mapped codes of all tokens, shape (tokens, bytes).
+    def load_tokens(self) -> TokenCodes:
+        """Return the codes of all tokens.
 
         The codes belong to the rows of ``load`` only if ``card`` is unchanged. Raises
         VectorsCorrupted.

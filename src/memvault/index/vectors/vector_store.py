@@ -122,13 +122,14 @@ class VectorStore:
         cosines: Matrix = np.append(rows.cosines(query), np.float32(np.nan))[positions]
         return cosines
 
-    def token_codes(self, hashes: Hashes) -> list[Codes]:
-        """Return the token codes of each text; empty for a text that has none."""
+    def token_codes(self, hashes: Hashes) -> tuple[Codes, Integers]:
+        """Return the token codes of texts, one text after the other, and each text's number."""
         codes = self._file.load_tokens()
         rows = self.row_numbers(hashes)
         _, _, ends = self._file.load()
         bounds = np.append(0, ends).astype(np.int64)
-        return [codes[bounds[row] : bounds[row + 1]] if row >= 0 else codes[:0] for row in rows]
+        firsts, lasts = (np.where(rows >= 0, bounds[rows + end], 0) for end in (0, 1))
+        return codes.read(firsts, lasts), lasts - firsts
 
     def add(self, hashes: Hashes, rows: Matrix, codes: Sequence[Codes] = ()) -> None:
         """Add the vectors of texts, except those that another process has just added.
@@ -194,7 +195,8 @@ class VectorStore:
             fits = np.zeros(len(hashes), np.bool_)
             fits[order[np.cumsum(stored[order]) <= max_tokens]] = True
             new_ends = np.cumsum(np.where(fits, stored, 0)[used_rows]).astype(np.uint64)
-            codes = self._file.load_tokens()[np.repeat(fits, stored)]
+            starts = np.cumsum(stored) - stored
+            codes = self._file.load_tokens().read(starts[fits], (starts + stored)[fits])
             self._file.replace(rows.select(used_rows), hashes[used_rows], new_ends, tokens=codes)
 
     @contextmanager
