@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from operator import eq
 from pathlib import Path
@@ -34,6 +35,9 @@ from conftest import (
 from copies import Copy
 from launcher import launcher_with, start
 from memvault.cli.daemon import client
+from memvault.cli.daemon.workspace_cache import WorkspaceCache
+from memvault.index.local.local_index import LocalIndex
+from memvault.tools.core import invoke
 from memvault.tools.core.registry import Tool, all_tools
 from plain_arguments import try_tool
 from test_same_everywhere import objects
@@ -244,6 +248,58 @@ def test_resident_applies_changed_settings(folder: Path, watching: Watching) -> 
     finally:
         del os.environ["MEMVAULT_AGENT"]
     assert "v" not in child(folder, "memories", "get", "--json").json["memories"]
+
+
+@pytest.mark.parametrize("has_printed", [False, True])
+def test_resident_leaves_long_indexing_to_client(
+    folder: Path, tmp_path: Path, watching: Watching, has_printed: bool
+) -> None:
+    """A command's own process indexes much text, unless the command has already printed a note."""
+    settings = "version = 1\n[index]\ncharacters = 1000\n"
+    write(folder, "memvault.toml", settings)
+    for number in range(4):
+        write(folder, f"{number}.md", f"# Zebra {number}\n\n" + "zebra crossing\n" * 20_000)
+    child(tmp_path, "vaults", "add", "notes", str(folder))
+    child(tmp_path, "vaults", "default", "notes")
+    line = ["recall", "zebra"] if has_printed else ["recall", "zebra", "--vault", str(folder)]
+    ran = child(tmp_path, *line)
+    assert (ran.code, "default vault" in ran.err) == (0, has_printed), ran
+    assert watching.status()["vaults"] == ([str(folder)] if has_printed else [])
+    assert child(tmp_path, *line).out == ran.out
+    until(lambda: child(tmp_path, *line).code or watching.status()["vaults"] == [str(folder)])
+
+
+def test_resident_frees_memory_of_unused_vaults(tmp_path: Path) -> None:
+    """Vaults share a model, and vaults whose memory was freed show every later change."""
+    roots = [tmp_path / name for name in ("first", "second")]
+    for root in roots:
+        write(root, "memvault.toml", "version = 1\n")
+        write(root, "a.md", "# Alpha\n\nzebra\n")
+        write(root, "b.md", "# Beta\n\nzebra\n")
+    cache = WorkspaceCache()
+
+    def recalled(root: Path) -> set[str]:
+        outcome = invoke.call(cache.open(root), "memory_recall", {"query": "zebra"})
+        with outcome:
+            return {memory["title"] for memory in outcome.result["memories"]}
+
+    assert [recalled(root) for root in roots] == [{"Alpha", "Beta"}] * 2
+    first, second = (cache.open(root).index for root in roots)
+    assert isinstance(first, LocalIndex)
+    assert isinstance(second, LocalIndex)
+    assert first.static.table is second.static.table
+    table = weakref.ref(first.static.table)
+    cache.free_memory(60.0)
+    assert table() is not None
+    cache.free_memory(0.0)
+    assert table() is None
+    assert first.files.opened is None
+    assert cache.roots == roots
+    write(roots[0], "c.md", "# Gamma\n\nzebra\n")
+    (roots[0] / "a.md").unlink()
+    write(roots[1], "b.md", "# Delta\n\nzebra\n")
+    assert [recalled(root) for root in roots] == [{"Beta", "Gamma"}, {"Alpha", "Delta"}]
+    cache.close()
 
 
 @pytest.mark.parametrize("line", ["recall zebra", "remember New text", "show m1", "forget zebra"])

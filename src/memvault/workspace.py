@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -33,6 +34,20 @@ _NO_KINGFISHER = (
 
 IN_BYTES = "indexing"
 """The step whose progress is in bytes (see ``index.local.backend.Progress``)."""
+
+
+UNUSED_SECONDS = 300.0
+"""Seconds without use after which long-running processes free a vault's memory."""
+
+
+def return_memory() -> None:
+    """Return free memory to the system, which the C library otherwise keeps for later."""
+    import ctypes
+    import gc
+
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # only glibc has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -237,12 +252,18 @@ class Workspace:
         if not self.is_cached:
             self.close()
 
+    def free_memory(self) -> None:
+        """Close the index's files and other vaults and release models, but watch the folder."""
+        if "index" in self.__dict__:
+            self.index.free_memory()
+        for other in self._other_vaults.values():
+            other.close()
+        self._other_vaults.clear()
+        self.__dict__.pop("_reranker", None)
+
     def close(self) -> None:
         """Close all open files and other vaults."""
         for name in ("index", "_remote", "_dates"):
             if name in self.__dict__:
                 self.__dict__[name].close()
-        for other in self._other_vaults.values():
-            other.close()
-        self._other_vaults.clear()
-        self.__dict__.pop("_reranker", None)  # Release the model's memory.
+        self.free_memory()

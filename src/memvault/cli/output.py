@@ -187,21 +187,30 @@ class ProgressBar:
         self._columns: tuple[Any, ...] = ()
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Report that ``done`` of ``total`` steps of the work ``what`` are finished."""
-        if self._silent:
+        """Report that ``done`` of ``total`` steps of the work ``what`` are finished.
+
+        Raises:
+            ClientNeeded: the client of the resident process can do this work and show the bar.
+        """
+        from memvault.workspace import IN_BYTES
+
+        in_bytes = what == IN_BYTES
+        is_long = in_bytes and total > _LONG
+        if self._silent and not is_long:
             return
         self._started = self._started or time.monotonic()
+        is_due = is_long or time.monotonic() - self._started >= _PROGRESS_DELAY
+        if is_due and _can_rerun():
+            raise ClientNeeded
+        if self._silent or not _may_use_terminal:
+            return
         is_new = what != self._work
         if is_new:
             self._work, self._offset = what, 0
         elif self._offset + done < self._done:  # another round of the same work
             self._offset = self._done
         self._done = self._offset + done
-        from memvault.workspace import IN_BYTES
-
-        in_bytes = what == IN_BYTES
-        is_due = time.monotonic() - self._started >= _PROGRESS_DELAY
-        if self._bar is None and not is_due and not (in_bytes and total > _LONG):
+        if self._bar is None and not is_due:
             return
         whole = self._offset + total
         about = sanitize.escape_line(what).capitalize()
@@ -214,7 +223,6 @@ class ProgressBar:
         self._bar.update(task, description=about, completed=self._done, total=whole)
 
     def _start(self, about: str, total: int, in_bytes: bool) -> None:
-        require_terminal()
         import atexit
 
         from rich.console import Console
@@ -254,32 +262,38 @@ def _end_progress() -> None:
         ProgressBar.shown.end()
 
 
-class TerminalNeeded(BaseException):
-    """Raised if a prompt, pager or progress bar needs a terminal that must not be used."""
+class ClientNeeded(BaseException):
+    """Raised in the resident process if its client must run the command."""
 
 
 _may_use_terminal = True
+_can_rerun: Callable[[], bool] = bool
+"""Returns whether the client of the resident process can still run the command itself."""
 
 
 @contextmanager
-def without_terminal() -> Iterator[None]:
-    """Raise ``TerminalNeeded`` for prompts, pagers and progress bars in the block."""
-    global _may_use_terminal  # noqa: PLW0603  # a process runs one command at a time
-    _may_use_terminal = False
+def for_client(can_rerun: Callable[[], bool]) -> Iterator[None]:
+    """Raise ``ClientNeeded`` for prompts and pagers in the block.
+
+    While ``can_rerun`` returns true, it is also raised for progress bars, and before much text is
+    indexed even without a bar, since the resident process would not return the memory used for it.
+    """
+    global _may_use_terminal, _can_rerun  # a process runs one command at a time
+    _may_use_terminal, _can_rerun = False, can_rerun
     try:
         yield
     finally:
-        _may_use_terminal = True
+        _may_use_terminal, _can_rerun = True, bool
 
 
 def require_terminal() -> None:
-    """Check that prompts, pagers and progress bars may be used.
+    """Check that prompts and pagers may be used.
 
     Raises:
-        TerminalNeeded: the terminal may not be used.
+        ClientNeeded: the terminal may not be used.
     """
     if not _may_use_terminal:
-        raise TerminalNeeded
+        raise ClientNeeded
 
 
 def has_terminal() -> bool:

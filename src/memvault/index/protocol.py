@@ -571,5 +571,11 @@ class Index(SearchIndex[Any], Protocol):
     def status(self) -> IndexStatus:
         """Return the state of the index and of its embedders, loading them if necessary."""
 
+    def free_memory(self) -> None:
+        """Close the index's files, and release models that no other vault in the process uses.
+
+        The next use opens them again; the folder is still watched.
+        """
+
     def close(self) -> None:
-        """Close open files, and release models that no other vault in the process uses."""
+        """Stop watching the folder, and do the same as ``free_memory``."""

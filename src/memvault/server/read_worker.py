@@ -24,7 +24,7 @@ from memvault.call import Caller
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.read_runner import Read
 from memvault.mcp.stdio import claimed_stdio
-from memvault.workspace import Workspace
+from memvault.workspace import UNUSED_SECONDS, Workspace, return_memory
 
 _MAX_VAULTS = 16
 """The maximum number of vaults that stay open."""
@@ -69,6 +69,12 @@ class Reader:
             self._open.popitem(last=False)[1].close()
         return workspace
 
+    def free_memory(self) -> None:
+        """Free the memory of all vaults."""
+        for workspace in self._open.values():
+            workspace.free_memory()
+        return_memory()
+
     def _report(self, what: str, done: int, total: int) -> None:
         if time.monotonic() - self._reported >= _REPORT_INTERVAL:
             self._reported = time.monotonic()
@@ -97,8 +103,14 @@ def main(tools: str) -> None:
     with claimed_stdio() as (read, written):
         threading.Thread(target=_receive, args=(read, calls), daemon=True).start()
         reader = Reader(ToolSelection(tools), written)
+        waited: float | None = None
         while True:
-            reader.answer(calls.get())
+            try:
+                reader.answer(calls.get(timeout=waited))
+                waited = UNUSED_SECONDS
+            except queue.Empty:
+                reader.free_memory()
+                waited = None
 
 
 if __name__ == "__main__":

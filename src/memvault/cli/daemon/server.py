@@ -37,7 +37,7 @@ from memvault.files.user_folders import make_private
 from memvault.settings import locate, vault_settings
 from memvault.tools.core import invoke, registry
 from memvault.tools.core.registry import Tool
-from memvault.workspace import Workspace
+from memvault.workspace import UNUSED_SECONDS, Workspace
 
 assert sys.platform == "linux"
 _IDLE_SECONDS = 1_800.0
@@ -46,7 +46,7 @@ _PAUSE = 1.0
 """Seconds of idle time after which changes in the watched vaults are indexed."""
 _BACKLOG = 64
 _MAX_MEMORY = 512 << 20
-"""Memory in bytes above which the process exits after a command; a vault needs about 100 MB."""
+"""Memory in bytes above which the process exits after a command; five vaults need 70 to 110 MB."""
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _INTERRUPTED = 128
 """The smallest exit code that means a signal."""
@@ -171,6 +171,7 @@ class Daemon:
             elif pending or not ready:
                 pending = False
                 self._cache.for_each(_keep_up)
+                self._cache.free_memory(UNUSED_SECONDS)
             else:
                 pending = True
 
@@ -234,7 +235,7 @@ class Daemon:
                     connection.settimeout(None)
                     last = protocol.LEFT
                     if streams and clients.may_act_for(client):
-                        last = self._run_for(request, streams, connection)
+                        last = self._run_for(request, streams, connection, answer)
                 finally:
                     for descriptor in streams:
                         os.close(descriptor)
@@ -280,17 +281,23 @@ class Daemon:
         is_left = not tool.read_only and _is_committed(line.shared["vault"], request.arguments)
         return None if request.has_terminal or is_left else protocol.WRITES
 
-    def _run_for(self, request: Request, streams: list[int], connection: socket.socket) -> bytes:
-        """Run a command for a client; return the last message to it."""
+    def _run_for(
+        self, request: Request, streams: list[int], connection: socket.socket, answer: bytes
+    ) -> bytes:
+        """Run a command for a client that got an answer; return the last message to it."""
         self._used = time.monotonic()
         self._answered += 1
         is_whole = False
         with ExitStack() as stack:
             stack.enter_context(_variables(request.applied))
-            stack.enter_context(_standard_streams(streams, request.errors, connection, self._null))
+            announced = stack.enter_context(
+                _standard_streams(streams, request.errors, connection, self._null)
+            )
             signals = _ClientSignals(connection)
             stack.enter_context(signals.received())
-            stack.enter_context(output.without_terminal())
+            stack.enter_context(
+                output.for_client(lambda: answer == protocol.READS and not announced)
+            )
             sys.argv[1:] = request.arguments
             try:
                 run = self._respond if request.is_prompt_hook else self._run
@@ -298,7 +305,7 @@ class Daemon:
                 code = run_guarded(lambda: signals.run(lambda: run(argv)))
                 is_whole = code < _INTERRUPTED
                 return protocol.ENDED + bytes([code & 0xFF])
-            except output.TerminalNeeded:
+            except output.ClientNeeded:
                 return b""
             finally:
                 self._used = time.monotonic()
@@ -503,10 +510,11 @@ class _AnnouncedOutput(io.FileIO):
 @contextmanager
 def _standard_streams(
     streams: list[int], errors: str, connection: socket.socket, null: int
-) -> Iterator[None]:
+) -> Iterator[list[bool]]:
     """Use a client's standard streams, sending ``PRINTS`` to it before the first output.
 
-    ``errors`` is explained in ``Request``; ``null`` is a descriptor of the null device.
+    ``errors`` is explained in ``Request``; ``null`` is a descriptor of the null device. The yielded
+    list is empty until then.
     """
     previous = {name: getattr(sys, name) for name in _STREAM_NAMES}
     for number, descriptor in enumerate(streams):
@@ -527,7 +535,7 @@ def _standard_streams(
     for name, stream in zip(_STREAM_NAMES, (reader, out, err) * 2, strict=True):
         setattr(sys, name, stream)
     try:
-        yield
+        yield announced
     finally:
         for stream in (out, err):
             with contextlib.suppress(OSError, ValueError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memvault.files.plain_files import stamp_of
 from memvault.files.user_folders import user_folder
-from memvault.workspace import Workspace
+from memvault.workspace import Workspace, return_memory
 
 if TYPE_CHECKING:
     from memvault.vault.folder_watch import FolderWatch
@@ -21,6 +22,8 @@ class WorkspaceCache:
 
     def __init__(self) -> None:
         self._workspaces: dict[tuple[Path, object], Workspace] = {}
+        self._used: dict[tuple[Path, object], float] = {}
+        """When each vault was last used; without those whose memory has been freed since."""
 
     @property
     def roots(self) -> list[Path]:
@@ -33,7 +36,7 @@ class WorkspaceCache:
         workspace = self._workspaces.pop(key, None)
         if workspace is None:
             workspace = Workspace(root, long_lived=True, is_cached=True)
-        self._workspaces[key] = workspace
+        self._workspaces[key], self._used[key] = workspace, time.monotonic()
         while len(self._workspaces) > _MAX_WORKSPACES:
             self._drop(next(iter(self._workspaces)))
         return workspace
@@ -56,6 +59,16 @@ class WorkspaceCache:
             except (MemvaultError, OSError):
                 self._drop(key)
 
+    def free_memory(self, seconds: float) -> None:
+        """Free the memory of vaults that no command has used for some seconds."""
+        until = time.monotonic() - seconds
+        unused = [key for key, used in self._used.items() if used <= until]
+        for key in unused:
+            del self._used[key]
+            self._workspaces[key].free_memory()
+        if unused:
+            return_memory()
+
     def _current(self) -> list[tuple[tuple[Path, object], Workspace]]:
         settings = _user_settings()
         return [entry for entry in self._workspaces.items() if entry[0][1] == settings]
@@ -66,6 +79,7 @@ class WorkspaceCache:
             self._drop(key)
 
     def _drop(self, key: tuple[Path, object]) -> None:
+        self._used.pop(key, None)
         self._workspaces.pop(key).close()
 
 

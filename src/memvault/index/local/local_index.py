@@ -307,12 +307,16 @@ class LocalIndex:
         if self.watch is not None:
             self.watch.close()
             self.watch, self._watched_index = None, 0
-        self.files.close()
-        for name in ("transformer", "static", "_writer"):
-            self.__dict__.pop(name, None)
+        self.free_memory()
         self._backend.close()
         if self._fallback is not None:
             self._fallback.close()
+
+    def free_memory(self) -> None:
+        """See ``Index.free_memory``."""
+        self.files.close()
+        for name in ("transformer", "static", "_writer"):
+            self.__dict__.pop(name, None)
 
     def _texts(self, path: str) -> list[str]:
         """Return a memory's passage texts as indexed; only the path if the file is missing.
