@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
 
 from conftest import Run, titles, write
 from memvault import open_vault
@@ -59,13 +60,18 @@ def test_multilingual_paraphrase_is_nearest(question: str, answer: str, other: s
     assert query @ rows[0] > query @ rows[1]
 
 
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    """The model's tokenizer, which takes half a second to load."""
+    return open_tokenizer(FOLDERS[MULTILINGUAL])[0]
+
+
 @pytest.mark.parametrize(
     "text",
     "größe Straße été œuvre żółć їжак ığdır السلام नमस्ते 暖气 カナ 한글 Ωmega தமிழ்".split(),
 )
-def test_multilingual_model_covers_its_languages(text: str) -> None:
+def test_multilingual_model_covers_its_languages(tokenizer: Tokenizer, text: str) -> None:
     """The model has tokens for every character of the languages listed in its model card."""
-    tokenizer, _ = open_tokenizer(FOLDERS[MULTILINGUAL])
     assert tokenizer.token_to_id("<unk>") not in tokenizer.encode(text).ids
 
 

@@ -75,15 +75,22 @@ def _sized_tokens(text: str) -> Iterator[tuple[int, int, int]]:
 
 
 def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
-    """Return the static table's tokenizer, loaded once, and the id of its unknown token, or -1.
+    """Return the tokenizer in a folder, and the id of its unknown token, or -1.
+
+    The static table's tokenizer is loaded only once. Others take up to 140 MB, so callers must not
+    keep them longer than their model.
 
     Raises:
         EmbedderError: if the tokenizer cannot be loaded.
     """
-    return _load_tokenizer(folder)
+    return _static_tokenizer() if folder == DATA else _load_tokenizer(folder)
 
 
-@cache  # no default argument: omitting it would be a separate cache key
+@cache
+def _static_tokenizer() -> tuple[Tokenizer, int]:
+    return _load_tokenizer(DATA)
+
+
 def _load_tokenizer(folder: Path) -> tuple[Tokenizer, int]:
     from tokenizers import Tokenizer
 

@@ -130,6 +130,7 @@ class BuiltinTransformer:
             return [self._embed(text) for text in texts]
         from concurrent.futures import ThreadPoolExecutor
 
+        _ = self._tokenizer  # threads might each load it
         longest_first = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
         with ThreadPoolExecutor(workers) as pool:
             embedded = pool.map(self._embed, [texts[number] for number in longest_first])
@@ -184,9 +185,7 @@ class BuiltinTransformer:
             wordpiece = open_wordpiece(SHARED_TOKENIZER)
             inner = list(islice(wordpiece.known(text), self._max_tokens))
             return wordpiece.first, [], inner, wordpiece.last
-        from memvault.index.embedding.tokenizer import open_tokenizer
-
-        tokenizer, _ = open_tokenizer(SHARED_TOKENIZER if self._shares_tokenizer else self._folder)
+        tokenizer = self._tokenizer
         prefix = self._prefixes[0 if is_query else 1]
         lead = tokenizer.encode(prefix, add_special_tokens=False).ids if prefix else []
         first, *inner, last = tokenizer.encode(prefix + text).ids
@@ -218,6 +217,13 @@ class BuiltinTransformer:
         from memvault.index.embedding.token_vectors import TokenCodec
 
         return TokenCodec.read(self._folder)
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from memvault.index.embedding.tokenizer import open_tokenizer
+
+        tokenizer, _ = open_tokenizer(SHARED_TOKENIZER if self._shares_tokenizer else self._folder)
+        return tokenizer
 
     @cached_property
     def _numpy_transformer(self) -> NumpyTransformer:
