@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import signal
@@ -26,6 +27,7 @@ from launcher import Launcher, close_all, launcher_with
 from memvault import Vault, open_vault
 from memvault.index.folder import prepare_folder
 from memvault.index.local.index_files import INDEX
+from memvault.threads import BLAS_THREADS
 from racing import Racing
 from ran import Ran as Ran
 
@@ -101,7 +103,19 @@ def pytest_configure() -> None:
             os.close(null)
 
 
+def _compute_in_one_thread() -> None:
+    """Let numpy use one thread, as in a command; threads of several workers wait for each other.
+
+    ``make soak`` tests numpy's usual threads, which other programs than the commands use.
+    """
+    if not float(os.environ.get("SOAK_SECONDS", "0")):
+        os.putenv(BLAS_THREADS, "1")
+        importlib.import_module("numpy")  # reads it; processes started later do not
+        os.unsetenv(BLAS_THREADS)
+
+
 _isolate_from_machine()
+_compute_in_one_thread()
 _keep_folders_in_memory()
 _restore_signals()
 
