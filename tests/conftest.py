@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import shutil
@@ -196,6 +197,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if unplayed:
         config.hook.pytest_deselected(items=[item for item in left_out if item in unplayed])
         items[:] = [item for item in items if item not in unplayed]
+
+
+def pytest_collection_finish() -> None:
+    """Exclude modules and tests from later garbage collections, which would visit all of them."""
+    gc.collect()
+    gc.freeze()
 
 
 def _promises(item: pytest.Item) -> set[str]:
