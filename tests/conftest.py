@@ -123,7 +123,7 @@ _restore_signals()
 SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
 """Seconds that ``make soak`` gives; where it does, long forms of tests are played."""
 
-PROFILES = {"dev": 15, "ci": 30, "long": 1_500}
+PROFILES = {"dev": 15, "ci": 20, "long": 1_500}
 """How many examples a property is tried with; HYPOTHESIS_PROFILE chooses."""
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 for _name, _most in PROFILES.items():
