@@ -618,9 +618,9 @@ def test_deep_embedding_starts_with_last_changed_memory(
 ) -> None:
     """A note that is edited while others lack transformer vectors is embedded next."""
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
-    monkeypatch.setattr(transformer_writer, "_BATCH", 8)
-    _filled(folder, 200)
-    for number in range(200):
+    monkeypatch.setattr(transformer_writer, "_BATCH", 4)
+    _filled(folder, 100)
+    for number in range(100):
         os.utime(folder / "n" / f"{number}.md", (10**9 + number, 10**9 + number))
     workspace = Workspace(folder)
     index = workspace.index
@@ -645,7 +645,7 @@ def test_deep_embedding_starts_with_last_changed_memory(
         index.schedule.embed_missing(go_on)
     assert "n/1.md" in steps[1]
     assert "n/1.md" not in lacking()
-    assert len(lacking()) > 100
+    assert len(lacking()) > 50
     workspace.close()
 
 
@@ -669,7 +669,7 @@ def test_deep_first_hits_are_stable_while_embedding(
     corpus = Path(__file__).parents[1] / "bench" / "everyday" / "everyday-ops"
     documents = list(map(json.loads, (corpus / "corpus.jsonl").read_text("utf-8").splitlines()))
     queries = list(map(json.loads, (corpus / "queries.jsonl").read_text("utf-8").splitlines()))
-    for number, document in enumerate(documents[:30]):
+    for number, document in enumerate(documents[:20]):
         write(folder, f"n/{number}.md", f"# {document['title']}\n\n{document['text']}\n")
     index = Workspace(folder).index
     assert isinstance(index, LocalIndex)
@@ -681,11 +681,11 @@ def test_deep_first_hits_are_stable_while_embedding(
         FileLock(index.transformer.folder / background_embedding.BACKGROUND_LOCK),
         open_vault(folder) as vault,
     ):
-        for most in (30, 15, -1):
+        for most in (20, 10, -1):
             index.schedule.embed_missing(
                 partial(lambda most: index.schedule.pending() > most, most)
             )
-            found = [vault.call("memory_recall", query=entry["text"]) for entry in queries[:20]]
+            found = [vault.call("memory_recall", query=entry["text"]) for entry in queries[:10]]
             firsts.append([titles(answer)[0] for answer in found])
     without, half, complete = firsts
     assert without != complete

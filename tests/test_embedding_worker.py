@@ -13,7 +13,7 @@ from conftest import Run, followers, index_of, is_alive, succeeded, until, write
 from memvault import open_vault
 from memvault.files.lock import FileLock
 from memvault.index.embedding.embedder import BUILTIN
-from memvault.index.local import background_embedding
+from memvault.index.local import background_embedding, transformer_writer
 from memvault.index.local.local_index import LocalIndex
 from memvault.index.protocol import COMPLETE
 from memvault.workspace import Workspace
@@ -51,13 +51,14 @@ def test_reindex_during_embedding_leaves_no_vector_missing(
 ) -> None:
     """After a reindex during embedding every memory has vectors, even though all ids changed."""
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
-    _filled(folder, 70)
+    monkeypatch.setattr(transformer_writer, "_BATCH", 8)
+    _filled(folder, 20)
     rebuilt: list[bool] = []
 
     def rebuild() -> bool:
         if not rebuilt:
             rebuilt.append(True)
-            for number in range(70):  # every text is new to the rebuilt index
+            for number in range(20):  # every text is new to the rebuilt index
                 write(folder, f"n/{number}.md", f"# Other {number}\n\n{_text(number)}, changed\n")
             with closing(Workspace(folder)) as other:
                 other.index.rebuild()

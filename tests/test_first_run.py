@@ -108,7 +108,7 @@ def _commands(block: str) -> Iterator[str]:
         yield found[1]
 
 
-@sampled(6)
+@sampled(11)
 @pytest.mark.parametrize(("page", "share"), list(_shares_of_pages()))
 def test_transcript_is_independent_of_embedding_progress(
     page: Path, share: str, run: Run, tmp_path: Path

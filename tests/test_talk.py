@@ -15,6 +15,7 @@ import pytest
 from conftest import Git, Run, refused, write
 from memvault import Vault, clock, open_vault
 from memvault.agents.address import Address
+from memvault.agents.messages import talks as talk_records
 from memvault.agents.messages.talks import TalkLog
 from memvault.call import Caller
 from memvault.settings.vault_settings import Settings
@@ -294,11 +295,12 @@ def test_talk_answer_is_requeued_if_result_is_lost(spoken: Conversation) -> None
     assert spoken.wait("alice", ("bob", "question")) == ("question", "answer")
 
 
-def test_talk_contacts_are_remembered(folder: Path) -> None:
-    """After a thousand messages to others, an earlier contact can still be waited for."""
+def test_talk_contacts_are_remembered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After more messages to others than are recorded, an earlier contact can be waited for."""
+    monkeypatch.setattr(talk_records, "_MAX_RECORDED", 100)  # instead of 1,000
     talks = TalkLog(MemoryStore(folder, Settings()).changes, Address("alice"))
     first = talks.send(Address("bob"), "hello")
-    for _ in range(1_005):
+    for _ in range(105):
         talks.record_received([])
         talks.send(Address("eve"), "x")
     assert talks.has_talked_to(Address("bob"))

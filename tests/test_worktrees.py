@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, contents, refused, succeeded, write
+from conftest import SOAK, Run, contents, refused, succeeded, write
 from git_clones import git, without_identity
 from memvault import open_vault
 from memvault.call import Caller
@@ -513,6 +513,10 @@ def test_hook_in_worktree_adds_unmerged_memory(project: Path, run: Run) -> None:
     assert "not merged, from feat" in shown
 
 
+CHECKED = 8 if SOAK else 20
+"""The number of steps between two checks."""
+
+
 class Steps:
     """Random changes in four worktrees, and what each of them must find afterwards."""
 
@@ -594,7 +598,7 @@ def test_forty_steps_in_four_worktrees_lose_nothing(project: Path, seed: int) ->
     steps, done = Steps(project, seed), []
     for number in range(40):
         done.append(steps.step())
-        if number % 8 == 7:
+        if number % CHECKED == CHECKED - 1:
             steps.check()
     assert {step.split()[0] for step in done} >= {"write", "change", "add", "remove"}, done
     assert os.listdir(project / "notes/fact")
