@@ -140,9 +140,11 @@ bench: $(STAMP) compiled
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/steps.py
 
-# Compare the CPU time of the working tree with that of COMMIT: SIZE= memories, ROUNDS= of each command.
+# Compare the CPU time of the working tree with that of COMMIT: SIZE= memories, ROUNDS= of each command,
+# INDEX_ROUNDS= of the first index.
 compare: $(STAMP) compiled
-	$(BIN)/python bench/compare.py $(COMMIT) $(if $(SIZE),--size $(SIZE)) $(if $(ROUNDS),--rounds $(ROUNDS))
+	$(BIN)/python bench/compare.py $(COMMIT) $(if $(SIZE),--size $(SIZE)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+	    $(if $(INDEX_ROUNDS),--index-rounds $(INDEX_ROUNDS))
 
 # Measure for docs/development/performance.md, draw its plots and insert its figures: SIZES=100000 chooses,
 # KEEP= names a folder for vaults that the next run reuses, PEERS= one with environments of peers.

@@ -62,10 +62,22 @@ def test_suite_is_isolated_from_environment() -> None:
 
 
 @pytest.mark.skipif(not (ROOT / ".ci/run").exists(), reason="not in the source distribution")
-def test_environments_ci_passes_only_path_home_and_lang(tmp_path: Path) -> None:
-    """The build machine's variables affect neither the demo nor the tests."""
-    make = write(tmp_path, "make", f'#!/bin/sh\necho "$1" >> "{tmp_path}/seen"; exec env -0\n')
-    make.chmod(0o755)
+@pytest.mark.parametrize(
+    ("git", "compare", "shown"),
+    [
+        ("true", "true", ""),
+        ("true", "false", "speed not compared: the comparison failed or took too long\n"),
+        ("false", "true", "speed not compared: the commit before this one is not available\n"),
+    ],
+    ids=["compared", "failed-comparison", "no-earlier-commit"],
+)
+def test_environments_ci_passes_only_path_home_and_lang(
+    git: str, compare: str, shown: str, tmp_path: Path
+) -> None:
+    """The build machine's variables affect no target; without a comparison of speed, CI passes."""
+    script = f'cd "{tmp_path}"; echo "$1" >> seen; env -0 >> variables'
+    write(tmp_path, "make", f'#!/bin/sh\n{script}; [ "$1" != compare ] || {compare}\n').chmod(0o755)
+    write(tmp_path, "git", f"#!/bin/sh\n{git}\n").chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", str(ROOT / ".ci/run")],
@@ -75,9 +87,12 @@ def test_environments_ci_passes_only_path_home_and_lang(tmp_path: Path) -> None:
         check=True,
         text=True,
     )
-    names = {line.partition("=")[0] for line in filter(None, done.stdout.split("\0"))}
+    assert done.stdout == shown
+    variables = (tmp_path / "variables").read_text("utf-8").split("\0")
+    names = {line.partition("=")[0] for line in filter(None, variables)}
     assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == {"PATH", "HOME", "LANG"}
-    assert (tmp_path / "seen").read_text("utf-8").split() == ["clean", "demo", "test"]
+    targets = ["clean", "demo", "test", *(["compare"] if git == "true" else [])]
+    assert (tmp_path / "seen").read_text("utf-8").split() == targets
 
 
 class Machine(NamedTuple):
