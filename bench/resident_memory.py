@@ -97,7 +97,7 @@ class Resident:
             yield
             missing = first + self._sent + 1 - self._commands()
             if missing:
-                note(f"{missing} commands ran by themselves, since the process was busy")
+                note(f"{missing} commands ran outside the resident process because it was busy")
         finally:
             self._process.terminate()
             self._process.wait()

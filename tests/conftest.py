@@ -105,9 +105,9 @@ def pytest_configure() -> None:
 
 
 def _compute_in_one_thread() -> None:
-    """Let numpy use one thread, as in a command; threads of several workers wait for each other.
+    """Limit numpy to one thread, as the command line does; threads of workers block each other.
 
-    ``make soak`` tests numpy's usual threads, which other programs than the commands use.
+    ``make soak`` uses numpy's default, as programs that import memvault do.
     """
     if not float(os.environ.get("SOAK_SECONDS", "0")):
         os.putenv(BLAS_THREADS, "1")

@@ -293,8 +293,8 @@ def test_active_token_count_is_additive(one: str, other: str) -> None:
 @given(st.text())
 @example("日本語の文字 한국어 हिन्दी 🎉👍🏽 naïve ﷽")
 @example("[UNK]x [MASK] " + "w" * 120)
-def test_active_token_count_equals_the_tokenizer_library(text: str) -> None:
-    """Tokens are counted as by the ``tokenizers`` library, and unknown ones by their length."""
+def test_active_token_count_matches_tokenizers_library(text: str) -> None:
+    """Token counts match the ``tokenizers`` library; unknown tokens count by their length."""
     library, unknown = tokenizer.open_tokenizer()
     encoding = library.encode(text, add_special_tokens=False)
     tokens = zip(encoding.ids, encoding.offsets, strict=True)

@@ -171,7 +171,7 @@ def test_browse_edits_a_memory_with_single_keys(notes: Path) -> None:
 def test_browse_writes_a_new_memory(
     run: Run, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl+N, and Enter if nothing matches, write a memory titled by the query in the editor."""
+    """Ctrl+N, or Enter without a match, opens the editor for a memory titled with the query."""
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\necho "It hops." > "$1"\n')
     editor.chmod(0o755)
@@ -194,7 +194,7 @@ def test_browse_writes_a_new_memory(
 
 
 def test_browse_states_that_nothing_matches_well(notes: Path) -> None:
-    """The line above the list has the number of results, and whether none is a good match."""
+    """The status line shows the number of results, and says if none is a good match."""
 
     async def play(pilot: Pilot[BrowsedMemory]) -> None:
         assert str(pilot.app.query_one("#status", Static).content) == "3"

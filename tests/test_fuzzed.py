@@ -161,7 +161,7 @@ def test_regex_patterns_take_bounded_time() -> None:
     lines = {_line(used): used for used in patterns()}
     untried = lines.keys() - (set() if SOAK else _known())
     assert SOAK or len(untried) < len(lines) / 2, (
-        "the strings for testing patterns have changed; record that the patterns finish on them:"
+        "the test strings have changed; retest all patterns and update tried_patterns.txt with:"
         " SOAK_SECONDS=1 python -m pytest tests/test_fuzzed.py -k regex_patterns"
     )
     for line in sorted(untried):

@@ -65,8 +65,8 @@ def test_context_recalls_only_for_specific_tasks(run: Run) -> None:
     assert "Flaky tests" in run("context", f"continue\n{task}\nrun the tests again").out
 
 
-def test_specific_recall_pages_continue_each_other(folder: Path, vault: Vault) -> None:
-    """Pages of a recall of several lines have the same memories, in the same order, as one page."""
+def test_specific_recall_pages_match_unpaged_result(folder: Path, vault: Vault) -> None:
+    """The pages of a multi-line recall have the same memories, in the same order, as one page."""
     subjects = ("deploy pipeline", "payment tests", "bridge inspection", "database backup")
     details = ("cron", "monday", "retry", "timeout", "budget", "review", "owner", "shard")
     for number in range(80):

@@ -116,7 +116,7 @@ def test_render_views_use_only_existing_keys(name: str) -> None:
     ],
 )
 def test_render_passage_omits_markdown_marks_and_addresses(text: str, expected: str) -> None:
-    """In a terminal, a passage has the text of links, no emphasis marks, and short URLs."""
+    """A passage shows link text without addresses, omits marks, and shortens long URLs."""
     assert render.passage(text) == expected
 
 

@@ -254,7 +254,7 @@ def test_resident_applies_changed_settings(folder: Path, watching: Watching) -> 
 def test_resident_leaves_long_indexing_to_client(
     folder: Path, tmp_path: Path, watching: Watching, has_printed: bool
 ) -> None:
-    """A command's own process indexes much text, unless the command has already printed a note."""
+    """A client indexes large vaults itself, unless its command has already printed something."""
     settings = "version = 1\n[index]\ncharacters = 1000\n"
     write(folder, "memvault.toml", settings)
     for number in range(4):
@@ -270,7 +270,7 @@ def test_resident_leaves_long_indexing_to_client(
 
 
 def test_resident_frees_memory_of_unused_vaults(tmp_path: Path) -> None:
-    """Vaults share a model, and vaults whose memory was freed show every later change."""
+    """Vaults share one model; after their memory is freed, recalls still see every change."""
     roots = [tmp_path / name for name in ("first", "second")]
     for root in roots:
         write(root, "memvault.toml", "version = 1\n")

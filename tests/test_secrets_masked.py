@@ -467,10 +467,10 @@ def test_late_note_hides_local_paths(folder: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the editor is a shell script")
-def test_secrets_of_an_earlier_version_need_permission_today(
+def test_current_permission_applies_to_earlier_versions(
     run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a memory no longer allows its secrets, a recall as of an earlier day masks them."""
+    """If a memory no longer allows its secrets, a recall of an earlier version masks them."""
     value, said = made("GitHub token")
     times = "created: 2026-11-01T12:00:00Z\nmodified: 2026-11-01T12:00:00Z\n"
     deploy(folder, said, f"{times}{ALLOWED}")
@@ -491,8 +491,8 @@ def test_secrets_of_an_earlier_version_need_permission_today(
     assert "[masked: GitHub token]" in found["snippet"]
 
 
-def test_secrets_beside_open_markup_are_masked(folder: Path) -> None:
-    """A comment mark in one value of a result hides no secret in another one."""
+def test_comment_marker_does_not_disable_masking_in_other_values(folder: Path) -> None:
+    """A comment marker in one value does not prevent secrets in another from being masked."""
     value, _ = made("GitHub token")
     header = f"note: growth was 5%%p\ntoken: {value[:20]}%%x%%{value[20:]}\n"
     write(folder, "rate.md", f"---\n{header}---\n\n# Rate\n\nThe growth rate is steady.\n")

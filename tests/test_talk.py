@@ -296,7 +296,7 @@ def test_talk_answer_is_requeued_if_result_is_lost(spoken: Conversation) -> None
 
 
 def test_talk_contacts_are_remembered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After more messages to others than are recorded, an earlier contact can be waited for."""
+    """An agent can wait for an early contact after exceeding the limit of recorded messages."""
     monkeypatch.setattr(talk_records, "_MAX_RECORDED", 100)  # instead of 1,000
     talks = TalkLog(MemoryStore(folder, Settings()).changes, Address("alice"))
     first = talks.send(Address("bob"), "hello")

@@ -275,8 +275,8 @@ _can_rerun: Callable[[], bool] = bool
 def for_client(can_rerun: Callable[[], bool]) -> Iterator[None]:
     """Raise ``ClientNeeded`` for prompts and pagers in the block.
 
-    While ``can_rerun`` returns true, it is also raised for progress bars, and before much text is
-    indexed even without a bar, since the resident process would not return the memory used for it.
+    While ``can_rerun`` returns true, it is also raised for progress bars, and before indexing much
+    text, because the resident process would not release the memory.
     """
     global _may_use_terminal, _can_rerun  # a process runs one command at a time
     _may_use_terminal, _can_rerun = False, can_rerun

@@ -649,7 +649,7 @@ class AsyncVault(AsyncOpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> ShownMemory:
-        """Show one memory in full with its etag and revisions, or show a part of it."""
+        """Show a memory in full, or part of it. JSON results include its etag and revisions."""
         return cast("ShownMemory", await self._run("memory_show", locals()))
 
     async def list(

@@ -641,7 +641,7 @@ class Vault(OpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> ShownMemory:
-        """Show one memory in full with its etag and revisions, or show a part of it."""
+        """Show a memory in full, or part of it. JSON results include its etag and revisions."""
         return cast("ShownMemory", self._run("memory_show", locals()))
 
     def list(

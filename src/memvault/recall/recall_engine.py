@@ -60,7 +60,7 @@ RerankScores = Callable[[str, Sequence[str]], list[float]]
 
 
 def _rank(result: RecallResult) -> tuple[bool, float]:
-    """Return the key that sorts the results of several queries."""
+    """Return the sort key of a result: specific first, then by probability."""
     return bool(result.is_specific), result.probability
 
 
@@ -71,9 +71,7 @@ def _merged(lists: Sequence[Sequence[RecallResult]]) -> Iterator[RecallResult]:
     """
     waiting = [deque(results) for results in lists if results]
     while waiting:
-        best = max(
-            waiting, key=lambda results: (bool(results[0].is_specific), results[0].probability)
-        )
+        best = max(waiting, key=lambda results: _rank(results[0]))
         yield best.popleft()
         waiting = [results for results in waiting if results]
 
@@ -126,8 +124,8 @@ class RecallEngine:
     def search_lines(self, request: RecallRequest, seconds: float = math.inf) -> RecallAnswer:
         """Search for each line of the query separately, since a memory covers one subject.
 
-        Each memory is listed once. The results of each line keep their order; among the next
-        results of all lines, specific and more probable ones come first. A query of one line, or of
+        Each memory is listed once. Each line's results keep their order; merging takes the
+        specific, then the most probable, of the lines' next results. A query of one line, or of
         more than eight, is searched as a whole. Lines that are not searched within ``seconds`` are
         counted in a note.
 

@@ -200,7 +200,7 @@ class _Check:
         return None
 
     def moved_to(self, path: str) -> list[Citation]:
-        """Return the latest citations whose stored verdict is that their code is in a file now."""
+        """Return the most recently checked citations whose code has moved to ``path``."""
         names = [name for name in self._cached if self._stored(name).moved_to == path]
         return [*filter(None, map(parse, names[-_MAX_MOVED:]))]
 

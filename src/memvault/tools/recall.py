@@ -163,8 +163,8 @@ def memory_recall(
     specific: Annotated[
         bool,
         Arg(
-            "Search up to eight lines separately, and omit results for lines that fit any vault, "
-            "such as `go on`"
+            "Also omit results for generic lines such as `go on`; a query of two to eight lines is "
+            "searched line by line"
         ),
     ] = False,
     expression: Expression = None,

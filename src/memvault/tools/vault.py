@@ -117,7 +117,7 @@ def memory_show(
     ] = None,
     around: Annotated[str | None, Arg("Only the passages that contain most of these words")] = None,
 ) -> ShownMemory:
-    """Show one memory in full with its etag and revisions, or show a part of it.
+    """Show a memory in full, or part of it. JSON results include its etag and revisions.
 
     parts has the position of each part in the memory, in characters as in `memvault load`. The etag
     belongs to the memory; total length and next refer to the part.

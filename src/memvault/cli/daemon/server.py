@@ -46,7 +46,7 @@ _PAUSE = 1.0
 """Seconds of idle time after which changes in the watched vaults are indexed."""
 _BACKLOG = 64
 _MAX_MEMORY = 512 << 20
-"""Memory in bytes above which the process exits after a command; five vaults need 70 to 110 MB."""
+"""Memory in bytes above which the process exits after a command; four vaults take up to 110 MB."""
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _INTERRUPTED = 128
 """The smallest exit code that means a signal."""
@@ -284,7 +284,7 @@ class Daemon:
     def _run_for(
         self, request: Request, streams: list[int], connection: socket.socket, answer: bytes
     ) -> bytes:
-        """Run a command for a client that got an answer; return the last message to it."""
+        """Run a command for a client that was sent ``answer``; return the last message to send."""
         self._used = time.monotonic()
         self._answered += 1
         is_whole = False
@@ -514,7 +514,7 @@ def _standard_streams(
     """Use a client's standard streams, sending ``PRINTS`` to it before the first output.
 
     ``errors`` is explained in ``Request``; ``null`` is a descriptor of the null device. The yielded
-    list is empty until then.
+    list is empty until ``PRINTS`` is sent.
     """
     previous = {name: getattr(sys, name) for name in _STREAM_NAMES}
     for number, descriptor in enumerate(streams):

@@ -23,7 +23,7 @@ class WorkspaceCache:
     def __init__(self) -> None:
         self._workspaces: dict[tuple[Path, object], Workspace] = {}
         self._used: dict[tuple[Path, object], float] = {}
-        """When each vault was last used; without those whose memory has been freed since."""
+        """When each vault was last used; vaults whose memory has been freed are omitted."""
 
     @property
     def roots(self) -> list[Path]:

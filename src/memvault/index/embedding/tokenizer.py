@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _UNKNOWN_BYTES = 2
 """Bytes per token when estimating unknown text."""
 _MAX_SHORT = 5_000
-"""The maximum number of characters of a text that is counted before it is cut."""
+"""Texts up to this many characters are counted first, which often avoids loading the library."""
 _MAX_COUNTED_WORDS, _MAX_COUNTED_LENGTH = 50_000, 40
 """The maximum number of words whose token counts are cached, and the maximum length of a cached
 word.

@@ -130,7 +130,7 @@ class BuiltinTransformer:
             return [self._embed(text) for text in texts]
         from concurrent.futures import ThreadPoolExecutor
 
-        _ = self._tokenizer  # threads might each load it
+        _ = self._tokenizer  # load it once, before the threads start
         longest_first = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
         with ThreadPoolExecutor(workers) as pool:
             embedded = pool.map(self._embed, [texts[number] for number in longest_first])

@@ -33,7 +33,7 @@ _MAX_KNOWN = 10_000
 _MAX_CACHED = 80_000
 """The maximum number of words whose ids are cached."""
 _MAX_LOOKED_UP = 5_000
-"""The number of characters to count above which loading the vocabulary is faster."""
+"""Above this many characters, loading the vocabulary is faster than looking up single words."""
 _CONTINUED = "##"
 _FOREIGN_LETTER = re.compile(r"(?![\u0000-\u03ff\u1d00-\u1fff])[^\W\d_]")
 """A letter of a script other than Latin or Greek."""
@@ -103,7 +103,7 @@ class WordPiece:
     def counts(self, texts: Sequence[str], unknown_bytes: int) -> list[int]:
         """Return the number of tokens of each text.
 
-        An unknown token counts as one for every ``unknown_bytes`` of its text, and at least as one.
+        An unknown token counts as one per ``unknown_bytes`` of its text, with a minimum of one.
 
         Raises:
             EmbedderError: if the vocabulary or the character table cannot be read.

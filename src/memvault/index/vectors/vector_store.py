@@ -123,7 +123,7 @@ class VectorStore:
         return cosines
 
     def token_codes(self, hashes: Hashes) -> tuple[Codes, Integers]:
-        """Return the token codes of texts, one text after the other, and each text's number."""
+        """Return the concatenated token codes of texts, and the number of codes per text."""
         codes = self._file.load_tokens()
         rows = self.row_numbers(hashes)
         _, _, ends = self._file.load()

@@ -190,7 +190,7 @@ class ResultBudget(NamedTuple):
 
 
 def recall_for_people(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of a recall with keys for people.
+    """Add the keys that the terminal view of a recall shows.
 
     ``place`` is ``PATH:LINE``, as editors accept it, and ``explanation`` has the lines of a table.
     """

@@ -31,9 +31,7 @@ _MAX_MEM_IDS = 1_000
 _BETWEEN = "\n\0\n"
 """A string that no secret contains."""
 _OPEN_MARKUP = lazy_pattern(r"%%|[<>]")
-"""Matches marks that hide the text between them, which could begin in one string and end in another
-if they were joined.
-"""
+"""Matches delimiters of hidden text; joining strings could pair delimiters of two strings."""
 _MAX_FILES = 4_096
 """Maximum number of files whose secrets are cached."""
 
@@ -46,7 +44,7 @@ class KnownSecrets(NamedTuple):
 
 
 _VERSIONS: dict[tuple[MemoryStore, str, str], KnownSecrets | None] = {}
-"""The secrets of versions of memories, by their path and etag."""
+"""Cached secrets of each memory version, by store, path and etag."""
 
 
 class _Lookups(NamedTuple):
@@ -82,7 +80,7 @@ def mask_error(error: MemvaultError, workspace: Workspace) -> None:
 
 
 def _collect(value: Any, texts: list[str], excerpts: list[Mapping[str, Any]]) -> None:
-    """Collect the strings in a value, and its mappings with text of a memory."""
+    """Collect all strings in a value, and the mappings that contain a memory's text."""
     if isinstance(value, str):
         texts.append(value)
     elif isinstance(value, Mapping):

@@ -52,7 +52,7 @@ class Template(NamedTuple):
     - ``json``: JSON
     - ``day``, ``minute``, ``second``: a time in the user's time zone, truncated to that unit
     - ``each``, ``rest``: a line for each entry in a list or line of text, or all but the first
-    - ``passage``: a line for each line of text, without emphasis marks and links' addresses
+    - ``passage``: a line for each line of text, without link addresses and ``**``, ``==``, ``~~``
     - ``diff``: a line for each line of text, colored by what it adds or removes
     - ``markdown``, which must be alone in its line: the text as rendered markdown
 
@@ -256,7 +256,7 @@ def _words(value: Any) -> str:
 
 
 def passage(text: str) -> str:
-    """Return a line of markdown as people read it: without emphasis marks and links' addresses.
+    """Return a line of markdown without link addresses and the marks ``**``, ``==`` and ``~~``.
 
     Code is unchanged, and long URLs are truncated after the host.
     """

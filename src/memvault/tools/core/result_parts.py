@@ -85,7 +85,7 @@ def past_end(count: int) -> str:
 
 
 def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
-    """Return the results of a search, adding its notes and current memories to the call's."""
+    """Return a search's results; add its notes and current memories to the call."""
     call.notes += answer.notes
     call.memories_read |= {
         entry.memory.path: entry.memory
