@@ -649,7 +649,7 @@ class AsyncVault(AsyncOpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> ShownMemory:
-        """Show a memory in full, or part of it. JSON results include its etag and revisions."""
+        """Show a memory in full, or part of it."""
         return cast("ShownMemory", await self._run("memory_show", locals()))
 
     async def list(

@@ -641,7 +641,7 @@ class Vault(OpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> ShownMemory:
-        """Show a memory in full, or part of it. JSON results include its etag and revisions."""
+        """Show a memory in full, or part of it."""
         return cast("ShownMemory", self._run("memory_show", locals()))
 
     def list(

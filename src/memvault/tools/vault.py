@@ -117,10 +117,11 @@ def memory_show(
     ] = None,
     around: Annotated[str | None, Arg("Only the passages that contain most of these words")] = None,
 ) -> ShownMemory:
-    """Show a memory in full, or part of it. JSON results include its etag and revisions.
+    """Show a memory in full, or part of it.
 
-    parts has the position of each part in the memory, in characters as in `memvault load`. The etag
-    belongs to the memory; total length and next refer to the part.
+    JSON results include its etag and revisions. parts has the position of each part in the memory,
+    in characters as in `memvault load`. The etag belongs to the memory; total length and next refer
+    to the part.
     """
     if section is not None and around is not None:
         raise UsageError("`--section` and `--around` cannot be combined", "omit one of them")
