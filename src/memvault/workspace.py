@@ -253,7 +253,7 @@ class Workspace:
             self.close()
 
     def free_memory(self) -> None:
-        """Close the index's files and other vaults and release models, but watch the folder."""
+        """Close the index and other vaults, and release models; the folder is still watched."""
         if "index" in self.__dict__:
             self.index.free_memory()
         for other in self._other_vaults.values():

@@ -268,7 +268,7 @@ class ClientNeeded(BaseException):
 
 _may_use_terminal = True
 _can_rerun: Callable[[], bool] = bool
-"""Returns whether the client of the resident process can still run the command itself."""
+"""Returns whether the client can still run the command; always false outside ``for_client``."""
 
 
 @contextmanager

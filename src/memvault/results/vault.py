@@ -199,7 +199,10 @@ class VerifiedModel(ToolResult):
 
 
 class DailyNote(ToolResult):
-    """The result of ``memory_today``; ``memId`` is missing if there is no note for that day."""
+    """The result of ``memory_today``; ``memId`` is missing if there is no note for that day.
+
+    ``added`` is the new entry as written in the note.
+    """
 
     date: str
     filePath: str

@@ -101,7 +101,7 @@ class UserSettings(Section):
     """The user's settings; a model or tools that are not set are empty."""
 
     resident = Setting("auto", one_of("auto", "off"), "off: no resident process")
-    start = Setting("help", one_of("help", "browse"), "browse: without a command, browse")
+    start = Setting("help", one_of("help", "browse"), "command that runs by default")
     vaults = VaultLists()
     embedder = UserEmbedder()
     rerank = UserReranker()

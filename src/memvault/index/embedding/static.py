@@ -31,8 +31,6 @@ Subwords = np.ndarray[Any, np.dtype[np.uint16]]
 _BATCH = 64
 _ROWS_AT_ONCE = 256
 """The number of rows compared in one step; they fit in the processor's cache."""
-_MAX_SHORT = 5_000
-"""The number of characters above which loading the vocabulary is faster."""
 
 
 def open_table() -> StaticEmbedder:
@@ -129,8 +127,6 @@ class StaticEmbedder:
 
     def _ids(self, texts: Sequence[str]) -> list[Subwords]:
         """Return each text's subword ids."""
-        if sum(map(len, texts)) <= _MAX_SHORT:
-            return [np.fromiter(self._wordpiece.tokens(text), np.uint16) for text in texts]
         return [np.frombuffer(ids, np.uint16) for ids in self._wordpiece.encode_each(texts)]
 
     def _rows(self, ids: Integers) -> Matrix:

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import reinstall_hint
-from memvault.index.embedding.wordpiece import DATA, open_wordpiece, words_of
+from memvault.index.embedding.wordpiece import (
+    DATA,
+    MAX_LOOKED_UP,
+    open_wordpiece,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _UNKNOWN_BYTES = 2
 """Bytes per token when estimating unknown text."""
-_MAX_SHORT = 5_000
-"""Texts up to this many characters are counted first, which often avoids loading the library."""
 _MAX_COUNTED_WORDS, _MAX_COUNTED_LENGTH = 50_000, 40
 """The maximum number of words whose token counts are cached, and the maximum length of a cached
 word.
@@ -43,8 +46,9 @@ def prefix_within(text: str, max_tokens: int) -> int:
 
     The prefix ends at a token boundary, or inside the first token if that alone is too long.
     """
-    if len(text) <= _MAX_SHORT and count_tokens(text) <= max_tokens:
-        return len(text)  # without loading the library
+    # A short text is counted first, which often avoids loading the library.
+    if len(text) <= MAX_LOOKED_UP and count_tokens(text) <= max_tokens:
+        return len(text)
     total = 0
     for size, start, end in _sized_tokens(text):
         total += size

@@ -129,11 +129,9 @@ class Database:
             if len(cache) + len(missing) > _MAX_CACHED:
                 cache.clear()
                 missing = list(keys)
-            computed = compute(missing)
-            if len(computed) > _MAX_CACHED:
-                cache = {**computed}
-            else:
-                cache |= computed
+            if len(missing) > _MAX_CACHED:
+                cache = {}
+            cache |= compute(missing)
         return {key: cache[key] for key in keys if key in cache}
 
     @contextmanager

@@ -96,8 +96,10 @@ def _collect(value: Any, texts: list[str], excerpts: list[Mapping[str, Any]]) ->
 
 def _has_secrets(detector: SecretDetector, texts: Sequence[str]) -> bool:
     """Return whether any of the texts contains a secret."""
-    joined = [text for text in texts if not _OPEN_MARKUP.search(text)]
-    alone = [text for text in texts if _OPEN_MARKUP.search(text)]
+    joined: list[str] = []
+    alone: list[str] = []
+    for text in texts:
+        (alone if _OPEN_MARKUP.search(text) else joined).append(text)
     return any(map(detector.find, [_BETWEEN.join(joined), *alone]))
 
 
