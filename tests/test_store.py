@@ -529,7 +529,8 @@ def test_doctor_and_reindex_delete_all_stale_files(vault: Vault, folder: Path) -
         git = _aged(write(folder, ".git/.x.999999999-abcd1234.tmp", "git's own"))
         mine = _aged(write(folder, "fact/.mine.tmp", "mine"), _TWO_DAYS)
         assert vault.call("vault_status")["success"]
-        assert all(path.exists() for path in left), "status only reads"
+        # In the index, status saves the scan, and any write may delete stale files beside it.
+        assert all(path.exists() for path in left[:-1]), "status changes only the index"
         assert vault.call(tool, **arguments)["success"]
         assert not [path for path in left if path.exists()]
         assert git.exists()
