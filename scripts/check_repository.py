@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+import vendor_web_assets
 from memvault import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,6 +41,14 @@ def generated_files() -> Iterator[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         yield f"{done.stdout.strip() or done.stderr.strip()}; run make docs"
+
+
+@check
+def web_libraries() -> Iterator[str]:
+    """Check that the libraries of the web pages were bundled from the current sources."""
+    text = (vendor_web_assets.TARGET / vendor_web_assets.LICENSES).read_text("utf-8")
+    if vendor_web_assets.digest() not in text.partition("\n")[0]:
+        yield "scripts/web_assets has changed; run scripts/vendor_web_assets.py"
 
 
 @check

@@ -118,7 +118,7 @@ def in_browser(root: Path, _: Run) -> object:
     """Return how the pages show the memory: its text, and as a search result."""
     session = WebSession(root)
     try:
-        html = session.read("deploy-1", ServedAddresses("/x")).html
+        html = session.read("deploy-1", ServedAddresses("/x")).text.html
         assert (KIND in html) == (KIND in str(session.search("deploy job secret")))
         return html
     finally:

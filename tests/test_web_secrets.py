@@ -131,7 +131,7 @@ def test_web_masks_secret_split_by_markup() -> None:
         f"    {value}",
         f"| a |\n|---|\n| ~~{value[:9]}~~{value[9:]} |",
     ):
-        html = to_html(text, [], BUILTIN)
+        html = to_html(text, [], BUILTIN).html
         assert leaked({"": value}, html) == [], html
         assert "[masked: GitHub token]" in unquote(html)
 

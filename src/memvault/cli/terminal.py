@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from memvault import process, sanitize
 from memvault.errors import UsageError
-from memvault.index.text.analyzer import DEFAULT_LANGUAGE, Analyzer, fold
+from memvault.recall.matched_words import marked_pieces, query_terms
 
 if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
@@ -51,11 +51,6 @@ _LEAD = re.compile(r" *(?:> )?")
 _PART = re.compile(r"\S+(?: \S+)*")
 """Matches a part of a line, such as a title, a path or a date; two spaces separate parts."""
 _NON_SPACE = re.compile(r"\S+")
-_WORD = re.compile(r"\w+")
-_MIN_LETTERS = 3
-"""Minimum length of words that are highlighted even if their endings differ."""
-_MAX_ENDING = 3
-"""Maximum number of final letters in which a word may differ from the query's word."""
 _MAX_RENDERED = 200_000
 """Maximum number of characters of markdown to render; longer documents are shown as they are."""
 
@@ -144,35 +139,10 @@ def _cut(line: list[Piece], begin: int, end: int) -> list[Piece]:
 
 def highlight(line: list[Piece], query: str) -> list[Piece]:
     """Return a line with the words that match the query in bold."""
-    terms = _query_terms(query)
+    terms = query_terms(query)
     return [piece for text, style in line for piece in _pieces(text, style, terms)]
 
 
-def _query_terms(query: str) -> list[str]:
-    """Return the distinct case-folded words in a query, without stop words if others remain."""
-    analyzer = Analyzer(DEFAULT_LANGUAGE)
-    terms = _WORD.findall(query)
-    significant = [word for word in terms if not analyzer.is_stop_word(word)]
-    return list(dict.fromkeys(map(fold, significant or terms)))
-
-
 def _pieces(text: str, style: str, terms: list[str]) -> list[Piece]:
-    pieces: list[Piece] = []
-    position = 0
-    for match in _WORD.finditer(text) if terms else ():
-        word = fold(match[0])
-        if any(_matches(word, term) for term in terms):
-            pieces += [(text[position : match.start()], style), (match[0], f"{style} bold".strip())]
-            position = match.end()
-    return [piece for piece in [*pieces, (text[position:], style)] if piece[0]]
-
-
-def _matches(word: str, term: str) -> bool:
-    """Return whether two words are equal except for their endings.
-
-    In scripts without spaces between words, the word may also contain the term.
-    """
-    stem = max(_MIN_LETTERS + 1, len(term) - _MAX_ENDING)
-    same = word[:stem] == term[:stem] and len(word) >= _MIN_LETTERS
-    unspaced = not word.isascii() and len(term) > 1 and term in word
-    return word == term or unspaced or (same and abs(len(word) - len(term)) <= _MAX_ENDING)
+    bold = f"{style} bold".strip()
+    return [(piece, bold if hit else style) for piece, hit in marked_pieces(text, terms)]

@@ -22,6 +22,8 @@ from memvault.secrets.detector import BUILTIN, SecretDetector
 from memvault.vault.document import plain_text
 from memvault.web import pages
 from memvault.web.addresses import SiteAddresses, hidden_name, public_id
+from memvault.web.markdown_html import RenderedMarkdown
+from memvault.web.memory_map import memory_map, similar_memories
 from memvault.web.renderer import Renderer, is_attachment, masked_attachment
 from memvault.web.session import WebSession, shown_records
 
@@ -35,6 +37,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'"
 )
+_ASSETS = [name for name in pages.ASSETS if "uplot" not in name]
 _NEWEST = 50
 _MAX_TEXT = 20_000
 """Maximum number of characters of a memory that the site's search covers."""
@@ -72,7 +75,7 @@ class _StaticSite:
         if self._target.folder.own_file(LIST, 0) is None:
             self._put(LIST, b"")
         self._session.on_view(self._write_pages)
-        for name in ("style.css", "app.js"):
+        for name in _ASSETS:
             self._put(name, pages.asset(name))
         self._copy_attachments()
         self._delete_older()
@@ -117,7 +120,8 @@ class _StaticSite:
 
     def _render(self, template: str, page_path: str, **values: Any) -> None:
         to = SiteAddresses(self._by_id, self._attachments, page_path)
-        self._put(page_path, pages.render(template, to, policy=_POLICY, **values))
+        values |= {"vault": self._session.name, "policy": _POLICY, "terms": []}
+        self._put(page_path, pages.render(template, to, **values))
         self._linked |= to.linked
 
     def _put(self, path: str, content: str | bytes) -> None:
@@ -139,12 +143,12 @@ class _StaticSite:
                 memory = call.reader.read(record.path)
             except MemvaultError as error:
                 self._report(f"{record.path} cannot be read: {error.message}")
-                text = ""
+                text, headings = RenderedMarkdown("", [])
             else:
                 masked = self._detector.masking(memory.metadata)
                 plain = masked(plain_text(memory.body))[:_MAX_TEXT]
                 self._texts[public_id(record, self._detector)] = plain
-                text = renderer.html(memory, to)
+                text, headings = renderer.rendered(memory, to)
             entry = self._entry(record)
             self._render(
                 "memory",
@@ -152,6 +156,7 @@ class _StaticSite:
                 title=entry["title"],
                 entry=entry,
                 text=pages.as_html(text),
+                headings=headings,
                 backlinks=[self._entry(source) for source in sources.get(record.uid, {}).values()],
             )
             self._linked |= to.linked
@@ -185,15 +190,17 @@ class _StaticSite:
             )
 
     def _write_map(self, call: Call, view: View, records: list[MemoryRecord]) -> None:
-        layout = self._session.build_map(call, view, records)
+        graph = memory_map(call, view, records)
         to = SiteAddresses(self._by_id, {}, "index.html")
         nodes = [
             {**node, "address": to.memory(node["id"]), "text": self._texts.get(node["id"], "")}
-            for node in layout["nodes"]
+            for node in graph["nodes"]
         ]
-        text = json.dumps({"nodes": nodes, "edges": layout["edges"]}, ensure_ascii=False)
+        similar = similar_memories(call, records)
+        data = {"nodes": nodes, "edges": graph["edges"], "similar": similar}
+        text = json.dumps(data, ensure_ascii=False)
         self._put("data.js", f"window.memvaultSite = {text};\n")
-        self._render("map", "map.html", title="Map", **pages.map_values(layout))
+        self._render("map", "map.html", title="Map", **pages.map_values(graph))
 
     def _copy_attachments(self) -> None:
         for file in self._files.files:

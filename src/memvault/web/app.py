@@ -13,16 +13,19 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from memvault.errors import MemvaultError, NotFound
+from memvault.recall import query_filters
+from memvault.recall.matched_words import query_terms
 from memvault.tools.history import memory_diff, memory_log
 from memvault.tools.vault import memory_show
 from memvault.web import pages
 from memvault.web.access import COOKIE, Access
 from memvault.web.addresses import PICTURES, Addresses, ServedAddresses
+from memvault.web.memory_map import around
 from memvault.web.session import WebSession
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HTTP = 80
 _UNOPENED = "Open the URL that `memvault web` printed"
@@ -67,12 +70,13 @@ def application(
         "/tags": routes.tags,
         "/map": routes.map,
         "/map.json": routes.map_json,
+        "/similar.json": routes.similar_json,
+        "/m/{name}/links.json": routes.links_json,
         "/overview": routes.overview,
         "/review": routes.review,
         "/f/{path:path}": routes.file,
-        "/style.css": routes.style,
-        "/app.js": routes.script,
     }
+    table |= {f"/{name}": routes.asset(name) for name in pages.ASSETS}
     below = {f"/{{folder}}{path}": handle for path, handle in table.items()}
     below["/{folder:path}"] = _missing
     return Starlette(
@@ -165,24 +169,34 @@ class _Routes:
         self._to = to
 
     def _page(self, name: str, **values: Any) -> Response:
-        return HTMLResponse(pages.render(name, self._to, **values))
+        return HTMLResponse(pages.render(name, self._to, vault=self._session.name, **values))
 
     def search(self, request: Request) -> Response:
-        return self._page("search", title="Search", **self._found(request))
+        values = self._found(request)
+        chips = pages.chips(self._session.quick_tags(), values["filters"])
+        return self._page("search", title="Search", chips=chips, **values)
 
     def results(self, request: Request) -> Response:
         return self._page("results", **self._found(request))
 
     def _found(self, request: Request) -> dict[str, Any]:
-        query = request.query_params.get("q", "")[:1_000]
-        tag, kind = (request.query_params.get(key, "") for key in ("tag", "type"))
-        results = self._session.search(query, tag, kind)
-        return {"query": query, "tag": tag, "kind": kind, "found": results}
+        parameters = request.query_params
+        query = parameters.get("q", "")[:1_000]
+        tags = [tag for tag in dict.fromkeys(parameters.getlist("tag")) if tag]
+        kind, since = (parameters.get(key, "") for key in ("type", "since"))
+        results = self._session.search(query, tags, kind, since if since in pages.AGES else "")
+        filters = {"tags": tags, "kind": kind, "since": since}
+        terms = query_terms(query_filters.parse(query).words)
+        return {"query": query, "filters": filters, "terms": terms, "found": results}
 
     def memory(self, request: Request) -> Response:
         read = self._session.read(request.path_params["name"], self._to)
-        text = pages.as_html(read.html)
-        values = {"entry": read.entry, "text": text, "backlinks": read.backlinks}
+        values = {
+            "entry": read.entry,
+            "text": pages.as_html(read.text.html),
+            "headings": read.text.headings,
+            "backlinks": read.backlinks,
+        }
         return self._page("memory", title=read.entry["title"], **values)
 
     def history(self, request: Request) -> Response:
@@ -195,9 +209,8 @@ class _Routes:
             compared = self._session.call(memory_diff, name, revision)
             diff = str(compared.get("diff", ""))
         values = {"entry": entry, "changes": log["changes"], "revision": revision}
-        lines = diff.splitlines()
         title = f"History of {entry['title']}"
-        return self._page("history", title=title, lines=lines, **values)
+        return self._page("history", title=title, lines=pages.diff_lines(diff), **values)
 
     def tags(self, _: Request) -> Response:
         tags, types = self._session.tags()
@@ -210,11 +223,17 @@ class _Routes:
     def map_json(self, _: Request) -> Response:
         return JSONResponse(self._session.map())
 
+    def similar_json(self, _: Request) -> Response:
+        return JSONResponse(self._session.similar())
+
+    def links_json(self, request: Request) -> Response:
+        return JSONResponse(around(self._session.map(), request.path_params["name"]))
+
     def overview(self, _: Request) -> Response:
-        stats, orphans = self._session.overview()
-        plots: Any = {key: pages.bars(stats[key]) for key in ("months", "days")}
-        values: dict[str, Any] = {"stats": stats, "orphans": orphans, "plots": plots}
-        return self._page("overview", title="Overview", **values)
+        overview = self._session.overview()
+        values = {"stats": overview.stats, "orphans": overview.orphans}
+        weeks = pages.calendar(overview.days)
+        return self._page("overview", title="Overview", weeks=weeks, **values)
 
     def review(self, _: Request) -> Response:
         review = self._session.review()
@@ -229,8 +248,12 @@ class _Routes:
             headers["Content-Disposition"] = "attachment"
         return Response(data, media_type=kind or "application/octet-stream", headers=headers)
 
-    def style(self, _: Request) -> Response:
-        return Response(pages.asset("style.css"), media_type="text/css")
+    def asset(self, name: str) -> Callable[[Request], Response]:
+        """Return the handler of a style sheet or script, which browsers may cache."""
+        kind = "text/css" if name.endswith(".css") else "text/javascript"
 
-    def script(self, _: Request) -> Response:
-        return Response(pages.asset("app.js"), media_type="text/javascript")
+        def handle(_: Request) -> Response:
+            headers = {"Cache-Control": "private, max-age=86400"}
+            return Response(pages.asset(name), media_type=kind, headers=headers)
+
+        return handle

@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from memvault.errors import NotFound
-from memvault.secrets.detector import masked
 from memvault.web import pages
 from memvault.web.addresses import PICTURES, ServedAddresses
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 MARK = "made by memvault graph"
 """Text near the beginning of files written by this command."""
 
+_SCRIPTS = ("vendor/graph.js", "vendor/layout.js", "map.js", "app.js")
 _MAX_PICTURE, _MAX_PICTURES = 5_000_000, 50_000_000
 """Maximum size in bytes of an image in the file, and of all images."""
 
@@ -59,20 +59,22 @@ def document(session: WebSession) -> str:
     """Return one page with the style sheet, the script and the data of a vault."""
     addresses = _FileAddresses(session)
     texts = session.texts(addresses)
-    data = {**session.map(), "texts": texts, "pictures": addresses.pictures}
+    graph = {**session.map(), "similar": session.similar()}
+    data = {**graph, "texts": texts, "pictures": addresses.pictures}
     text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
-    style, script = pages.asset("style.css"), pages.asset("app.js")
+    style, scripts = pages.asset("style.css"), list(map(pages.asset, _SCRIPTS))
+    allowed = " ".join(f"'{_hash(script)}'" for script in scripts)
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        f"default-src 'none'; script-src {allowed}; style-src '{_hash(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     return pages.render(
         "graph_file",
-        title=masked(session.root.name),
+        title=session.name,
         mark=MARK,
         policy=policy,
         style=pages.as_html(style),
-        script=pages.as_html(script),
+        scripts=list(map(pages.as_html, scripts)),
         data=pages.as_html(text),
     )
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import Secret, SecretDetector, mask
@@ -23,22 +25,53 @@ _NUMBERED = "/memvault-link/"
 _SAFE = lazy_pattern(r"(?:https?://|mailto:)[^\s<>\"]*|/memvault-link/\d{1,6}|#[\w%-]*", 0)
 _IMAGES = tuple(PICTURES)
 _LABEL = lazy_pattern(r"[\[\]\\<>`*_!]")
+_NOT_IN_SLUG = lazy_pattern(r"[^\w\s-]")
+_CALLOUT = lazy_pattern(r"\[!([\w-]{1,40})\]([+-]?)[ \t]*")
+_CHECKBOX = '<input class="task-list-item-checkbox"'
 _MAX_RENDERED = 400_000
 """Maximum number of characters to render; a longer text is shown as it is."""
+_CALLOUTS = {
+    "tip": "tip hint important success check done",
+    "warning": "warning caution attention question help faq",
+    "danger": "danger error failure fail missing bug",
+    "quote": "quote cite abstract summary tldr example",
+}
+"""Obsidian's types of callouts by style; every other type is a note."""
+_CALLOUT_STYLES = {kind: style for style, kinds in _CALLOUTS.items() for kind in kinds.split()}
 
 
 class PlacedLink(NamedTuple):
-    """A link in markdown: its position, its URL or None, and its label."""
+    """A link in markdown: its position, its URL or None, and its label.
+
+    ``embedded`` is the HTML to show in place of a paragraph that only contains this link.
+    """
 
     span: tuple[int, int]
     address: str | None
     label: str
     is_embed: bool
+    embedded: str = ""
+
+
+class PageHeading(NamedTuple):
+    """A heading of a page: its level, text and anchor."""
+
+    level: int
+    text: str
+    anchor: str
+
+
+class RenderedMarkdown(NamedTuple):
+    """A text as HTML, and its headings."""
+
+    html: str
+    headings: list[PageHeading]
 
 
 @cache
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
+    from mdit_py_plugins.footnote import footnote_plugin
 
     class SafeMarkdown(MarkdownIt):
         """A parser that renders links to unsafe URLs as plain text."""
@@ -46,13 +79,19 @@ def _parser() -> MarkdownIt:
         def validateLink(self, url: str) -> bool:  # noqa: N802  # the parser calls it
             return _SAFE.fullmatch(url) is not None
 
-    return SafeMarkdown("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser = SafeMarkdown("commonmark", {"html": False, "tasklists": True})
+    return parser.enable(["table", "strikethrough"]).use(footnote_plugin, inline=False)
+
+
+def heading_anchor(text: str) -> str:
+    """Return the anchor of a heading, which no element of the pages has."""
+    return f"h-{'-'.join(_NOT_IN_SLUG.sub('', text).lower().split())}"
 
 
 def to_html(
     text: str, links: Sequence[PlacedLink] = (), detector: SecretDetector | None = None
-) -> str:
-    """Return text as HTML, with its links replaced by the given ones.
+) -> RenderedMarkdown:
+    """Render text as HTML, with its links replaced by the given ones.
 
     With a ``detector``, secrets are masked in the text of each block without its markup, and in the
     attributes.
@@ -60,9 +99,11 @@ def to_html(
     from html import escape
 
     if len(text) > _MAX_RENDERED:
-        return f"<pre>{escape(detector.masked(text) if detector else text)}</pre>"
+        shown = detector.masked(text) if detector else text
+        return RenderedMarkdown(f"<pre>{escape(shown)}</pre>", [])
     parser = _parser()
-    tokens = parser.parse(_with_links(text, links))
+    environment: dict[str, Any] = {}
+    tokens = parser.parse(_with_links(text, links), environment)
     numbers = _numbers(links)
     for token in tokens:
         if detector and not token.children:
@@ -71,14 +112,110 @@ def to_html(
             token.children = _without_foreign_images(token.children, numbers)
             for child in token.children:
                 if child.type == "link_open":
-                    address = str(child.attrs.get("href", ""))
-                    if address.startswith(_NUMBERED):
-                        child.attrSet("href", numbers.get(address, "#"))
-                    child.attrSet("rel", "noopener noreferrer")
+                    _set_address(child, numbers)
             if detector:
                 _mask_inline(token.children, detector, frozenset(numbers.values()))
-    html: str = parser.renderer.render(tokens, parser.options, {})
-    return html
+    _set_callouts(tokens)
+    tokens = _with_embedded(tokens, {link.address: link for link in links if link.embedded})
+    found = _set_anchors(tokens)
+    html: str = parser.renderer.render(tokens, parser.options, environment)
+    return RenderedMarkdown(html.replace(_CHECKBOX, f'{_CHECKBOX} aria-label="Task"'), found)
+
+
+def _set_address(token: Token, numbers: Mapping[str, str]) -> None:
+    address = str(token.attrs.get("href", ""))
+    if address.startswith(_NUMBERED):
+        token.attrSet("href", numbers.get(address, "#"))
+    elif address.startswith("#"):
+        token.attrSet("href", f"#{heading_anchor(unquote(address[1:]).replace('-', ' '))}")
+    token.attrSet("rel", "noopener noreferrer")
+
+
+def _set_anchors(tokens: Sequence[Token]) -> list[PageHeading]:
+    """Give each heading an anchor, and return the headings."""
+    found: list[PageHeading] = []
+    counts: dict[str, int] = {}
+    for token, content in pairwise(tokens):
+        if token.type == "heading_open":
+            text = "".join(
+                child.content
+                for child in content.children or ()
+                if child.type in ("text", "code_inline")
+            )
+            anchor = heading_anchor(text)
+            counts[anchor] = counts.get(anchor, 0) + 1
+            if counts[anchor] > 1:
+                anchor = f"{anchor}-{counts[anchor]}"
+            token.attrSet("id", anchor)
+            found.append(PageHeading(int(token.tag[1:]), text, anchor))
+    return found
+
+
+def _set_callouts(tokens: list[Token]) -> None:
+    """Turn quotes that begin with a type such as ``[!note]`` into callouts, as in Obsidian."""
+    open_quotes: list[Token | None] = []
+    for number, token in enumerate(tokens):
+        if token.type == "blockquote_open":
+            open_quotes.append(_as_callout(tokens, number))
+        elif token.type == "blockquote_close":
+            opening = open_quotes.pop()
+            token.tag = opening.tag if opening else token.tag
+
+
+def _as_callout(tokens: list[Token], number: int) -> Token | None:
+    """Turn the quote that begins at a position into a callout, and return its first token."""
+    from markdown_it.token import Token
+
+    paragraph = tokens[number + 1 : number + 4]
+    if [token.type for token in paragraph] != ["paragraph_open", "inline", "paragraph_close"]:
+        return None
+    content = paragraph[1].children or []
+    match = _CALLOUT.match(content[0].content) if content and content[0].type == "text" else None
+    if match is None:
+        return None
+    kind, fold = match[1].lower(), match[2]
+    breaks = (place for place, child in enumerate(content) if child.type == "softbreak")
+    end = next(breaks, len(content))
+    content[0].content = content[0].content[match.end() :]
+    title = [child for child in content[:end] if child.type != "text" or child.content]
+    title = title or [Token("text", "", 0, content=kind.replace("-", " ").capitalize())]
+    tag, title_tag = ("details", "summary") if fold else ("div", "p")
+    quote = tokens[number]
+    quote.tag = tag
+    quote.attrSet("class", f"callout {_CALLOUT_STYLES.get(kind, 'note')}")
+    if fold == "+":
+        quote.attrSet("open", "")
+    paragraph[0].tag = paragraph[2].tag = title_tag
+    paragraph[0].hidden = paragraph[2].hidden = False
+    paragraph[0].attrSet("class", "callout-title")
+    paragraph[1].children = title
+    if rest := content[end + 1 :]:
+        opening, closing = Token("paragraph_open", "p", 1), Token("paragraph_close", "p", -1)
+        opening.block = closing.block = True
+        inline = Token("inline", "", 0, children=rest)
+        tokens[number + 4 : number + 4] = [opening, inline, closing]
+    return quote
+
+
+def _with_embedded(tokens: list[Token], links: Mapping[str | None, PlacedLink]) -> list[Token]:
+    """Return tokens with embedded HTML in place of paragraphs that only contain its link."""
+    from html import escape
+
+    from markdown_it.token import Token
+
+    shown = list(tokens)
+    for number, token in enumerate(tokens if links else ()):
+        children = token.children or []
+        if [child.type for child in children] != ["link_open", "text", "link_close"]:
+            continue
+        link = links.get(str(children[0].attrs.get("href")))
+        if link is not None and tokens[number - 1].type == "paragraph_open":
+            title = f'<a href="{escape(link.address or "")}">{escape(children[1].content)}</a>'
+            html = f'<blockquote class="embed"><p>{title}</p>\n{link.embedded}</blockquote>\n'
+            shown[number] = Token("html_block", "", 0, content=html)
+            for beside in (number - 1, number + 1):
+                shown[beside] = Token("html_block", "", 0)
+    return shown
 
 
 def _mask_inline(

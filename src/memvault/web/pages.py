@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from memvault import clock, sanitize
-from memvault.tools.core.render import rounded_down
+from memvault.recall.matched_words import marked_pieces
+from memvault.tools.core.render import passage, rounded_down
 from memvault.web.addresses import Addresses
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from memvault.results import MemoryTypes, TagListing
+
+ASSETS = (
+    "style.css",
+    "app.js",
+    "map.js",
+    "vendor/graph.js",
+    "vendor/highlight.js",
+    "vendor/layout.js",
+    "vendor/uplot.css",
+    "vendor/uplot.js",
+)
+"""The style sheets and scripts of the pages."""
+AGES = {"": "any time", "7d": "last 7 days", "30d": "last 30 days", "1y": "last year"}
+"""The filters by time that the search offers, by value."""
 _MOST_LINKED = 200
-_BAR_WIDTH, _BAR_HEIGHT = 600, 120
+_MAX_TYPES, _MAX_TAGS = 8, 12
+_WEEKS = 53
+_MAX_COMPARED = 2_000
+_MIN_RATIO = 0.3
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
+_WORDS = re.compile(r"\w+|\W")
 
 
 @cache
@@ -33,6 +58,8 @@ def _environment() -> Environment:
     made.filters["day"] = lambda text: clock.local(str(text or ""))
     made.filters["minute"] = lambda text: clock.local(str(text or ""), 16).replace("T", " ")
     made.filters["seen"] = lambda text: sanitize.escape_text(str(text))
+    made.filters["plain"] = _plain
+    made.filters["marked"] = _marked
     made.filters["rounded_down"] = rounded_down
     made.filters["address"] = lambda text: quote(str(text), safe="")
     return made
@@ -43,6 +70,22 @@ def render(name: str, to: Addresses | None = None, **values: Any) -> str:
     return _environment().get_template(f"{name}.html").render(to=to, **values)
 
 
+def _plain(text: object) -> str:
+    """Return markdown without link addresses and emphasis."""
+    return sanitize.escape_text(passage(str(text)))
+
+
+def _marked(text: object, terms: list[str]) -> Any:
+    """Return ``_plain`` as HTML in which the words that match a query's terms are marked."""
+    from markupsafe import Markup, escape
+
+    pieces = marked_pieces(_plain(text), terms)
+    marked = (
+        Markup("<mark>{}</mark>").format(piece) if hit else escape(piece) for piece, hit in pieces
+    )
+    return Markup("").join(marked)
+
+
 def as_html(text: str) -> Any:
     """Mark a string as HTML that needs no escaping."""
     from markupsafe import Markup
@@ -51,32 +94,145 @@ def as_html(text: str) -> Any:
 
 
 def asset(name: str) -> str:
-    """Return the style sheet or the script of the pages."""
+    """Return a style sheet or script of the pages."""
     return (files("memvault.web") / "assets" / name).read_text("utf-8")
 
 
 def map_values(graph: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values for the page of a map: its counts, and the most linked memories."""
-    degree = [0] * len(graph["nodes"])
-    for source, target in graph["edges"]:
-        degree[source] += 1
-        degree[target] += 1
-    order = sorted(range(len(degree)), key=lambda number: -degree[number])[:_MOST_LINKED]
-    listed = [(graph["nodes"][number], degree[number]) for number in order]
-    return {"nodes": listed, "count": len(degree), "edges": len(graph["edges"])}
+    nodes = sorted(graph["nodes"], key=lambda node: -node["links"])[:_MOST_LINKED]
+    return {"nodes": nodes, "count": len(graph["nodes"]), "edges": len(graph["edges"])}
 
 
-def bars(counts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rectangles of a bar chart for a list of names with counts."""
-    most = max((entry["count"] for entry in counts), default=0) or 1
-    width = _BAR_WIDTH / max(1, len(counts))
-    return [
-        {
-            "x": round(number * width + 1, 1),
-            "y": round(_BAR_HEIGHT * (1 - entry["count"] / most), 1),
-            "width": round(max(1.0, width - 2), 1),
-            "height": round(_BAR_HEIGHT * entry["count"] / most, 1),
-            "label": f"{entry['name']}: {entry['count']:,}",
-        }
-        for number, entry in enumerate(counts)
-    ]
+class Chip(NamedTuple):
+    """A filter of the search: its value in the URL, its label, and whether it is selected."""
+
+    value: str
+    label: str
+    is_selected: bool
+    memories: int | None = None
+
+
+def chips(
+    known: tuple[TagListing, MemoryTypes] | None, selected: Mapping[str, Any]
+) -> dict[str, list[Chip]]:
+    """Return the filters to offer: the most frequent types and tags, and the selected ones."""
+    types: dict[str, int | None] = {}
+    tags: dict[str, int | None] = {}
+    if known is not None:
+        by_count = sorted(known[1]["types"], key=lambda entry: -entry["count"])
+        types = {entry["name"]: entry["count"] for entry in by_count if entry["count"]}
+        tags = {entry["tag"]: entry["count"] for entry in known[0]["tags"]}
+
+    def offered(counts: dict[str, int | None], most: int, chosen: list[str]) -> list[Chip]:
+        names = dict.fromkeys([*chosen, *list(counts)[:most]])
+        return [Chip(name, name, name in chosen, counts.get(name)) for name in names]
+
+    kind = selected["kind"]
+    return {
+        "type": offered(types, _MAX_TYPES, [kind] if kind else []),
+        "tag": offered(tags, _MAX_TAGS, selected["tags"]),
+        "since": [Chip(age, label, age == selected["since"]) for age, label in AGES.items()],
+    }
+
+
+class CalendarDay(NamedTuple):
+    """A day of the calendar: its row, its label, and its level of activity from 0 to 4."""
+
+    row: int
+    label: str
+    level: int
+
+
+class CalendarWeek(NamedTuple):
+    """A column of the calendar; ``month`` is the name of a month that begins in it, if any."""
+
+    column: int
+    month: str
+    days: list[CalendarDay]
+
+
+def calendar(counts: Mapping[str, int]) -> list[CalendarWeek]:
+    """Return the last 53 weeks with the number of changes on each day."""
+    today = clock.today()
+    monday = today - timedelta(days=today.weekday(), weeks=_WEEKS - 1)
+    days = [monday + timedelta(days=number) for number in range((today - monday).days + 1)]
+    busiest = max((counts.get(day.isoformat(), 0) for day in days), default=0) or 1
+    weeks: list[CalendarWeek] = []
+    for number, day in enumerate(days):
+        count = counts.get(day.isoformat(), 0)
+        level = -(-4 * count // busiest)
+        label = f"{day.isoformat()}: {count:,}"
+        if number % 7 == 0:
+            weeks.append(CalendarWeek(number // 7, "", []))
+        if day.day == 1 and len(weeks) < _WEEKS:
+            weeks[-1] = weeks[-1]._replace(month=day.strftime("%b"))
+        weeks[-1].days.append(CalendarDay(number % 7, label, level))
+    return weeks
+
+
+class DiffLine(NamedTuple):
+    """A line of a comparison: ``added``, ``removed``, ``same`` or a ``gap``.
+
+    ``pieces`` are parts of its text, each with whether it differs from the line that it replaces.
+    """
+
+    kind: str
+    old: int | None
+    new: int | None
+    pieces: list[tuple[str, bool]]
+
+
+def diff_lines(diff: str) -> list[DiffLine]:
+    """Return the lines of a unified diff with their numbers and changed words."""
+    lines: list[DiffLine] = []
+    old = new = 0
+    for line in diff.splitlines():
+        if match := _HUNK.match(line):
+            old, new = int(match[1]), int(match[2])
+            lines += [DiffLine("gap", None, None, [])] if lines else []
+        elif old or new:
+            text = [(line[1:], False)]
+            if line.startswith("+"):
+                lines.append(DiffLine("added", None, new, text))
+            elif line.startswith("-"):
+                lines.append(DiffLine("removed", old, None, text))
+            elif line.startswith(" "):
+                lines.append(DiffLine("same", old, new, text))
+            old += not line.startswith("+")
+            new += not line.startswith("-")
+    _mark_words(lines)
+    return lines
+
+
+def _mark_words(lines: list[DiffLine]) -> None:
+    """Mark the words that differ where as many lines were added as removed."""
+    start = 0
+    for kind, run in groupby(list(lines), key=lambda line: line.kind):
+        end = start + len(list(run))
+        count = end - start
+        if kind == "removed" and [line.kind for line in lines[end : end + count]] == (
+            ["added"] * count
+        ):
+            for place in range(start, end):
+                before, after = lines[place], lines[place + count]
+                pieces = _changed_words(before.pieces[0][0], after.pieces[0][0])
+                lines[place] = before._replace(pieces=pieces[0])
+                lines[place + count] = after._replace(pieces=pieces[1])
+        start = end
+
+
+def _changed_words(before: str, after: str) -> tuple[list[tuple[str, bool]], ...]:
+    """Return the pieces of two lines, with whether each differs from the other line."""
+    if max(len(before), len(after)) > _MAX_COMPARED:
+        return [(before, False)], [(after, False)]
+    words = _WORDS.findall(before), _WORDS.findall(after)
+    matcher = SequenceMatcher(None, *words, autojunk=False)
+    if matcher.ratio() < _MIN_RATIO:
+        return [(before, False)], [(after, False)]
+    pieces: tuple[list[tuple[str, bool]], ...] = ([], [])
+    for tag, *ends in matcher.get_opcodes():
+        for side, (first, last) in enumerate((ends[:2], ends[2:])):
+            text = "".join(words[side][first:last])
+            pieces[side].extend([(text, tag != "equal")] if text else [])
+    return pieces

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from memvault.errors import MemvaultError
 from memvault.lazy_pattern import lazy_pattern
@@ -13,16 +14,20 @@ from memvault.model import Memory
 from memvault.secrets.detector import allows
 from memvault.vault import paths
 from memvault.vault.markdown import first_heading, links
+from memvault.vault.sections import find_section
 from memvault.web.addresses import PICTURES, Addresses, public_id
-from memvault.web.markdown_html import PlacedLink, to_html
+from memvault.web.markdown_html import PlacedLink, RenderedMarkdown, heading_anchor, to_html
 
 if TYPE_CHECKING:
     from memvault.call import Call
     from memvault.index.protocol import MemoryRecord, View
     from memvault.memories.link_graph import LinkGraph
 
-_FIRST_HEADING = lazy_pattern(r"\A<h1>[^\n]*</h1>\n")
+_FIRST_HEADING = lazy_pattern(r"\A<h1[^>\n]*>[^\n]*</h1>\n")
 """Matches a title at the beginning of a memory's text, which the page already shows."""
+_MAX_EMBEDS = 20
+_MAX_EMBEDDED = 50_000
+"""Maximum number of characters of an embedded text; a longer one is only linked."""
 _FILE_SUFFIXES = PICTURES.keys() | {".svg", ".pdf", ".txt", ".csv", ".mp3", ".mp4"}
 
 
@@ -42,16 +47,20 @@ class Renderer:
         """The vault's links."""
         return self._call.link_graph(self._view, self._records)
 
-    def html(self, memory: Memory, to: Addresses) -> str:
-        """Return a memory's text as HTML without its title, with secrets masked."""
+    def rendered(self, memory: Memory, to: Addresses, embeds: bool = True) -> RenderedMarkdown:
+        """Return a memory's text as HTML without its title, with secrets masked.
+
+        ``embeds`` shows the text of embedded memories, without the memories embedded in these.
+        """
         detector = None if allows(memory.metadata) else self._call.settings.detector
         shown = memory._replace(body=detector.masked(memory.body) if detector else memory.body)
-        html = to_html(shown.body, self._placed(shown, to), detector)
+        rendered = to_html(shown.body, self._placed(shown, to, embeds), detector)
         if first_heading(memory.body) != memory.title:
-            return html
-        return _FIRST_HEADING.sub("", html, 1)
+            return rendered
+        html, count = _FIRST_HEADING.subn("", rendered.html, 1)
+        return RenderedMarkdown(html, rendered.headings[count:])
 
-    def _placed(self, memory: Memory, to: Addresses) -> list[PlacedLink]:
+    def _placed(self, memory: Memory, to: Addresses, embeds: bool) -> list[PlacedLink]:
         """Return the links in a memory's text with the URLs of pages and files."""
         body_links = [
             link for link in links(memory.body) if link.form not in ("definition", "html")
@@ -65,17 +74,37 @@ class Renderer:
         }
         detector = self._call.settings.detector
         placed = []
+        room = _MAX_EMBEDS
         for link in body_links:
             target = targets.get(link.span)
             name = public_id(target, detector) if target is not None else ""
             address = to.memory(name) if name else None
+            embedded = ""
+            if address and target is not None and link.is_embed and embeds:
+                embedded = self._embedded(target, link.heading, to) if room > 0 else ""
+                room -= 1
+            if address and link.heading and not link.heading.startswith("^"):
+                address = f"{address}#{quote(heading_anchor(link.heading.rpartition('#')[2]))}"
             if target is None:
                 file = self._file_beside(link.target, memory.path)
                 is_secret = detector.masked(file) != file
                 address = to.file(file) if file and not is_secret else None
             label = link.shown or link.target
-            placed.append(PlacedLink(link.span, address, label, link.is_embed))
+            placed.append(PlacedLink(link.span, address, label, link.is_embed, embedded))
         return placed
+
+    def _embedded(self, target: MemoryRecord, heading: str, to: Addresses) -> str:
+        """Return the HTML of an embedded memory, or of the section or block with a heading."""
+        try:
+            memory = self._call.reader.read(target.path)
+            if heading:
+                section = find_section(memory.body, heading)
+                memory = memory._replace(body=memory.body[section.start : section.end])
+        except MemvaultError:
+            return ""
+        if len(memory.body) > _MAX_EMBEDDED:
+            return ""
+        return self.rendered(memory, to, embeds=False).html
 
     def _file_beside(self, target: str, path: str) -> str:
         """Return the path of a file in the vault that a link refers to, or an empty string."""

@@ -7,7 +7,9 @@ slow work such as the map, so searches need not wait.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -19,6 +21,7 @@ from memvault.index.protocol import MemoryRecord, latest_first
 from memvault.insights.statistics import activity
 from memvault.model import is_example
 from memvault.recall import query_filters
+from memvault.secrets.detector import masked
 from memvault.tools.core import invoke, registry
 from memvault.tools.core.result_parts import with_code_lines
 from memvault.tools.doctor import vault_review, vault_stats
@@ -26,8 +29,9 @@ from memvault.tools.notes import memory_backlinks, memory_orphans, tag_list
 from memvault.tools.recall import memory_list_types, memory_recall
 from memvault.tools.vault import memory_list, memory_show
 from memvault.vault import paths
-from memvault.vault.document import body_of
 from memvault.web.addresses import Addresses, is_hidden, public_id
+from memvault.web.markdown_html import RenderedMarkdown
+from memvault.web.memory_map import MAX_NODES, memory_map, similar_memories
 from memvault.web.renderer import Renderer, is_attachment, masked_attachment
 from memvault.workspace import Workspace
 
@@ -46,7 +50,6 @@ ToolResult = TypeVar("ToolResult", bound=Mapping[str, Any])
 Arguments = ParamSpec("Arguments")
 _READER = LOCAL._replace(scope="read", sees_worktrees=False)
 _MOST = 30
-_MAX_NODES = 20_000
 _MAX_REVIEWED = 200
 _MAX_TAGS = 1_000
 _SLOW_TOOLS = (vault_review, vault_stats, memory_orphans, memory_list_types, tag_list)
@@ -57,8 +60,16 @@ class ReadMemory(NamedTuple):
     """A memory to show: its description, its text as HTML, and the lines that link to it."""
 
     entry: Mapping[str, Any]
-    html: str
+    text: RenderedMarkdown
     backlinks: Sequence[Mapping[str, Any]]
+
+
+class Overview(NamedTuple):
+    """The statistics, the newest orphans, and the memories created or last changed by day."""
+
+    stats: VaultStatistics
+    orphans: OrphanedMemories
+    days: Mapping[str, int]
 
 
 class WebSession:
@@ -68,6 +79,11 @@ class WebSession:
         self.root = root
         self._fast, self._slow = (Workspace(root, long_lived=True) for _ in range(2))
         self._results: dict[str, tuple[object, Any]] = {}
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the vault's folder, with secrets masked."""
+        return masked(self.root.name)
 
     def close(self) -> None:
         """Close the vault."""
@@ -122,20 +138,27 @@ class WebSession:
         )
         return paths[0] if paths else name
 
-    def search(self, query: str, tag: str = "", memory_type: str = "") -> Mapping[str, Any]:
-        """Return the memories for a query, or the newest with a tag and of a type."""
-        tags, kind = [tag] if tag else None, memory_type or None
+    def search(
+        self, query: str, tags: Sequence[str] = (), memory_type: str = "", since: str = ""
+    ) -> Mapping[str, Any]:
+        """Return the memories for a query, or the newest with the tags and of a type."""
+        filters: Any = {
+            "tags": list(tags) or None,
+            "memory_type": memory_type or None,
+            "since": since or None,
+            "limit": _MOST,
+        }
         if query_filters.parse(query).words.strip():
-            result = self.call(memory_recall, query, tags=tags, memory_type=kind, limit=_MOST)
+            result = self.call(memory_recall, query, **filters)
             return {**result, "memories": list(map(with_code_lines, result["memories"]))}
-        return self.call(memory_list, query, tags=tags, memory_type=kind, limit=_MOST)
+        return self.call(memory_list, query, **filters)
 
     def read(self, name: str, to: Addresses) -> ReadMemory:
         """Return a memory with its text as HTML; raises ``NotFound`` and ``Ambiguous``."""
         name = self.path_of(name)
         entry = self.call(memory_show, name)
         backlinks = self.call(memory_backlinks, name)["backlinks"]
-        return ReadMemory(with_code_lines(entry), self._html(name, to), backlinks)
+        return ReadMemory(with_code_lines(entry), self._rendered(name, to), backlinks)
 
     def file(self, path: str) -> bytes:
         """Return the bytes of an attachment, with secrets masked if it is text.
@@ -168,11 +191,22 @@ class WebSession:
 
         return self._cached("tags", count)
 
-    def overview(self) -> tuple[VaultStatistics, OrphanedMemories]:
-        """Return the statistics and the newest orphans."""
+    def quick_tags(self) -> tuple[TagListing, MemoryTypes] | None:
+        """Return the tags and types; while slow work runs, the last ones, or None."""
+        if self._slow.lock.acquire(blocking=False):
+            try:
+                return self.tags()
+            finally:
+                self._slow.lock.release()
+        return self._results["tags"][1] if "tags" in self._results else None
 
-        def compute() -> tuple[VaultStatistics, OrphanedMemories]:
-            return self.call(vault_stats), self.call(memory_orphans, limit=_MOST)
+    def overview(self) -> Overview:
+        """Return the statistics, the newest orphans, and the changes by day."""
+
+        def compute() -> Overview:
+            stats, orphans = self.call(vault_stats), self.call(memory_orphans, limit=_MOST)
+            days = self.on_view(lambda _, view: _changes_by_day(view), slow=True)
+            return Overview(stats, orphans, days)
 
         with self._reading() as call:
             recorded = activity(call)
@@ -211,70 +245,26 @@ class WebSession:
             workspace.refresh_settings()
             yield Call(workspace, _READER, tool="web", read_only=True)
 
-    def _html(self, name: str, to: Addresses) -> str:
+    def _rendered(self, name: str, to: Addresses) -> RenderedMarkdown:
         with self._reading() as call:
             memory = call.resolve(name)
-            return call.engine.on_view(lambda view: Renderer(call, view).html(memory, to))
+            return call.engine.on_view(lambda view: Renderer(call, view).rendered(memory, to))
 
     def map(self) -> dict[str, Any]:
-        """Return the nodes of the map with both positions, and the edges, as JSON values.
-
-        The nodes are the memories, at most the newest 20,000.
-        """
+        """Return ``memory_map`` of all memories."""
 
         def build(call: Call, view: View) -> dict[str, Any]:
-            return self.build_map(call, view, shown_records(view))
+            return memory_map(call, view, shown_records(view))
 
         return self._cached("map", lambda: self.on_view(build, slow=True))
 
-    def build_map(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
-        """Return a map of the given records from a view."""
-        from memvault.index.embedding.text_clustering import open_meaning
-        from memvault.web import layout
+    def similar(self) -> list[tuple[int, int]]:
+        """Return ``similar_memories`` of all memories, whose order is that of the map."""
 
-        records = records[:_MAX_NODES]
-        places = {record.uid: number for number, record in enumerate(records)}
-        edges = sorted(
-            {
-                (places[link.source], places[link.target])
-                for link in call.link_graph(view, view.records()).indexed()
-                if link.source in places and link.target in places
-            }
-        )
-        quick = call.settings.replace(embedder=call.settings.embedder.replace(deep="off"))
-        meaning, _ = open_meaning(quick, call.root)
-        texts = [self._beginning(call, record) for record in records]
-        vectors: Any = meaning.space(texts).vectors if texts else []
-        detector = call.settings.detector
-        return {
-            "nodes": [
-                {
-                    "id": public_id(record, detector),
-                    "title": mask(record.title),
-                    "type": mask(record.memory_type),
-                    "tags": list(map(mask, record.tags)),
-                    "links": position,
-                    "meaning": meant,
-                }
-                for record, mask, position, meant in zip(
-                    records,
-                    (detector.masking(record.metadata) for record in records),
-                    layout.by_links(len(records), edges),
-                    layout.by_meaning(vectors),
-                    strict=True,
-                )
-            ],
-            "edges": edges,
-        }
+        def build(call: Call, view: View) -> list[tuple[int, int]]:
+            return similar_memories(call, shown_records(view))
 
-    def _beginning(self, call: Call, record: MemoryRecord) -> str:
-        """Return a memory's title, tags and first characters, which determine its position."""
-        text = f"{record.title}\n{' '.join(record.tags)}"
-        try:
-            data, _ = call.reader.read_bytes(record.path)
-            return f"{text}\n{body_of(data, call.settings.encoding)[:600]}"
-        except MemvaultError:
-            return text
+        return self._cached("similar", lambda: self.on_view(build, slow=True))
 
     def texts(self, to: Addresses) -> dict[str, str]:
         """Return the HTML of each memory on the map, by its public id."""
@@ -283,12 +273,13 @@ class WebSession:
     def _texts(self, call: Call, view: View, to: Addresses) -> dict[str, str]:
         records = list(view.records())
         renderer, pages = Renderer(call, view, records), {}
-        for record in _shown(records)[:_MAX_NODES]:
+        for record in _shown(records)[:MAX_NODES]:
             with contextlib.suppress(MemvaultError):
                 name = public_id(record, call.settings.detector)
                 data, _ = call.reader.read_bytes(record.path)
                 memory = record.memory_in(data, call.settings.encoding)
-                pages[name] = renderer.html(memory or call.reader.read(record.path), to)
+                memory = memory or call.reader.read(record.path)
+                pages[name] = renderer.rendered(memory, to, embeds=False).html
         return pages
 
 
@@ -299,6 +290,14 @@ def shown_records(view: View) -> list[MemoryRecord]:
 
 def _shown(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
     return latest_first(record for record in records if not is_example(record.metadata))
+
+
+def _changes_by_day(view: View) -> dict[str, int]:
+    """Return the number of memories that were created or last changed on each day."""
+    days: Counter[str] = Counter()
+    for record in shown_records(view):
+        days.update({clock.local(record.created), clock.local(record.modified)})
+    return days
 
 
 def _state(call: Call, view: View) -> object:

@@ -9,7 +9,7 @@ pair reaches ``STEP``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -124,23 +124,36 @@ def _of(embedder: Embedder) -> Calibration:
 def similar_pairs(space: EmbeddedTexts, least: float) -> list[Similar]:
     """Return the pairs with at least a given similarity, most similar first.
 
-    Only the twenty nearest neighbors of each text are considered. Rows are compared in blocks to
-    limit memory.
+    Only the twenty nearest neighbors of each text are considered.
     """
     similarities: dict[tuple[int, int], float] = {}
-    count, limit = len(space.vectors), space.cosine(least)
-    for start in range(0, count, _BLOCK):
-        block = space.vectors[start : start + _BLOCK] @ space.vectors.T
+    limit = space.cosine(least)
+    for row, other, cosine in _nearest(space.vectors, _MAX_NEIGHBOURS):
+        if cosine >= limit:
+            similarities[min(row, other), max(row, other)] = cosine
+    ordered = sorted(similarities, key=lambda pair: (-round(similarities[pair], 4), pair))
+    return [Similar(*pair, space.calibration.similarity(similarities[pair])) for pair in ordered]
+
+
+def nearest_pairs(space: EmbeddedTexts, count: int) -> list[tuple[int, int]]:
+    """Return each text paired with its most similar other texts, at most ``count``, sorted."""
+    pairs = _nearest(space.vectors, count)
+    return sorted({(min(row, other), max(row, other)) for row, other, _ in pairs if row != other})
+
+
+def _nearest(vectors: Matrix, most: int) -> Iterator[tuple[int, int, float]]:
+    """Yield each row with its nearest other rows and their cosines, at most ``most`` of them.
+
+    Rows are compared in blocks to limit memory.
+    """
+    width = min(most, len(vectors))
+    for start in range(0, len(vectors), _BLOCK):
+        block = vectors[start : start + _BLOCK] @ vectors.T
         block[np.arange(len(block)), np.arange(start, start + len(block))] = -1.0
-        width = min(_MAX_NEIGHBOURS, count)
         nearest = np.argpartition(-block, width - 1, axis=1)[:, :width]
         for row, others in enumerate(nearest.tolist()):
             for other in others:
-                if block[row, other] >= limit:
-                    pair = (min(start + row, other), max(start + row, other))
-                    similarities[pair] = float(block[row, other])
-    ordered = sorted(similarities, key=lambda pair: (-round(similarities[pair], 4), pair))
-    return [Similar(*pair, space.calibration.similarity(similarities[pair])) for pair in ordered]
+                yield start + row, other, float(block[row, other])
 
 
 def grouped(

@@ -1,0 +1,4 @@
+// Line and bar charts.
+import uPlot from "uplot";
+
+globalThis.uPlot = uPlot;

@@ -1,0 +1,102 @@
+"""What the web pages show: rendered markdown, differences, the calendar and the map's data."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from conftest import only_with, write
+from memvault import clock
+from memvault.web.markdown_html import to_html
+
+pytestmark = only_with("starlette", "uvicorn", "jinja2", extra="web")
+
+
+def test_web_renders_obsidian_markdown() -> None:
+    """Callouts, tasks, footnotes and heading links are rendered as Obsidian shows them."""
+    html, headings = to_html(
+        "## Two *words*\n\n## Two words\n\n[down](#two-words) x[^1]\n\n"
+        "> [!danger]- Mind **this**\n> [x](javascript:alert(1))\n\n> [!unknown-type]\n\n"
+        "> plain [!note]\n\n- [x] done\n- [ ] open\n\n[^1]: Foot <b>note</b>\n"
+    )
+    assert [(one.text, one.anchor) for one in headings] == [
+        ("Two words", "h-two-words"),
+        ("Two words", "h-two-words-2"),
+    ]
+    assert '<h2 id="h-two-words">Two <em>words</em></h2>' in html
+    assert 'href="#h-two-words"' in html
+    assert '<details class="callout danger">\n<summary class="callout-title">Mind' in html
+    assert "<p>[x](javascript:alert(1))</p>\n</details>" in html
+    assert '<p class="callout-title">Unknown type</p>' in html
+    assert "<blockquote>\n<p>plain [!note]</p>" in html
+    assert html.count('type="checkbox"') == 2
+    assert "Foot &lt;b&gt;note&lt;/b&gt;" in html
+
+
+def test_web_shows_embedded_memories(tmp_path: Path) -> None:
+    """An embed alone in a paragraph shows the memory or its section; other embeds are links."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "a.md", "# A\n\n![[B]]\n\n![[B#Two]]\n\nSee ![[B]] inside\n\n![[A]]\n")
+    write(root, "b.md", "# B\n\nFirst.\n\n## Two\n\nSecond ![[A]]\n\n![[A]]\n")
+    session = WebSession(root)
+    html = session.read("a.md", ServedAddresses()).text.html
+    session.close()
+    assert html.count('<blockquote class="embed">') == 3, "two of B and one of itself"
+    assert (html.count("First."), html.count("Second")) == (1, 2)
+    assert re.search(r'<p>See <a href="/m/[\w-]+" rel="[\w ]+">B</a> inside</p>', html)
+    assert re.search(r'href="/m/[\w-]+#h-two"', html)
+
+
+def test_web_compares_revisions_by_word() -> None:
+    """Replaced lines are shown with their numbers, and the words that differ are marked."""
+    from memvault.web.pages import diff_lines
+
+    diff = (
+        "--- a\n+++ b\n@@ -2,3 +2,3 @@\n one\n-- red tea\n+- green tea\n@@ -9 +9,2 @@\n end\n+new\n"
+    )
+    lines = diff_lines(diff)
+    assert [(line.kind, line.old, line.new) for line in lines] == [
+        ("same", 2, 2),
+        ("removed", 3, None),
+        ("added", None, 3),
+        ("gap", None, None),
+        ("same", 9, 9),
+        ("added", None, 10),
+    ]
+    assert lines[1].pieces == [("- ", False), ("red", True), (" tea", False)]
+    assert lines[2].pieces == [("- ", False), ("green", True), (" tea", False)]
+
+
+def test_web_calendar_ends_today() -> None:
+    """The calendar has a year of days, with the busiest day at the highest level."""
+    from memvault.web.pages import calendar
+
+    today = clock.today().isoformat()
+    weeks = calendar({today: 9, "2000-01-01": 99})
+    assert len(weeks) == 53
+    assert all(len(week.days) == 7 for week in weeks[:-1])
+    assert (weeks[-1].days[-1].label, weeks[-1].days[-1].level) == (f"{today}: 9", 4)
+    assert {day.level for week in weeks for day in week.days[:-1]} <= {0, 4}
+    assert len([week for week in weeks if week.month]) in (12, 13)
+
+
+def test_map_pairs_similar_memories(tmp_path: Path) -> None:
+    """Arranged by meaning, memories about the same subject are paired although nothing links."""
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    texts = ("PostgreSQL stores our tables", "The database is PostgreSQL", "Bake bread at 230 C")
+    for number in range(4):
+        for text in texts:
+            write(root, f"{text.split()[0]}-{number}.md", f"# {text} {number}\n")
+    session = WebSession(root)
+    titles = [node["title"] for node in session.map()["nodes"]]
+    pairs = [tuple(sorted(titles[place][:4] for place in pair)) for pair in session.similar()]
+    session.close()
+    assert pairs.count(("Bake", "Bake")) == 6
+    assert pairs.count(("Post", "The ")) > 0
