@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from conftest import only_with, write
 from memvault import clock
 from memvault.web.markdown_html import to_html
@@ -100,3 +102,34 @@ def test_map_pairs_similar_memories(tmp_path: Path) -> None:
     session.close()
     assert pairs.count(("Bake", "Bake")) == 6
     assert pairs.count(("Post", "The ")) > 0
+
+
+def test_web_slow_pages_are_computed_in_another_process(tmp_path: Path) -> None:
+    """The worker returns what the pages show, follows changes, and is restarted if it is killed."""
+    from memvault.errors import MemvaultError
+    from memvault.web.session import WebSession
+    from memvault.web.slow_worker import SlowWorker
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "a.md", "---\ntags: [hot]\n---\n\n# A\n\n[[B]]\n")
+    worker = SlowWorker(root)
+    session, plain = WebSession(root, worker), WebSession(root)
+    try:
+        for name in ("tags", "map", "similar", "review", "overview"):
+            assert getattr(session, name)() == getattr(plain, name)()
+        write(root, "b.md", "# B\n")
+        assert session.map()["edges"] == [(0, 1)]
+        assert session.quick_tags() == plain.tags()
+        process = worker._process
+        assert process is not None
+        process.kill()
+        write(root, "c.md", "# C\n")
+        assert len(session.map()["nodes"]) == 3
+        write(root, "memvault.toml", "version = [\n")
+        with pytest.raises(MemvaultError):
+            session.review()
+    finally:
+        session.close()
+        plain.close()
+    assert worker._process is None

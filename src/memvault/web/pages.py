@@ -115,8 +115,11 @@ class Chip(NamedTuple):
 
 def chips(
     known: tuple[TagListing, MemoryTypes] | None, selected: Mapping[str, Any]
-) -> dict[str, list[Chip]]:
-    """Return the filters to offer: the most frequent types and tags, and the selected ones."""
+) -> dict[str, Any]:
+    """Return the filters to offer: the most frequent types and tags, and the selected ones.
+
+    ``is_complete`` is whether the types and tags are known.
+    """
     types: dict[str, int | None] = {}
     tags: dict[str, int | None] = {}
     if known is not None:
@@ -132,6 +135,7 @@ def chips(
     return {
         "type": offered(types, _MAX_TYPES, [kind] if kind else []),
         "tag": offered(tags, _MAX_TAGS, selected["tags"]),
+        "is_complete": known is not None,
         "since": [Chip(age, label, age == selected["since"]) for age, label in AGES.items()],
     }
 

@@ -61,11 +61,12 @@ def serve(
     from memvault.web.access import Access
     from memvault.web.app import application
     from memvault.web.session import WebSession
+    from memvault.web.slow_worker import SlowWorker
 
     with listening(port) as made:
         host, bound_port = made.getsockname()
         access = Access.random()
-        session = WebSession(root)
+        session = WebSession(root, SlowWorker(root))
         app = application(session, access, (host, bound_port), opened)
         config = uvicorn.Config(app, log_level="critical", lifespan="off")
         server = uvicorn.Server(config)

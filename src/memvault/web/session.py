@@ -1,7 +1,7 @@
 """Read the data for the pages, with secrets masked as for agents.
 
-The vault is opened twice with separate connections: once for searches and reading, and once for
-slow work such as the map, so searches need not wait.
+The vault is opened twice: once for searches and reading, and once for slow work such as the map, so
+searches need not wait. The server does the slow work in another process.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from memvault.insights.statistics import activity
 from memvault.model import is_example
 from memvault.recall import query_filters
 from memvault.secrets.detector import masked
+from memvault.serial_executor import SerialExecutor
 from memvault.tools.core import invoke, registry
 from memvault.tools.core.result_parts import with_code_lines
 from memvault.tools.doctor import vault_review, vault_stats
@@ -44,12 +45,15 @@ if TYPE_CHECKING:
         TagListing,
         VaultStatistics,
     )
+    from memvault.web.slow_worker import SlowWorker
 
 Result = TypeVar("Result")
 ToolResult = TypeVar("ToolResult", bound=Mapping[str, Any])
 Arguments = ParamSpec("Arguments")
 _READER = LOCAL._replace(scope="read", sees_worktrees=False)
 _MOST = 30
+_PATIENCE = 1.0
+"""Seconds that a search waits for the tags and types, which it offers as filters."""
 _MAX_REVIEWED = 200
 _MAX_TAGS = 1_000
 _SLOW_TOOLS = (vault_review, vault_stats, memory_orphans, memory_list_types, tag_list)
@@ -73,10 +77,12 @@ class Overview(NamedTuple):
 
 
 class WebSession:
-    """An open vault for the pages."""
+    """An open vault for the pages; ``worker`` does the slow work, by default this process."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, worker: SlowWorker | None = None) -> None:
         self.root = root
+        self._worker = worker
+        self._background = SerialExecutor()
         self._fast, self._slow = (Workspace(root, long_lived=True) for _ in range(2))
         self._results: dict[str, tuple[object, Any]] = {}
 
@@ -87,6 +93,8 @@ class WebSession:
 
     def close(self) -> None:
         """Close the vault."""
+        if self._worker:
+            self._worker.close()
         for workspace in (self._fast, self._slow):
             with workspace.lock:
                 workspace.close()
@@ -192,13 +200,11 @@ class WebSession:
         return self._cached("tags", count)
 
     def quick_tags(self) -> tuple[TagListing, MemoryTypes] | None:
-        """Return the tags and types; while slow work runs, the last ones, or None."""
-        if self._slow.lock.acquire(blocking=False):
-            try:
-                return self.tags()
-            finally:
-                self._slow.lock.release()
-        return self._results["tags"][1] if "tags" in self._results else None
+        """Return the tags and types, or after a second the last ones, if any."""
+        try:
+            return self._background.submit(self.tags).result(_PATIENCE)
+        except TimeoutError:
+            return self._results["tags"][1] if "tags" in self._results else None
 
     def overview(self) -> Overview:
         """Return the statistics, the newest orphans, and the changes by day."""
@@ -226,9 +232,10 @@ class WebSession:
             with self._slow.lock:
                 # Another request may have computed it in the meantime.
                 if name not in self._results or self._results[name][0] != state:
-                    self._results[name] = state, compute()
-        result: Result = self._results[name][1]
-        return result
+                    result = self._worker.run(name) if self._worker else compute()
+                    self._results[name] = state, result
+        found: Result = self._results[name][1]
+        return found
 
     def on_view(self, work: Callable[[Call, View], Result], slow: bool = False) -> Result:
         """Call a function with a reader's call and a view of the index.

@@ -32,6 +32,16 @@
     });
   }
 
+  // In a large vault, the types and tags are counted after the first page is shown.
+  const complete = async () => {
+    const answer = await fetch(location.href).catch(() => null);
+    const page = new DOMParser().parseFromString(answer?.ok ? await answer.text() : "", "text/html");
+    const filters = page.querySelector("#filters:not([data-incomplete])");
+    if (filters) $("filters").replaceWith(filters);
+    else setTimeout(complete, 2000);
+  };
+  if ($("filters")?.hasAttribute("data-incomplete")) setTimeout(complete, 1000);
+
   const choose = (step) => {
     const entries = [...document.querySelectorAll(".results li")];
     if (!entries.length) return;

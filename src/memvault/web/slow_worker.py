@@ -1,0 +1,97 @@
+"""Compute slow pages in another process, so that searches never wait for its interpreter lock.
+
+The parent sends the name of a ``WebSession`` method, and gets its result or the error. The process
+has a low priority and ends with its input, so it never outlives the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memvault import process
+from memvault.errors import MemvaultError, StorageError
+
+if TYPE_CHECKING:
+    from memvault.process import Worker
+
+_NICENESS = 10
+_ATTEMPTS = 2
+
+
+class SlowWorker:
+    """The process for one vault, started when it is first used; one thread at a time may use it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._process: Worker | None = None
+
+    def run(self, method: str) -> Any:
+        """Return what a ``WebSession`` method returns in the process.
+
+        Raises:
+            MemvaultError: the method raised it.
+            StorageError: the process cannot run.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                result = self._answer(method)
+            except (OSError, EOFError, pickle.UnpicklingError):
+                self.close()
+                continue
+            if isinstance(result, MemvaultError):
+                raise result
+            return result
+        raise StorageError("The page cannot be computed", "the process for it has ended twice")
+
+    def _answer(self, method: str) -> Any:
+        if self._process is None:
+            command = [sys.executable, "-P", "-m", "memvault.web.slow_worker", str(self._root)]
+            self._process = process.start_worker(command, process.environment(self._root))
+        sent, received = self._process.stdin, self._process.stdout
+        assert sent is not None
+        assert received is not None
+        pickle.dump(method, sent)
+        sent.flush()
+        return pickle.load(received)  # noqa: S301  # sent by our own process
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                with contextlib.suppress(OSError):
+                    pipe.close()  # type: ignore[union-attr]
+            self._process = None
+
+
+def main(root: Path) -> None:
+    """Answer requests until the input ends."""
+    from memvault.web.session import WebSession
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The server handles it.
+    if sys.platform != "win32":
+        os.nice(_NICENESS)
+    session = WebSession(root)
+    # Nothing else that is printed may disturb the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            method = pickle.load(sys.stdin.buffer)  # noqa: S301  # sent by the parent process
+            try:
+                result = getattr(session, method)()
+            except MemvaultError as error:
+                result = error
+            pickle.dump(result, answers)
+            answers.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
