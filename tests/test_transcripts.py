@@ -3,7 +3,7 @@
 Each page's ``console`` blocks contain commands after ``$`` and their output; a page is one vault.
 Ids, times, etags and tokens differ between runs and are compared by their form. A score depends on
 the background process's progress, and is shown as ``…``. ``--rewrite-transcripts`` updates the
-pages.
+pages, and README's recording.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+import draw_recording
 from conftest import write
 from launcher import Launcher
 
@@ -164,3 +165,13 @@ def test_transcripts_match_program_output(
             page.write_text(played, "utf-8")
         return
     assert formal(played) == formal(text), "make docs writes the pages again"
+
+
+def test_recording_matches_program_output(request: pytest.FixtureRequest) -> None:
+    """The recording in README shows what a user sees who types the same lines."""
+    drawn = draw_recording.draw(draw_recording.play())
+    if request.config.getoption("--rewrite-transcripts"):
+        if not draw_recording.is_current(drawn):
+            draw_recording.PICTURE.write_text(drawn, "utf-8")
+        return
+    assert draw_recording.is_current(drawn), "make docs draws the recording again"
