@@ -15,7 +15,7 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
     print((len(own(0)) if own else os.cpu_count() or 1) + 2)")
 
 .PHONY: demo test checks lint types platforms layers repository unit programs environments soak \
-    docs site dist format bench compare performance fuzz clean
+    docs site dist packages format bench compare performance fuzz clean
 
 # The package alone, which is all that the demo needs.
 $(PACKAGE): pyproject.toml
@@ -131,6 +131,11 @@ site: $(STAMP)
 dist: $(STAMP)
 	$(PIP) --group dist
 	$(BIN)/python scripts/check_dist.py
+
+# Build the wheel, the source distribution, a bundle for desktop clients and a Homebrew formula in build/packages.
+packages: $(STAMP)
+	$(PIP) --group dist
+	$(BIN)/python scripts/build_packages.py
 
 format: $(LINTERS)
 	$(BIN)/ruff check --fix .

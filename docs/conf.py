@@ -25,6 +25,7 @@ include_patterns = [
     "tests/transcripts/*.md",
     "bench/**.md",
     "training/README.md",
+    "packaging/README.md",
     "tests/integrations/README.md",
 ]
 exclude_patterns = ["**/.*", "build"]

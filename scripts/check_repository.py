@@ -89,7 +89,8 @@ def class_names() -> Iterator[str]:
 @check
 def links() -> Iterator[str]:
     """Check that links between the pages of the documentation exist."""
-    pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "bench").glob("*.md")]
+    pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("bench/*.md")]
+    pages += ROOT.glob("packaging/*.md")
     for page in pages:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
             if not (page.parent / target).exists():

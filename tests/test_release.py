@@ -1,12 +1,14 @@
-"""Plugins in the repository, which other programs install from a clone."""
+"""Plugins in the repository, which other programs install from a clone, and other packages."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
 
-from conftest import Run, succeeded
+import build_packages
+from conftest import Run, succeeded, write
 from memvault import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,3 +36,17 @@ def test_release_clone_is_a_plugin_marketplace(run: Run, folder: Path) -> None:
             succeeded(run(*words[1:-2], stdin=json.dumps({"cwd": str(folder)})))
     plugin_text = (ROOT / "plugins/opencode/memvault.js").read_text("utf-8")
     assert '["memvault", "hook", "EVENT", "--for", "opencode"]' in plugin_text
+
+
+def test_desktop_bundle_serves_new_folder(tmp_path: Path) -> None:
+    """The bundle's server makes the chosen folder a vault and serves it."""
+    bundle = tmp_path / "memvault.mcpb"
+    build_packages.bundle(write(tmp_path, "memvault-1-py3-none-any.whl", ""), bundle)
+    place = tmp_path / "unpacked"
+    response = build_packages.start(bundle, place, [sys.executable])
+    assert response["result"]["serverInfo"]["name"] == "memvault"
+    assert (place / "vault" / "memvault.toml").is_file()
+    manifest = json.loads((place / "manifest.json").read_text("utf-8"))
+    assert manifest["version"] == __version__
+    assert "memory_recall" in [tool["name"] for tool in manifest["tools"]]
+    assert 'path = "memvault-1-py3-none-any.whl"' in (place / "pyproject.toml").read_text("utf-8")
