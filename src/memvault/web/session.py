@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from memvault import clock
 from memvault.call import LOCAL, Call
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         TagListing,
         VaultStatistics,
     )
-    from memvault.web.slow_worker import SlowWorker
 
 Result = TypeVar("Result")
 ToolResult = TypeVar("ToolResult", bound=Mapping[str, Any])
@@ -76,10 +75,20 @@ class Overview(NamedTuple):
     days: Mapping[str, int]
 
 
+class PageWorker(Protocol):
+    """A process with a session of its own, which does the slow work."""
+
+    def run(self, method: str) -> Any:
+        """Return what a method of the session returns; raises ``MemvaultError``."""
+
+    def close(self) -> None:
+        """End the process."""
+
+
 class WebSession:
     """An open vault for the pages; ``worker`` does the slow work, by default this process."""
 
-    def __init__(self, root: Path, worker: SlowWorker | None = None) -> None:
+    def __init__(self, root: Path, worker: PageWorker | None = None) -> None:
         self.root = root
         self._worker = worker
         self._background = SerialExecutor()
