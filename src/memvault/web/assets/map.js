@@ -37,10 +37,7 @@
       this.hovered = this.selected = null;
       this.boxes = [];
       this.colorBy = new Set(data.nodes.map((node) => node.type)).size > 1 || small ? "type" : "community";
-      this.graph = new UndirectedGraph({ multi: false });
-      data.nodes.forEach((node, number) => this.graph.addNode(number, { x: 0, y: 0, label: node.title }));
       this.connect(data.edges);
-      this.arrange();
       this.renderer = new Sigma(this.graph, container, this.settings());
       this.renderer.on("beforeRender", () => { this.boxes = []; });
       this.renderer.on("enterNode", ({ node }) => this.hover(node));
@@ -53,10 +50,10 @@
       });
     }
 
-    /** Replace the edges, and find the communities of linked nodes. */
+    /** Replace the edges, find the communities of linked nodes, and place the nodes by these. */
     connect(edges) {
-      const { graph } = this;
-      graph.clearEdges();
+      const graph = (this.graph = new UndirectedGraph());
+      this.data.nodes.forEach((node, number) => graph.addNode(number, { x: 0, y: 0, label: node.title }));
       for (const [one, other] of edges) if (one !== other) graph.mergeEdge(one, other);
       const linked = graph.filterNodes((node) => graph.degree(node));
       this.linked = new Set(linked);
@@ -72,7 +69,9 @@
         const degree = graph.degree(node);
         return { ...attributes, size: scale * Math.min(16, 3 + 1.5 * Math.sqrt(degree)) };
       });
+      this.arrange();
       this.theme();
+      this.renderer?.setGraph(graph);
     }
 
     random() {
@@ -459,24 +458,29 @@
     $("color").value = view.colorBy;
     legend();
     dates();
-    view.layout().then(() => { document.body.dataset.arranged = "links"; });
     $("color").addEventListener("change", () => {
       view.colorBy = $("color").value;
       view.theme();
       view.refresh();
       legend();
     });
-    $("by").addEventListener("change", async () => {
+    const arrange = async () => {
       const by = $("by").value;
       const pairs = by === "links" ? data.edges : (data.similar ??= await (await fetch(`${base}similar.json`)).json());
       show(null);
       view.connect(pairs);
-      view.arrange();
-      view.renderer.refresh();
       legend();
       await view.layout();
       document.body.dataset.arranged = by;
-    });
+    };
+    $("by").addEventListener("change", arrange);
+    // Where few memories are linked, the links say little about the vault.
+    if (view.linked.size < data.nodes.length / 10) {
+      $("by").value = "meaning";
+      arrange();
+    } else {
+      view.layout().then(() => { document.body.dataset.arranged = "links"; });
+    }
     const camera = view.renderer.getCamera();
     $("zoom-in").addEventListener("click", () => camera.animatedZoom(1.6));
     $("zoom-out").addEventListener("click", () => camera.animatedUnzoom(1.6));
