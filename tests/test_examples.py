@@ -42,6 +42,7 @@ NOT_RUN = frozenset(
         "memvault index drop",
         "memvault index drop --all --yes",
         "memvault web",  # runs until it is stopped
+        "memvault web --write",
         "memvault web --port 8421 --no-open",
         "memvault serve --http :8420",
         "memvault serve --http 10.0.0.5:8420 --name memory.example.org --audit audit.jsonl",

@@ -424,10 +424,11 @@ def other_port(cookie: str, host: str = "127.0.0.1") -> Iterator[tuple[str, list
         server.server_close()
 
 
-def code_of(browser: OpenerDirector, address: str, **headers: str) -> int:
+def code_of(browser: OpenerDirector, address: str | Request, **headers: str) -> int:
     """Return the status code of a response."""
+    request = Request(address, headers=headers) if isinstance(address, str) else address
     try:
-        with browser.open(Request(address, headers=headers)) as answer:
+        with browser.open(request) as answer:
             return int(answer.status)
     except HTTPError as error:
         error.close()

@@ -13,20 +13,23 @@ from targets.connections import HTTP_TOKENS, Connections, Reply, own_environment
 from targets.gateway import files
 from targets.shapes import folder
 
-_ACCESS = Access("a-folder", "a-token-that-nobody-guesses", "a-session")
+_ACCESS = Access("a-folder", "a-token-that-nobody-guesses", "a-session", "a-form-token")
 _TOKEN, _PORT = _ACCESS.token, 8421
 _HOST = f"Host: 127.0.0.1:{_PORT}\r\n"
-_OK = frozenset((200, 303, 307, 400, 403, 404, 405, 421))
+_OK = frozenset((200, 303, 307, 400, 403, 404, 405, 413, 415, 421))
 """What any request may be answered with."""
 _PATHS = (
     "/ /results /m/m1 /m/m2/history /m/m1/history?from= /tags /map /map.json /overview /review "
-    "/f/ /f/alpha.md /f/memvault.toml /style.css /app.js /?q= /?tag=x /?type=fact /results?q=zebra"
+    "/f/ /f/alpha.md /f/memvault.toml /style.css /app.js /?q= /?tag=x /?type=fact /results?q=zebra "
+    "/new /undo /preview /m/m1/edit /m/m1/tags /m/m1/rename /m/m1/forget /write.js"
 ).split()
 TOKENS = (
     *HTTP_TOKENS,
     *(f"{_ACCESS.base}{path}\n" for path in _PATHS),
     _HOST,
     "@cookie@",
+    *("POST ", f"Origin: http://127.0.0.1:{_PORT}\r\n", "Sec-Fetch-Site: same-origin\r\n"),
+    *("Content-Type: application/x-www-form-urlencoded\r\n", "token=x&title=x&text=", "&etag="),
     *("q=", "&tag=", "&type=", "?from=", "?token=", "%ed%a0%80", "%0d%0a", "+", "é"),
 )
 
@@ -50,7 +53,7 @@ class _Server:
     def __init__(self) -> None:
         door.vault()
         self._loop = asyncio.new_event_loop()
-        app = application(WebSession(folder()), _ACCESS, ("127.0.0.1", _PORT))
+        app = application(WebSession(folder()), _ACCESS, ("127.0.0.1", _PORT), writes=True)
         self._connections = Connections(app)
         opened = f"GET {_ACCESS.first} HTTP/1.1\r\n{_HOST}\r\n".encode()
         (reply,) = self._sent(opened)

@@ -27,6 +27,17 @@ HOSTILE = f'# Evil\n\n<script>{RUNS}</script><img src=x onerror="{RUNS}">\n'
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     """The address of a vault's pages."""
+    yield from pages_of(tmp_path)
+
+
+@pytest.fixture
+def editable(tmp_path: Path) -> Iterator[str]:
+    """The address of a vault's pages with ``--write``."""
+    yield from pages_of(tmp_path, "--write")
+
+
+def pages_of(tmp_path: Path, *options: str) -> Iterator[str]:
+    """Serve a vault's pages; yield their address."""
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "tea.md", "---\nid: tea-7k2m9q\n---\n\n# Tea\n\nGreen tea, see [[Cups]].\n")
@@ -34,7 +45,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         root, "cups.md", "---\nid: cups-7k2m9q\n---\n\n# Cups\n\n![x](https://evil.example/x.png)\n"
     )
     write(root, "evil.md", f"---\nid: evil-7k2m9q\n---\n\n{HOSTILE}")
-    command = [sys.executable, "-m", "memvault", "--vault", str(root), "web"]
+    command = [sys.executable, "-m", "memvault", "--vault", str(root), "web", *options]
     with subprocess.Popen([*command, "--no-open"], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()
@@ -86,6 +97,69 @@ def test_browser_search_reading_and_map_work(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert [text for text in problems if "GL Driver Message" not in text] == []
     assert asked == {address.split("/")[2]}
+
+
+def test_browser_edits_by_keyboard(editable: str, browser: Browser, tmp_path: Path) -> None:
+    """Keys edit, preview, save, cancel and add; unsaved text is not left without a question."""
+    context = browser.new_context()
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    file = tmp_path / "vault/tea.md"
+    write(tmp_path / "vault", "tea.md", file.read_bytes().replace(b"\n", b"\r\n"))
+    base = editable.partition("/?")[0]
+    page.goto(editable)
+    page.goto(f"{base}/m/tea-7k2m9q")
+    page.keyboard.press("e")
+    page.wait_for_selector("#preview >> text=Green tea")
+    page.keyboard.press("Control+End")
+    page.keyboard.type("<b>More</b> [[Cups]]")
+    page.wait_for_selector("#preview >> text=<b>More</b>")
+    asked: list[str] = []
+
+    def stay(dialog: Any) -> None:
+        asked.append(dialog.type)
+        dialog.dismiss()
+
+    page.on("dialog", stay)
+    page.keyboard.press("Escape")
+    until(lambda: asked == ["confirm"])
+    page.click("nav >> text=Map", no_wait_after=True)
+    until(lambda: asked == ["confirm", "beforeunload"])
+    context.set_offline(True)
+    page.keyboard.press("Control+s")
+    until(lambda: asked == ["confirm", "beforeunload", "alert"])
+    context.set_offline(False)
+    assert "More" in page.input_value("#text")
+    page.keyboard.press("Control+s")
+    page.wait_for_selector(".notice >> text=Saved")
+    assert file.read_bytes().endswith(
+        b"\r\n# Tea\r\n\r\nGreen tea, see [[Cups]].\r\n<b>More</b> [[Cups]]"
+    )
+    page.keyboard.press("e")
+    page.wait_for_selector("#preview >> text=More")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("article")
+    page.keyboard.press("n")
+    page.wait_for_selector("#title")
+    page.keyboard.type("Kettle")
+    page.fill("#text", "Boils.")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".notice >> text=Added")
+    assert page.inner_text("h1") == "Kettle"
+    page.click("text=Undo")
+    page.click("text=Undo this change")
+    page.wait_for_selector(".notice >> text=Undone")
+    assert not (tmp_path / "vault/context/kettle.md").exists()
+    plain = browser.new_context(java_script_enabled=False).new_page()
+    plain.goto(editable)
+    plain.goto(f"{base}/m/cups-7k2m9q/edit")
+    plain.fill("#text", "# Cups\n\nBlue.")
+    plain.click("text=Preview")
+    plain.wait_for_selector("#preview >> text=Blue.")
+    plain.click("text=Save")
+    plain.wait_for_selector(".notice >> text=Saved")
+    assert problems == []
 
 
 @pytest.mark.promise("S93", "S94")
@@ -152,14 +226,17 @@ def test_map_file_embeds_images(browser: Browser, tmp_path: Path) -> None:
     assert [text for text in problems if "GL Driver Message" not in text] == []
 
 
-def test_browser_pages_pass_accessibility_check(address: str, browser: Browser) -> None:
+def test_browser_pages_pass_accessibility_check(editable: str, browser: Browser) -> None:
     """Axe reports no serious violation on any page."""
     axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe is missing").Axe()
     context = browser.new_context(bypass_csp=True)
     page = context.new_page()
-    page.goto(address)
-    base = address.partition("/?")[0]
+    page.goto(editable)
+    base = editable.partition("/?")[0]
     for path in (
+        "/new",
+        "/undo",
+        *(f"/m/tea-7k2m9q/{form}" for form in ("edit", "tags", "rename", "forget")),
         "/",
         "/?q=tea",
         "/m/tea-7k2m9q",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from memvault import clock
 from memvault.errors import Conflict, UsageError
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault import header_dates
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from memvault.repository.code_check import CodeCitations
 
 _LINE_ENDINGS = ("\n", "\r")
+_LINE = lazy_pattern(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
 _MAX_ATTEMPTS = 6
 """The maximum number of attempts while an editor keeps saving the file."""
 
@@ -92,6 +96,43 @@ def replace_section(body: str, heading: str, text: str, newline: str) -> str:
     return f"{body[:start]}{line_end}{content}{newline if rest else ''}{rest}"
 
 
+def form_text(body: str) -> str:
+    """Return a body as a form in a browser sends it back, without its leading blank lines."""
+    return _unified(body.lstrip("\r\n")).replace("\0", "\ufffd")
+
+
+def with_form_text(body: str, text: str, newline: str) -> str:
+    """Return a body with an edited ``form_text``; lines without a change keep their bytes."""
+    old, new = (_LINE.findall(part) for part in (body.lstrip("\r\n"), _unified(text)))
+    shown = [line.rstrip("\r\n").replace("\0", "\ufffd") for line in old]
+    typed = [line.rstrip("\n") for line in new]
+    head = _equal(shown, typed)
+    tail = _equal(shown[head:][::-1], typed[head:][::-1])
+    unused: defaultdict[str, deque[str]] = defaultdict(deque)
+    for number in range(head, len(old) - tail):
+        unused[shown[number]].append(old[number])
+    changed = [
+        unused[line].popleft() if unused[line] else f"{plain_text(line)}{newline}"
+        for line in typed[head : len(new) - tail]
+    ]
+    lines = [*old[:head], *changed, *old[len(old) - tail :]]
+    if lines:  # Only the last line may have no line ending.
+        lines = [line if line.endswith(_LINE_ENDINGS) else f"{line}{newline}" for line in lines]
+        lines[-1] = lines[-1] if text.endswith(_LINE_ENDINGS) else lines[-1].rstrip("\r\n")
+    # Without a body, the closing line of the header may have no line ending.
+    lead = body[: len(body) - len(body.lstrip("\r\n"))] if body else newline * bool(text)
+    return "".join([lead, *lines])
+
+
+def _equal(old: list[str], new: list[str]) -> int:
+    """Return the number of equal lines at the beginning."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+
+
+def _unified(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def _normalized(text: str, newline: str) -> str:
     return (plain_text(text).strip("\n") + "\n").replace("\n", newline)
 
@@ -131,6 +172,24 @@ def compound(
     if if_match or mode == "replace":  # Never overwrite changes that the caller has not seen.
         return change(memory)
     return retry_on_conflict(store, memory, change)
+
+
+def replace_body(
+    store: MemoryStore,
+    memory: Memory,
+    body: str,
+    if_match: str,
+    citations: CodeCitations | None = None,
+) -> Memory:
+    """Write a new body byte for byte, and return the memory.
+
+    ``citations`` finds the code that the body cites.
+
+    Raises:
+        Conflict: the file does not match ``if_match``.
+    """
+    changes = {**modified_now(memory), **_cites(citations, memory, body, body)}
+    return store.change(memory, changes, body, if_match).memory
 
 
 def update(

@@ -16,11 +16,12 @@ _BYTES = 16
 
 
 class Access(NamedTuple):
-    """Random strings: the path prefix of all URLs, the token, and the cookie."""
+    """Random strings: the path prefix of all URLs, the token, the cookie, and the form token."""
 
     folder: str
     token: str
     session: str
+    form: str = ""
 
     @classmethod
     def random(cls) -> Access:
@@ -44,6 +45,10 @@ class Access(NamedTuple):
     def is_token(self, candidate: str) -> bool:
         """Return whether a string is the token."""
         return _same(candidate, self.token)
+
+    def is_form(self, candidate: str) -> bool:
+        """Return whether a string is the token that each form of the pages contains."""
+        return bool(self.form) and _same(candidate, self.form)
 
     def is_in(self, cookies: list[str]) -> bool:
         """Return whether a ``Cookie`` header contains this session's cookie.

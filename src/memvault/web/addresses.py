@@ -53,6 +53,8 @@ class Addresses(Protocol):
 
     is_site: bool
     """Whether the pages are static files, so nothing is searched or rendered on demand."""
+    writes: bool
+    """Whether the pages can edit memories."""
 
     def page(self, name: str) -> str:
         """Return the URL of a page such as ``search``, ``map``, ``tags`` or ``all``."""
@@ -89,8 +91,9 @@ class ServedAddresses:
 
     is_site = False
 
-    def __init__(self, base: str = "") -> None:
+    def __init__(self, base: str = "", writes: bool = False) -> None:
         self._base = base
+        self.writes = writes
 
     def page(self, name: str) -> str:
         """See ``Addresses.page``."""
@@ -125,6 +128,7 @@ class SiteAddresses:
     """
 
     is_site = True
+    writes = False
 
     def __init__(self, memories: Mapping[str, str], files: Mapping[str, str], at: str) -> None:
         self._memories = memories

@@ -8,18 +8,20 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from memvault.errors import MemvaultError, NotFound
 from memvault.recall import query_filters
 from memvault.recall.matched_words import query_terms
+from memvault.files.plain_files import MAX_MEMORY_BYTES
 from memvault.tools.history import memory_diff, memory_log
 from memvault.tools.vault import memory_show
 from memvault.web import pages
 from memvault.web.access import COOKIE, Access
 from memvault.web.addresses import PICTURES, Addresses, ServedAddresses
+from memvault.web.editing import Editing, FormRoute, Page, parse_form
 from memvault.web.memory_map import around
 from memvault.web.session import WebSession
 
@@ -46,6 +48,8 @@ _TYPES = {
 }
 _OWN_SITE = ("same-origin", "none")
 """Values of ``Sec-Fetch-Site`` for requests by the pages themselves and by the user."""
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_MAX_FORM_BYTES = MAX_MEMORY_BYTES
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -54,14 +58,17 @@ def application(
     access: Access,
     address: tuple[str, int],
     opened: Callable[[], None] = lambda: None,
+    writes: bool = False,
 ) -> Starlette:
     """Return the application, which answers only requests for this address and port.
 
-    ``opened`` is called when a browser has opened the URL with the token.
+    ``opened`` is called when a browser has opened the URL with the token. Unless ``writes`` is set,
+    there are no pages for editing, and only GET requests are answered.
     """
-    to = ServedAddresses(access.base)
+    to = ServedAddresses(access.base, writes)
     guard = _Guard(access, _hosts(*address), to, opened)
-    routes = _Routes(session, to)
+    editing = Editing(session, to, access.form) if writes else None
+    routes = _Routes(session, to, editing)
     table = {
         "/": routes.search,
         "/results": routes.results,
@@ -77,11 +84,17 @@ def application(
         "/f/{path:path}": routes.file,
     }
     table |= {f"/{name}": routes.asset(name) for name in pages.ASSETS}
+    table |= {"/write.js": routes.asset("write.js")} if editing is not None else {}
+    forms = editing.routes if editing is not None else {}
+    table |= {path: routes.form(route) for path, route in forms.items() if route.show}
     below = {f"/{{folder}}{path}": handle for path, handle in table.items()}
     below["/{folder:path}"] = _missing
+    submitted = {f"/{{folder}}{path}": routes.submitted(route) for path, route in forms.items()}
     return Starlette(
         routes=[
-            Route(path, guard.guarded(handle), methods=["GET"]) for path, handle in below.items()
+            Route(path, guard.guarded(handle), methods=[method])
+            for method, handles in (("POST", submitted), ("GET", below))
+            for path, handle in handles.items()
         ]
     )
 
@@ -101,26 +114,52 @@ class _Guard:
         """Return a handler that checks each request and adds headers to each answer."""
 
         async def answer(request: Request) -> Response:
-            response = await run_in_threadpool(self._answer, request, handle)
+            response, body = self._refusal(request), None
+            if response is None and request.method == "POST":
+                body = await _body(request)
+                if body is None:
+                    response = _refused("The form is too large or incomplete", 413, self._to)
+            if response is None:
+                response = await run_in_threadpool(self._answer, request, handle, body)
             for name, value in _HEADERS.items():
                 response.headers.setdefault(name, value)
+            if self._to.writes:  # With no-referrer, browsers send forms without their origin.
+                response.headers["Referrer-Policy"] = "same-origin"
             return response
 
         return answer
 
-    def _answer(self, request: Request, handle: Callable[[Request], Response]) -> Response:
-        if request.headers.get("host", "") not in self._hosts:
+    def _refusal(self, request: Request) -> Response | None:
+        """Return the answer to a request that is refused, or that opens the pages, or None."""
+        headers = request.headers
+        if headers.get("host", "") not in self._hosts:
             return _refused("This page is only available on the machine that serves it", 421)
         folder = request.path_params["folder"].partition("/")[0]
         if not self._access.is_folder(folder):
             return _refused(_UNOPENED, 403)
-        site = request.headers.get("sec-fetch-site", "none")
-        if self._access.is_token(request.query_params.get("token", "")):
-            return self._opened(site in _OWN_SITE)
-        cookies = request.headers.getlist("cookie")
-        if site not in _OWN_SITE or not self._access.is_in(cookies):
+        is_own = headers.get("sec-fetch-site", "none") in _OWN_SITE
+        is_form = request.method == "POST"
+        if not is_form and self._access.is_token(request.query_params.get("token", "")):
+            return self._opened(is_own)
+        if is_form:
+            sites, origins = headers.getlist("sec-fetch-site"), headers.getlist("origin")
+            is_known = bool(sites or origins) and set(sites) <= {"same-origin"}
+            is_own = is_known and set(origins) <= {f"http://{headers['host']}"}
+        if not is_own or not self._access.is_in(headers.getlist("cookie")):
             return _refused(_UNOPENED, 403)
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if is_form and media_type != _FORM_TYPE:
+            return _refused("Only forms can be sent to this page", 415)
+        return None
+
+    def _answer(
+        self, request: Request, handle: Callable[[Request], Response], body: bytes | None
+    ) -> Response:
         try:
+            if body is not None:
+                request.state.form = parse_form(body)
+                if not self._access.is_form(request.state.form.pop("token", "")):
+                    return _refused("The form is outdated; open its page again", 403, self._to)
             return handle(request)
         except NotFound as error:
             return _refused(error.message, 404, self._to)
@@ -146,6 +185,22 @@ class _Guard:
         return response
 
 
+async def _body(request: Request) -> bytes | None:
+    """Return the body of a request, or None if it is too large or incomplete."""
+    length = request.headers.get("content-length", "0")
+    if not length.isdecimal() or len(length) > 12 or int(length) > _MAX_FORM_BYTES:
+        return None
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _MAX_FORM_BYTES:
+                return None
+    except ClientDisconnect:
+        return None
+    return bytes(body)
+
+
 def _missing(_: Request) -> Response:
     raise NotFound("There is no such page", "")
 
@@ -164,17 +219,48 @@ def _refused(message: str, code: int, to: Addresses | None = None) -> Response:
 class _Routes:
     """The handlers of the routes."""
 
-    def __init__(self, session: WebSession, to: Addresses) -> None:
+    def __init__(self, session: WebSession, to: Addresses, editing: Editing | None) -> None:
         self._session = session
         self._to = to
+        self._editing = editing
 
     def _page(self, name: str, **values: Any) -> Response:
         return HTMLResponse(pages.render(name, self._to, vault=self._session.name, **values))
 
+    def _notice(self, request: Request) -> str:
+        key = request.query_params.get("done", "")
+        return self._editing.notice(key) if self._editing is not None else ""
+
+    def form(self, route: FormRoute) -> Callable[[Request], Response]:
+        """Return a handler that shows a form."""
+
+        def handle(request: Request) -> Response:
+            assert route.show is not None
+            page = route.show(request.path_params.get("name", ""), {}, None)
+            return self._page(page.name, **page.values, notice=self._notice(request))
+
+        return handle
+
+    def submitted(self, route: FormRoute) -> Callable[[Request], Response]:
+        """Return a handler for a submitted form."""
+
+        def handle(request: Request) -> Response:
+            assert self._editing is not None
+            name = request.path_params.get("name", "")
+            result = self._editing.submit(route, name, request.state.form)
+            if isinstance(result, Page):
+                response = self._page(result.name, **result.values)
+                response.status_code = result.status
+                return response
+            return RedirectResponse(result, 303)
+
+        return handle
+
     def search(self, request: Request) -> Response:
         values = self._found(request)
         chips = pages.chips(self._session.quick_tags(), values["filters"])
-        return self._page("search", title="Search", chips=chips, **values)
+        notice = self._notice(request)
+        return self._page("search", title="Search", notice=notice, chips=chips, **values)
 
     def results(self, request: Request) -> Response:
         return self._page("results", **self._found(request))
@@ -196,6 +282,7 @@ class _Routes:
             "text": pages.as_html(read.text.html),
             "headings": read.text.headings,
             "backlinks": read.backlinks,
+            "notice": self._notice(request),
         }
         return self._page("memory", title=read.entry["title"], **values)
 

@@ -55,6 +55,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals |= {"notice": "", "error": ""}  # Only pages after a change have one.
     made.filters["day"] = lambda text: clock.local(str(text or ""))
     made.filters["minute"] = lambda text: clock.local(str(text or ""), 16).replace("T", " ")
     made.filters["seen"] = lambda text: sanitize.escape_text(str(text))

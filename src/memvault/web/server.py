@@ -50,10 +50,15 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    root: Path, port: int | None, ready: Callable[[str], None], opened: Callable[[], None]
+    root: Path,
+    port: int | None,
+    ready: Callable[[str], None],
+    opened: Callable[[], None],
+    writes: bool = False,
 ) -> None:
     """Serve a vault's pages until interrupted; ``listening`` explains ``port``.
 
+    With ``writes``, the pages can edit memories.
     ``ready`` gets the URL to open, and ``opened`` is called when a browser has opened it.
     """
     import uvicorn
@@ -67,7 +72,7 @@ def serve(
         host, bound_port = made.getsockname()
         access = Access.random()
         session = WebSession(root, SlowWorker(root))
-        app = application(session, access, (host, bound_port), opened)
+        app = application(session, access, (host, bound_port), opened, writes)
         config = uvicorn.Config(app, log_level="critical", lifespan="off")
         server = uvicorn.Server(config)
         try:

@@ -50,6 +50,7 @@ Result = TypeVar("Result")
 ToolResult = TypeVar("ToolResult", bound=Mapping[str, Any])
 Arguments = ParamSpec("Arguments")
 _READER = LOCAL._replace(scope="read", sees_worktrees=False)
+_WRITER = LOCAL._replace(scope="write", sees_worktrees=False, vaults=())
 _MOST = 30
 _PATIENCE = 1.0
 """Seconds that a search waits for the tags and types, which it offers as filters."""
@@ -124,6 +125,21 @@ class WebSession:
         ) as outcome:
             return cast("ToolResult", outcome.result)
 
+    def write(
+        self,
+        function: Callable[Concatenate[Call, Arguments], ToolResult],
+        find: invoke.FindTool,
+        /,
+        *positional: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> ToolResult:
+        """Run a tool as the user, and return its result with secrets masked."""
+        arguments = registry.arguments_by_name(function, positional, named)
+        with invoke.call(
+            self._fast, function.__name__, arguments, _WRITER, find=find, present=self._presented
+        ) as outcome:
+            return cast("ToolResult", outcome.result)
+
     def _presented(
         self, call: Call, result: Mapping[str, Any], shown: dict[str, Any]
     ) -> dict[str, Any]:
@@ -192,7 +208,7 @@ class WebSession:
             raise NotFound(
                 "There is no such file", "check the link, which may be outdated"
             ) from error
-        with self._reading() as call:
+        with self.reading() as call:
             detector = call.settings.detector
         if detector.masked(inside) != inside:
             raise NotFound(
@@ -223,7 +239,7 @@ class WebSession:
             days = self.on_view(lambda _, view: _changes_by_day(view), slow=True)
             return Overview(stats, orphans, days)
 
-        with self._reading() as call:
+        with self.reading() as call:
             recorded = activity(call)
         return self._cached("overview", compute, (recorded, _hour()))
 
@@ -251,18 +267,19 @@ class WebSession:
 
         The function is called again if the view becomes stale.
         """
-        with self._reading(slow) as call:
+        with self.reading(slow) as call:
             return call.engine.on_view(lambda view: work(call, view))
 
     @contextlib.contextmanager
-    def _reading(self, slow: bool = False) -> Iterator[Call]:
+    def reading(self, slow: bool = False) -> Iterator[Call]:
+        """Yield a reader's call while the vault is locked in this process."""
         workspace = self._slow if slow else self._fast
         with workspace.lock:
             workspace.refresh_settings()
             yield Call(workspace, _READER, tool="web", read_only=True)
 
     def _rendered(self, name: str, to: Addresses) -> RenderedMarkdown:
-        with self._reading() as call:
+        with self.reading() as call:
             memory = call.resolve(name)
             return call.engine.on_view(lambda view: Renderer(call, view).rendered(memory, to))
 

@@ -17,7 +17,11 @@ from memvault.errors import INSTALL, MemvaultError, Refused, UsageError
 _EXTRA = frozenset(("jinja2", "markupsafe", "starlette", "uvicorn"))
 
 
-@command("web", ("memvault web", "memvault web --port 8421 --no-open"), group="moving")
+@command(
+    "web",
+    ("memvault web", "memvault web --write", "memvault web --port 8421 --no-open"),
+    group="moving",
+)
 def web(
     options: GlobalOptions,
     port: Annotated[
@@ -25,11 +29,12 @@ def web(
         Arg("Port on 127.0.0.1, for example for SSH forwarding; 0 picks a free one", minimum=0),
     ] = None,
     no_open: Annotated[bool, Arg("Do not open the browser")] = False,
+    write: Annotated[bool, Arg("Allow editing memories in the browser")] = False,
 ) -> None:
     """Show the vault in a browser: search, memories, map, growth, items to review.
 
     It serves only this machine, and only the browser that opens the printed URL.
-    Pages are read-only. Press Ctrl-C to stop. Requires the extra web.
+    Pages are read-only without `--write`. Press Ctrl-C to stop. Requires the extra web.
     """
     root = options.root()
     with require_extra():
@@ -46,7 +51,7 @@ def web(
                 _open(address, root, files)
 
         with require_extra():
-            server.serve(root, port, ready, files.close)
+            server.serve(root, port, ready, files.close, write)
 
 
 def _open(address: str, root: Path, files: contextlib.ExitStack) -> None:
