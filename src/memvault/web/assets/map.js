@@ -228,7 +228,9 @@
       const size = settings.labelSize;
       context.font = `${always ? 650 : 500} ${size}px ${settings.labelFont}`;
       const width = context.measureText(text).width;
-      const [x, y] = [node.x + node.size + 4, node.y + size / 3];
+      const after = node.x + node.size + 4;
+      const fits = after + width < context.canvas.clientWidth;
+      const [x, y] = [fits ? after : Math.max(4, node.x - node.size - 4 - width), node.y + size / 3];
       const box = [x - 3, y - size, x + width + 3, y + 4];
       const overlaps = ([left, top, right, bottom]) => left < box[2] && right > box[0] && top < box[3] && bottom > box[1];
       if (!always && this.boxes.some(overlaps)) return;
