@@ -24,6 +24,7 @@ from memvault import open_vault
 from memvault.web.access import Access
 from memvault.web.app import application
 from memvault.web.session import WebSession
+from memvault.web.slow_worker import SlowWorker
 
 HOST = "127.0.0.1:8421"
 ROUNDS = 9
@@ -59,7 +60,7 @@ def measure_pages(root: Path, mem_id: str) -> None:
 
 def measure_beside(root: Path) -> None:
     """Print the milliseconds of searches, alone and while the map and the review are computed."""
-    session = WebSession(root)
+    session = WebSession(root, SlowWorker(root))
 
     def searched() -> float:
         begin = time.perf_counter()
