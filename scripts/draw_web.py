@@ -33,7 +33,7 @@ tags: [writing]
 
 # How notes are rendered
 
-The pages render the markdown of Obsidian: see [[searching-for-code-names]] and [[keeping-files-safe]].
+The pages render Obsidian markdown: see [[searching-for-code-names]] and [[keeping-files-safe]].
 
 > [!tip] Callouts keep their color
 > They can contain **any** markdown, and [[how-a-question-finds-its-memory|links]].

@@ -13,9 +13,9 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from memvault.errors import MemvaultError, NotFound
+from memvault.files.plain_files import MAX_MEMORY_BYTES
 from memvault.recall import query_filters
 from memvault.recall.matched_words import query_terms
-from memvault.files.plain_files import MAX_MEMORY_BYTES
 from memvault.tools.history import memory_diff, memory_log
 from memvault.tools.vault import memory_show
 from memvault.web import pages
