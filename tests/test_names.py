@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import random
+import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,11 @@ import pytest
 import made_secrets
 from conftest import Run, contents, refused, succeeded, write
 from memvault import Vault
+from memvault.index.protocol import MemoryName
+from memvault.index.text.analyzer import fold
+from memvault.recall import resolve
+from memvault.vault.header_links import link_target
+from memvault.vault.names import name_key
 from terminal import at_terminal
 
 
@@ -188,11 +197,12 @@ def test_delete_of_unknown_ids_skips_title_search(
     """Deleting IDs of missing memories runs no search for similar titles."""
     compared: list[str] = []
 
-    def record(word: str, *_: object) -> list[str]:
-        compared.append(word)
-        return []
+    def record(matcher: difflib.SequenceMatcher[str], name: str) -> None:
+        compared.append(name)
+        set_name(matcher, name)
 
-    monkeypatch.setattr("difflib.get_close_matches", record)
+    set_name = difflib.SequenceMatcher.set_seq2
+    monkeypatch.setattr("difflib.SequenceMatcher.set_seq2", record)
     assert vault.call("memory_delete", ids=["fery", "[[bus]]"])["missing"] == ["fery"]
     assert not (ferries / "travel/bus.md").exists()
     assert compared == []
@@ -442,3 +452,53 @@ def test_query_with_slash_is_not_taken_for_a_path(folder: Path, vault: Vault, qu
     write(folder, "home/chimney.md", "# Chimney\n\nThe chimney was swept in June.\n")
     found = vault.call("memory_forget", query=query)
     assert found["success"]
+
+
+def test_suggestions_are_the_most_similar_names() -> None:
+    """Names are suggested as difflib ranks them among all titles, words, paths and aliases."""
+    rng = random.Random(7)
+    words = ["".join(rng.choices("abcde é中", k=rng.randint(1, 9))) for _ in range(40)]
+    names = [
+        MemoryName(
+            uid,
+            f"{rng.choice(words)}{uid}/{'-'.join(rng.choices(words, k=2))}.md",
+            f"{uid}-abc123",
+            " ".join(rng.choices(words, k=rng.randint(1, 5))),
+            tuple(rng.sample(words, rng.choice((0, 0, 2)))),
+        )
+        for uid in range(150)
+    ]
+    for _ in range(200):
+        entry = rng.choice(names)
+        text = rng.choice((entry.title, entry.path, *entry.aliases, *entry.title.split()))
+        place = rng.randrange(len(text) + 1)
+        name = text[:place] + rng.choice(("", "a", "xy")) + text[place + rng.randint(0, 2) :]
+        assert resolve.closest(name, iter(names)) == _closest(name, names), name
+
+
+def _closest(name: str, names: Sequence[MemoryName]) -> list[MemoryName]:
+    """Return the entries that ``resolve.closest`` must return, from a table of all names."""
+    near: list[MemoryName] = []
+    if resolve.may_be_path(name):
+        path = name_key(resolve.normalize(name))
+        near = _near(path, [(name_key(entry.path), entry) for entry in names], 0.8)
+        files = [(name_key(entry.path.rpartition("/")[2]), entry) for entry in names]
+        near = near or _near(path.rpartition("/")[2], files, 0.8)
+    if not near:
+        parts = [
+            (part, entry)
+            for entry in names
+            for text in map(fold, (entry.title, *entry.aliases))
+            for part in (text, *re.findall(r"\w+", text))
+        ]
+        target = fold(link_target(name))
+        near = _near(target, parts, 0.7)
+        if len(target) >= 3:
+            begun = dict.fromkeys(part for part, _ in parts if part.startswith(target))
+            near += [entry for part in begun for key, entry in parts if key == part]
+    return list(dict.fromkeys(near))[:5]
+
+
+def _near(target: str, keyed: Sequence[tuple[str, MemoryName]], cutoff: float) -> list[MemoryName]:
+    keys = difflib.get_close_matches(target, dict(keyed), 5, cutoff)
+    return [entry for key in keys for other, entry in keyed if other == key]

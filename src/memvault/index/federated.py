@@ -22,10 +22,12 @@ from memvault.index.protocol import (
     KeywordQuery,
     LinkEntry,
     MatchLocation,
+    MemoryName,
     MemoryRecord,
     SearchIndex,
     SentenceFeatures,
     SentenceQuery,
+    Value,
     VectorAnswer,
     VectorQuery,
     View,
@@ -258,6 +260,10 @@ class FederatedView:
     def records(self) -> Iterator[MemoryRecord]:
         """See ``View.records``."""
         return self._records("", lambda view: view.records())
+
+    def visit_names(self, visit: Callable[[Iterable[MemoryName]], Value]) -> Value:
+        """See ``View.visit_names``."""
+        return visit(record.name for record in self.records())
 
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
         """See ``View.dated``."""

@@ -7,7 +7,16 @@ valid only within one view.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +30,9 @@ if TYPE_CHECKING:
 
     from memvault.vault.date_ranges import DateRange
     from memvault.vault.folder_watch import FolderWatch
+
+
+Value = TypeVar("Value")
 
 
 class IndexCorrupted(Exception):
@@ -118,6 +130,11 @@ class MemoryRecord(NamedTuple):
         shared = {name: getattr(memory, name) for name in cls._fields if name not in separate}
         return cls(uid=uid, size=size, language=language, **shared)
 
+    @property
+    def name(self) -> MemoryName:
+        """Return its names."""
+        return MemoryName(self.uid, self.path, self.mem_id, self.title, self.aliases)
+
     def memory(self, body: str, newline: str, body_line: int = 1) -> Memory:
         """Return the memory with this record and the given text."""
         shared = {name: getattr(self, name) for name in Memory._fields if name in self._fields}
@@ -136,6 +153,16 @@ class MemoryRecord(NamedTuple):
             return None
         parts = split_front_matter(decode(data, encoding).text)
         return self.memory(parts.body, parts.newline, parts.body_line)
+
+
+class MemoryName(NamedTuple):
+    """The uid, path, memId, title and aliases of a memory."""
+
+    uid: int
+    path: str
+    mem_id: str
+    title: str
+    aliases: tuple[str, ...]
 
 
 def by_time(record: MemoryRecord) -> tuple[str, str]:
@@ -412,6 +439,9 @@ class View(Protocol):
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
+
+    def visit_names(self, visit: Callable[[Iterable[MemoryName]], Value]) -> Value:
+        """Pass the names of all memories to a function one at a time, and return its result."""
 
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
         """Yield the records of memories with a date in a range, and possibly a few others."""

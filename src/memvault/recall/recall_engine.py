@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memvault import clock
@@ -15,6 +15,7 @@ from memvault.files.lock import FileLock
 from memvault.index.protocol import (
     BEST_EFFORT,
     COMPLETE,
+    MemoryName,
     MemoryRecord,
     SearchIndex,
     StaleView,
@@ -236,15 +237,17 @@ class RecallEngine:
         except Ambiguous:
             raise
         except NotFound as error:
-            records = self._retry_stale(lambda _: list(self._current_view(False).records()))
-            files = resolve.match_file(name, records)
-            close = files or (resolve.match_part(name, records) if partial or suggests else [])
+            files = self._named(lambda names: resolve.match_file(name, names))
+            close = files
+            if not files and (partial or suggests):
+                close = self._named(lambda names: resolve.match_part(name, names))
             if len(close) == 1 and (files or partial):
                 return self.resolve(close[0].path)
             if files:
                 raise _ambiguous(name, files) from error
             if suggests:
-                close = (close or resolve.closest(name, records))[: resolve.MAX_SUGGESTIONS]
+                close = close or self._named(lambda names: resolve.closest(name, names))
+                close = close[: resolve.MAX_SUGGESTIONS]
             raise _not_found(name, close if suggests else ()) from error
 
     def try_resolve(self, name: str) -> Memory | None:
@@ -270,13 +273,15 @@ class RecallEngine:
         """
         if not resolve.may_be_path(text):
             return None
-        records = self._retry_stale(lambda _: list(self._current_view(False).records()))
-        if not resolve.is_path(text, records):
+        if not self.on_view(
+            lambda view: view.visit_names(lambda names: resolve.is_path(text, names))
+        ):
             return None
         end = f"/{resolve.normalize(text)}"
-        files = [record for record in records if f"/{record.path}".endswith(end)]
+        files = self._named(lambda names: [n for n in names if f"/{n.path}".endswith(end)])
         if not files:
-            close = resolve.match_file(text, records) or resolve.closest(text, records)
+            close = self._named(lambda names: resolve.match_file(text, names))
+            close = close or self._named(lambda names: resolve.closest(text, names))
             raise _not_found(text, close[: resolve.MAX_SUGGESTIONS])
         if len(files) > 1:
             raise _ambiguous(text, files)
@@ -382,10 +387,25 @@ class RecallEngine:
             notes.append(f"{counted} left out: deleted or moved during the search; try again")
         return RecallAnswer(results, notes)
 
+    def _named(
+        self, select: Callable[[Iterable[MemoryName]], list[MemoryName]]
+    ) -> list[MemoryRecord]:
+        """Return the records of the memories that a function selects by their names."""
+
+        def read(_: int) -> list[MemoryRecord]:
+            view = self._current_view(False)
+            uids = [name.uid for name in view.visit_names(select)]
+            records = view.records_of(uids)
+            if len(records) < len(uids):  # another process has changed one in the meantime
+                raise StaleView
+            return [records[uid] for uid in uids]
+
+        return self._retry_stale(read)
+
     def _records_named(self, name: str) -> list[MemoryRecord]:
         cleaned = resolve.normalize(name)
         if resolve.is_link(name):
-            return resolve.match_wikilink(name, self._current_view(False).records())
+            return self._named(lambda names: resolve.match_wikilink(name, names))
         view = self._current_view(False, BEST_EFFORT)
         records = resolve.match_name(name, view.find_by_name(cleaned))
         is_full_id = [record.mem_id for record in records] == [cleaned]

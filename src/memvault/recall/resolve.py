@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import PurePosixPath
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.header_links import link_target
@@ -18,6 +19,8 @@ _PATH_SIMILARITY = 0.8
 """Minimum ``difflib`` ratio between two paths, which often share the name of their folder."""
 _MIN_BEGINNING = 3
 """Minimum length of a name that is matched against the beginnings of words."""
+_MAX_REJECTED = 250_000
+"""Maximum number of keys remembered as too different from a name."""
 _WORD = lazy_pattern(r"\w+")
 _GENERATED_ID = lazy_pattern(r"[^\s/,]+-[a-z0-9]{6}")
 
@@ -70,9 +73,7 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
         lambda entry: entry.path == f"{cleaned_name}.md",
         lambda entry: entry.mem_id.startswith(cleaned_name),
     )
-    all_entries = list(entries)
-    matches = ([entry for entry in all_entries if fits(entry)] for fits in kinds)
-    return next((matching for matching in matches if matching), [])
+    return _first_kind(entries, kinds)
 
 
 def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
@@ -81,20 +82,31 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
     The target is compared with paths, with or without ``.md``, memIds, file names, titles ignoring
     case and aliases, in this order. The first kind with a match determines the result.
     """
+    return _first_kind(entries, _link_kinds(name))
+
+
+def _link_kinds(name: str) -> tuple[Callable[[Nameable], bool], ...]:
     key = name_key(normalize(name))
-    kinds: tuple[Callable[[Entry], Iterable[str]], ...] = (
-        lambda entry: [entry.path],
-        lambda entry: [entry.mem_id],
-        lambda entry: [PurePosixPath(entry.path).name],
-        lambda entry: [entry.title],
-        lambda entry: entry.aliases,
+    return (
+        lambda entry: name_key(entry.path) == key,
+        lambda entry: name_key(entry.mem_id) == key,
+        lambda entry: name_key(PurePosixPath(entry.path).name) == key,
+        lambda entry: name_key(entry.title) == key,
+        lambda entry: key in map(name_key, entry.aliases),
     )
-    all_entries = list(entries)
-    matches = (
-        [entry for entry in all_entries if key in map(name_key, names_of(entry))]
-        for names_of in kinds
-    )
-    return next((matching for matching in matches if matching), [])
+
+
+def _first_kind(entries: Iterable[Entry], kinds: Sequence[Callable[[Entry], bool]]) -> list[Entry]:
+    """Return the entries that match by the first kind with a match."""
+    matches: list[Entry] = []
+    for entry in entries:
+        for number, fits in enumerate(kinds):
+            if fits(entry):
+                if number + 1 < len(kinds):  # an earlier kind than that of the matches so far
+                    kinds, matches = kinds[: number + 1], []
+                matches.append(entry)
+                break
+    return matches
 
 
 def closest_to(source: str, entries: Iterable[Entry]) -> list[Entry]:
@@ -117,35 +129,46 @@ def is_link(name: str) -> bool:
 
 def match_file(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries whose path ends with a name, ignoring case, with or without ``.md``."""
+    return list(filter(_has_file_name(name), entries))
+
+
+def _has_file_name(name: str) -> Callable[[Nameable], bool]:
     key = name_key(link_target(name).strip("/"))
-    return [entry for entry in entries if key and f"/{name_key(entry.path)}".endswith(f"/{key}")]
+    return lambda entry: bool(key) and f"/{name_key(entry.path)}".endswith(f"/{key}")
 
 
 def match_wikilink(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that a wikilink refers to: one, none, or several."""
-    target, all_entries = link_target(name), list(entries)
-    return match_link(target, all_entries) or match_file(target, all_entries)
+    target = link_target(name)
+    return _first_kind(entries, (*_link_kinds(target), _has_file_name(target)))
 
 
 def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries with a title or alias that contains a name as words or as a prefix.
+    """Return the first entries with a title or alias that contains a name as words or as a prefix.
 
-    Case, accents and punctuation are ignored. A memId prefix also matches.
+    Case, accents and punctuation are ignored. A memId prefix also matches. There are at most
+    ``MAX_SUGGESTIONS``.
     """
     from memvault.index.text.analyzer import fold
 
-    def words(text: str) -> str:
-        return " ".join(_WORD.findall(fold(text)))
+    words = _WORD.findall(fold(name))
+    if not words:
+        return []
+    part, prefix = " ".join(words), normalize(name)
 
-    part = words(name)
-    return [
+    def contains(text: str) -> bool:
+        folded = fold(text)
+        if words[0] not in folded:
+            return False
+        folded = " ".join(_WORD.findall(folded))
+        return folded.startswith(part) or f" {part} " in f" {folded} "
+
+    matches = (
         entry
         for entry in entries
-        if part
-        for names in [[words(text) for text in (entry.title, *entry.aliases)]]
-        if entry.mem_id.startswith(normalize(name))
-        or any(text.startswith(part) or f" {part} " in f" {text} " for text in names)
-    ]
+        if entry.mem_id.startswith(prefix) or any(map(contains, (entry.title, *entry.aliases)))
+    )
+    return list(islice(matches, MAX_SUGGESTIONS))
 
 
 def may_be_path(name: str) -> bool:
@@ -171,58 +194,179 @@ def is_path(name: str, entries: Iterable[Nameable]) -> bool:
         return False
     if is_word and is_file_name(path):
         return True
-    all_entries = list(entries)
     folder = name_key(path.rpartition("/")[0])
-    return bool(
-        folder and any(name_key(entry.path).startswith(f"{folder}/") for entry in all_entries)
-    ) or bool(_closest_paths(path, all_entries, by_file_name="/" not in path))
+    closest_paths: _ClosestPaths[Nameable] = _ClosestPaths(path)
+    for entry in entries:
+        if folder and name_key(entry.path).startswith(f"{folder}/"):
+            return True
+        closest_paths.add(entry)
+    return bool(closest_paths.best(by_file_name="/" not in path))
 
 
-def _closest_paths(name: str, entries: Iterable[Entry], by_file_name: bool) -> list[Entry]:
-    """Return the entries with a path, or else with a file name, similar to a path, best first."""
-    from difflib import get_close_matches
+class _CloseKeys(Generic[Entry]):
+    """The keys most similar to a target, each with the first entries that have it.
 
-    by_key: dict[str, list[Entry]] = {}
-    target = name_key(normalize(name))
-    all_entries = list(entries)
-    for entry in all_entries:
-        by_key.setdefault(name_key(entry.path), []).append(entry)
-    near = get_close_matches(target, by_key, MAX_SUGGESTIONS, _PATH_SIMILARITY)
-    if not near and by_file_name:
-        by_key = {}
-        for entry in all_entries:
-            by_key.setdefault(name_key(PurePosixPath(entry.path).name), []).append(entry)
+    The keys equal those that ``difflib.get_close_matches`` returns, but they are added one at a
+    time, so that only the most similar ones are in memory.
+    """
+
+    def __init__(self, target: str, cutoff: float) -> None:
+        from difflib import SequenceMatcher
+
+        self._matcher = SequenceMatcher(None, "", target)
+        self._cutoff = cutoff
+        self._length = len(target)
+        self._positions: dict[str, int] = {}
+        for number, char in enumerate(target):
+            self._positions[char] = self._positions.get(char, 0) | 1 << number
+        self._similar: dict[str, tuple[float, str]] = {}
+        self._entries: dict[str, list[Entry]] = {}
+        self.rejected: set[str] = set()
+        """Some of the keys that are not similar enough."""
+
+    def add(self, key: str, entry: Entry) -> None:
+        """Add an entry with a key that is not known to be rejected."""
+        if key not in self._similar:
+            ratio = self._ratio(key)
+            if ratio < self._cutoff:
+                self._reject(key)
+                return
+            self._similar[key], self._entries[key] = (ratio, key), []
+            if len(self._similar) > MAX_SUGGESTIONS:
+                _, last = min(self._similar.values())
+                del self._similar[last], self._entries[last]
+                self._reject(last)
+            if len(self._similar) == MAX_SUGGESTIONS:
+                self._cutoff, _ = min(self._similar.values())
+        _append(self._entries.get(key), entry)
+
+    def best(self) -> Iterator[Entry]:
+        """Yield the entries of the most similar keys, best first."""
+        for _, key in sorted(self._similar.values(), reverse=True):
+            yield from self._entries[key]
+
+    def _reject(self, key: str) -> None:
+        if len(self.rejected) >= _MAX_REJECTED:
+            self.rejected.clear()
+        self.rejected.add(key)
+
+    def _ratio(self, key: str) -> float:
+        """Return ``SequenceMatcher.ratio``, or an upper bound of it that is below the cutoff."""
+        length = len(key) + self._length
+        if not length:
+            return 1.0
+        bound = 2.0 * min(len(key), self._length) / length
+        if bound >= self._cutoff:
+            bound = 2.0 * self._common_length(key) / length
+        if bound >= self._cutoff:
+            self._matcher.set_seq1(key)
+            bound = self._matcher.ratio()
+        return bound
+
+    def _common_length(self, key: str) -> int:
+        """Return the length of the longest common subsequence with the target (Hyyrö 2004)."""
+        every = row = (1 << self._length) - 1
+        for mask in filter(None, map(self._positions.get, key)):
+            matches = row & mask
+            row = (row + matches) | (row - matches)
+        return self._length - (row & every).bit_count()
+
+
+class _ClosestPaths(Generic[Entry]):
+    """The entries with a path, or else with a file name, similar to a path."""
+
+    def __init__(self, name: str) -> None:
+        target = name_key(normalize(name))
+        self._paths: _CloseKeys[Entry] = _CloseKeys(target, _PATH_SIMILARITY)
         file_name = PurePosixPath(target).name
-        near = get_close_matches(file_name, by_key, MAX_SUGGESTIONS, _PATH_SIMILARITY)
-    return [entry for key in near for entry in by_key[key]][:MAX_SUGGESTIONS]
+        self._files: _CloseKeys[Entry] = _CloseKeys(file_name, _PATH_SIMILARITY)
+
+    def add(self, entry: Entry) -> None:
+        """Compare an entry."""
+        path = name_key(entry.path)
+        file_name = path.rpartition("/")[2]
+        self._paths.add(path, entry)
+        if file_name not in self._files.rejected:
+            self._files.add(file_name, entry)
+
+    def best(self, by_file_name: bool) -> list[Entry]:
+        """Return at most ``MAX_SUGGESTIONS`` entries, best first."""
+        near = list(self._paths.best())
+        if not near and by_file_name:
+            near = list(self._files.best())
+        return near[:MAX_SUGGESTIONS]
+
+
+def _append(entries: list[Entry] | None, entry: Entry, most: int = MAX_SUGGESTIONS) -> None:
+    """Append an entry to the entries of a key, unless it is the last or there are enough."""
+    if entries is not None and len(entries) < most and entry not in entries[-1:]:
+        entries.append(entry)
+
+
+class _ClosestNames(Generic[Entry]):
+    """The entries with a similar title or alias, or a similar word in one.
+
+    A word that begins with the name also counts. A name that may be a path is compared with paths
+    first.
+    """
+
+    def __init__(self, name: str) -> None:
+        from memvault.index.text.analyzer import fold
+
+        self._fold = fold
+        self._paths: _ClosestPaths[Entry] | None = (
+            _ClosestPaths(name) if may_be_path(name) else None
+        )
+        self._target = fold(link_target(name))
+        self._parts: _CloseKeys[Entry] = _CloseKeys(self._target, _SIMILARITY)
+        self._beginnings: dict[str, list[Entry]] = {}
+        self._begun: set[str] = set()
+
+    def add(self, entry: Entry) -> None:
+        """Compare an entry."""
+        if self._paths is not None:
+            self._paths.add(entry)
+        rejected = self._parts.rejected
+        for text in map(self._fold, (entry.title, *entry.aliases)):
+            parts = (text, *_WORD.findall(text))
+            for part in parts:
+                if part not in rejected:
+                    self._parts.add(part, entry)
+            if self._target in text:
+                for part in parts:
+                    if part.startswith(self._target):
+                        self._add_beginning(part, entry)
+
+    def _add_beginning(self, part: str, entry: Entry) -> None:
+        """Add an entry with a word that begins with the name, as long as it may be suggested.
+
+        With twice the suggestions, enough remain without those that are similar as well.
+        """
+        most = 2 * MAX_SUGGESTIONS
+        if part in self._beginnings or len(self._begun) < most:
+            _append(self._beginnings.setdefault(part, []), entry, most)
+            if len(self._begun) < most:
+                self._begun.add(entry.path)
+
+    def best(self) -> list[Entry]:
+        """Return at most ``MAX_SUGGESTIONS`` entries, best first."""
+        if self._paths is not None and (near_paths := self._paths.best(by_file_name=True)):
+            return near_paths
+        near = list(self._parts.best())
+        if len(self._target) >= _MIN_BEGINNING:
+            near += [entry for entries in self._beginnings.values() for entry in entries]
+        return list({entry.path: entry for entry in near}.values())[:MAX_SUGGESTIONS]
 
 
 def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries with a similar title or alias, or a similar word in one, best first.
+    """Return the entries whose titles, aliases or paths are most similar to a name, best first.
 
-    A word that begins with the name also counts. A name that may be a path is compared with paths
-    first. There are at most ``MAX_SUGGESTIONS``.
+    There are at most ``MAX_SUGGESTIONS``.
     """
-    from difflib import get_close_matches
-
-    from memvault.index.text.analyzer import fold
-
-    if may_be_path(name):
-        all_entries = list(entries)
-        if near_paths := _closest_paths(name, all_entries, by_file_name=True):
-            return near_paths
-        entries = all_entries
-    by_part: dict[str, list[Entry]] = {}
+    names: _ClosestNames[Entry] = _ClosestNames(name)
     for entry in entries:
-        for text in map(fold, (entry.title, *entry.aliases)):
-            for part in {text, *_WORD.findall(text)}:
-                by_part.setdefault(part, []).append(entry)
-    target = fold(link_target(name))
-    near = get_close_matches(target, by_part, MAX_SUGGESTIONS, _SIMILARITY)
-    if len(target) >= _MIN_BEGINNING:
-        near += [part for part in by_part if part.startswith(target)]
-    by_path = {entry.path: entry for part in near for entry in by_part[part]}
-    return list(by_path.values())[:MAX_SUGGESTIONS]
+        names.add(entry)
+    return names.best()
 
 
 def suggestion(name: str, close: Sequence[Nameable], otherwise: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain, repeat
 from pathlib import Path
@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.index.local.block_table import BlockTable
 from memvault.index.local.passage_table import PassageTable
-from memvault.index.local.sqlite_file import Database, batches, placeholders
-from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
+from memvault.index.local.sqlite_file import Database, Value, batches, placeholders
+from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryName, MemoryRecord, StoredLink
 from memvault.index.text.sentence_blocks import EncodedBlock
-from memvault.model import FileState
+from memvault.model import FileState, aliases_of
 from memvault.vault.date_ranges import DateRange, declared_dates
 from memvault.vault.header_links import SUPERSEDES, referenced_names
 from memvault.vault.names import name_key, normalize_title
@@ -243,6 +243,14 @@ class Manifest:
         """Yield every record."""
         return self._select("", ())
 
+    def visit_names(self, visit: Callable[[Iterator[MemoryName]], Value]) -> Value:
+        """Pass the names of all memories to a function one at a time, and return its result."""
+        query = (
+            "SELECT uid, path, mem_id, title, "
+            "CASE WHEN uid IN (SELECT uid FROM aliases) THEN metadata END FROM memories"
+        )
+        return self._db.visit(query, lambda rows: visit(map(_name, rows)))
+
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
         """Yield the records of memories with a date in a range, and possibly a few others.
 
@@ -426,6 +434,16 @@ def _parse_each(texts: Iterable[str]) -> list[Any]:
     if len(values) != len(texts):
         raise IndexCorrupted("a value is not exactly one JSON value")
     return list(values)
+
+
+def _name(row: tuple[int, str | bytes, str, str, str | None]) -> MemoryName:
+    """Return a memory's names; ``row`` has its header if it has aliases."""
+    uid, path, mem_id, title, header = row
+    aliases: tuple[str, ...] = ()
+    if header is not None:
+        (metadata,) = _parse_each([header])
+        aliases = aliases_of(metadata)
+    return MemoryName(uid, _decoded(path), mem_id, title, aliases)
 
 
 def _other_names(record: MemoryRecord) -> set[str]:

@@ -16,6 +16,7 @@ from collections.abc import (
 )
 from contextlib import suppress
 from functools import wraps
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
@@ -30,6 +31,7 @@ from memvault.index.protocol import (
     KeywordQuery,
     LinkEntry,
     MatchLocation,
+    MemoryName,
     MemoryRecord,
     SentenceFeatures,
     SentenceQuery,
@@ -188,6 +190,21 @@ class Snapshot(NamedTuple):
         if self.manifest is not None:
             records += self._visible(self.manifest.records())
         return iter(records)
+
+    @stale_if_corrupted
+    def visit_names(self, visit: Callable[[Iterable[MemoryName]], Value]) -> Value:
+        """See ``View.visit_names``."""
+        overlay = [record.name for record in self.overlay.records.values()]
+        if self.manifest is None:
+            return visit(overlay)
+        alive = self.overlay.alive
+        return self.manifest.visit_names(
+            lambda names: visit(
+                chain(overlay, names)
+                if alive is None
+                else chain(overlay, (name for name in names if name.uid in alive))
+            )
+        )
 
     @stale_if_corrupted
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:

@@ -6,7 +6,7 @@ import errno
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -97,6 +97,11 @@ class Database:
         """Return all rows of a query at once, since an open cursor would keep the file open."""
         with self._checked():
             return iter(self._db.execute(query, values).fetchall())
+
+    def visit(self, query: str, visit: Callable[[Iterator[tuple[Any, ...]]], Value]) -> Value:
+        """Pass the rows of a query to a function one at a time, and return its result."""
+        with self._checked(), closing(self._db.execute(query)) as cursor:
+            return visit(cursor)
 
     def cached(self, name: str, compute: Callable[[], Value]) -> Value:
         """Return the result of ``compute``, which is cached until the file changes.
