@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -390,6 +392,70 @@ def test_incremental_index_scores_same_as_rebuilt(taken: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as root:
         grown, rebuilt = _grown(Path(root), taken)
     assert grown == rebuilt
+
+
+_LINES = [
+    *("# Alpha", "beta gamma delta.", "alpha of the beta #topic", "Gamma\n=====", "Delta\n---"),
+    *("```\ncode alpha\n```", "```", "~~~", "<div>\nbeta\n</div>", "<!-- gamma", "-->", "%%"),
+    *("| alpha | beta |\n|---|---|\n| gamma | [[Second]] |", "[a]: second.md", "see [a] and [^1]"),
+    *(
+        "[^1]: delta [[Third]]",
+        "---\ntags: [delta]\naliases: [Gamma]\n---",
+        "- alpha\n  - beta",
+        "",
+    ),
+    *("[[Second|beta]] ![[third.md]]", "> gamma\n> delta", "    indented alpha", "$$ beta", ""),
+]
+
+
+def _indexed(root: Path) -> list[tuple[Any, ...]]:
+    """Return the index's rows that do not depend on when a file was indexed."""
+    with closing(sqlite3.connect(index_of(root) / INDEX / "manifest.db")) as manifest:
+        return manifest.execute(
+            "SELECT path, size, mtime, etag, mem_id, title, tags, metadata, problem, language, "
+            "l_title, l_headings, l_body, l_tags, l_identifier, folded, part_hash, names, links, "
+            "(SELECT count(*) FROM aliases WHERE uid = memories.uid), "
+            "(SELECT group_concat(passages || hex(counts) || hex(codes)) FROM blocks "
+            "WHERE place >> 20 = memories.uid) "
+            "FROM memories JOIN links USING (uid) ORDER BY path"
+        ).fetchall()
+
+
+def test_edits_of_long_notes_are_indexed_like_new_notes(folder: Path, vault: Vault) -> None:
+    """After edits within and behind its indexed part, a note is found and linked as if new."""
+    rng = random.Random(5)
+    with (folder / "memvault.toml").open("a") as file:
+        file.write("[index]\ncharacters = 150\n")
+    lines = {name: rng.choices(_LINES, k=30) for name in ("first.md", "second.md", "third.md")}
+    for _ in range(examples(25)):
+        for name, parts in lines.items():
+            for _ in range(rng.randint(0, 2)):
+                place = rng.choice((rng.randrange(len(parts) + 1), len(parts)))
+                parts[place : place + rng.choice((0, 0, 1, 20))] = rng.choices(_LINES, k=2)
+            write(folder, name, "\n".join(parts) + "\n")
+        grown = _state(vault), _indexed(folder)
+        assert vault.call("vault_reindex")["success"]
+        assert grown == (_state(vault), _indexed(folder))
+
+
+def test_line_appended_to_long_note_keeps_its_terms(folder: Path, vault: Vault) -> None:
+    """A line behind the indexed part changes a note's links and size, and no keyword file."""
+    with (folder / "memvault.toml").open("a") as file:
+        file.write("[index]\ncharacters = 150\n")
+    write(folder, "other.md", "# Other\n")
+    log = write(folder, "log.md", "# Log\n\n" + "The boiler was checked.\n" * 20)
+    assert titles(vault.call("memory_recall", query="boiler", type="keyword")) == ["Log"]
+    keyword = index_of(folder) / INDEX / "keyword"
+    files = {file.name: file.stat().st_mtime_ns for file in keyword.iterdir()}
+    with log.open("a") as file:
+        file.write("See [[Other]].\n")
+    assert titles(vault.call("memory_recall", query="boiler", type="keyword")) == ["Log"]
+    assert {file.name: file.stat().st_mtime_ns for file in keyword.iterdir()} == files
+    shown = vault.call("memory_show", memId="log.md")
+    assert "See [[Other]]." in json.dumps(shown)
+    assert "Log" in json.dumps(vault.call("memory_backlinks", memId="other.md"))
+    write(folder, "log.md", log.read_text().replace("boiler", "kettle", 1))
+    assert titles(vault.call("memory_recall", query="kettle", type="keyword")) == ["Log"]
 
 
 def test_scores_do_not_depend_on_indexing_order(folder: Path, vault: Vault) -> None:

@@ -92,6 +92,15 @@ def link_entry(memory: Memory) -> LinkEntry:
     return LinkEntry(memory.path, names, stored)
 
 
+def part_hash(memory: Memory, part: Memory) -> str:
+    """Return the hash of a memory's header and its indexed part; empty if it is indexed whole."""
+    if part is memory:
+        return ""
+    folders = sorted(part.type_folders)
+    fixed = part.path, part.mem_id, part.title, part.memory_type, part.tags, part.problem, folders
+    return etag(repr((fixed, part.metadata, part.body)).encode("utf-8", "backslashreplace"))
+
+
 class FileTask(NamedTuple):
     """Files to analyze, the uid of the first, and the number of indexed memories by language."""
 
@@ -188,7 +197,7 @@ def _analyze_memory(uid: int, read: Read, part: Memory, own: Analyzer) -> _Memor
     links = link_entry(memory)
     documents = keyword_documents(uid, part, own)
     record = MemoryRecord.from_memory(uid, fresh.size, memory, own.language)
-    row = ManifestRow(record, fresh, checked, field_lengths(documents))
+    row = ManifestRow(record, fresh, checked, field_lengths(documents), part_hash(memory, part))
     text_blocks = split_memory(part)
     blocks = encode_blocks(text_blocks, own)
     return _MemoryAnalysis(row, documents, blocks, links, passage_texts(part), text_blocks)

@@ -14,7 +14,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.index.local.backend import Backend, Progress
-from memvault.index.local.file_analysis import NO_ANALYSIS, Analysis, FileTask, analyze, read_file
+from memvault.index.local.file_analysis import (
+    NO_ANALYSIS,
+    Analysis,
+    FileTask,
+    analyze,
+    link_entry,
+    part_hash,
+    read_file,
+)
 from memvault.index.local.folder_diff import (
     EMPTY_DIFF,
     FolderDiff,
@@ -26,8 +34,8 @@ from memvault.index.local.folder_diff import (
 )
 from memvault.index.local.index_files import IndexFiles, OpenIndex
 from memvault.index.local.manifest import Manifest, ManifestRow
-from memvault.index.protocol import IndexCorrupted, MemoryRecord
-from memvault.index.text.sentence_blocks import TextBlock
+from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord
+from memvault.index.text.sentence_blocks import TextBlock, leading_part
 from memvault.model import FileState
 from memvault.store.memory_store import MemoryStore
 
@@ -249,27 +257,40 @@ class IndexWriter(NamedTuple):
             done += total_size(part)
 
     def _skip_unchanged(self, opened: OpenIndex, diff: FolderDiff) -> tuple[OpenIndex, FolderDiff]:
-        """Compare the bytes of changed and doubtful files, and omit files that were only touched.
+        """Compare changed and doubtful files with the index, and omit those whose terms are equal.
 
-        Memories with the same bytes keep their uid, terms and vectors.
+        These files were only touched, or changed after the indexed part of a long memory. Their
+        memories keep their uid, terms and vectors.
         """
+        most = self.store.settings.index.characters
         changed, unchanged = [], []
+        links: dict[int, LinkEntry] = {}
         for indexed, state in (*diff.changed, *diff.doubtful):
-            read = read_file(self.store, state, indexed.etag) if indexed.etag else None
-            if read is not None and read[0].etag == indexed.etag:
-                memory, fresh, checked = read
-                language = opened.manifest.language_of(indexed.uid)
-                record = MemoryRecord.from_memory(indexed.uid, fresh.size, memory, language)
-                if self.backend.is_shared and record != opened.manifest.record(indexed.uid):
-                    changed.append((indexed, state))
-                    continue
-                unchanged.append(
-                    ManifestRow(record, fresh, checked, opened.manifest.lengths_of(indexed.uid))
-                )
-            else:
+            uid = indexed.uid
+            may_differ = 0 < most < state.size and not self.backend.is_shared
+            hashed = opened.manifest.part_hash_of(uid) if may_differ else ""
+            read = None
+            if indexed.etag:
+                read = read_file(self.store, state, "" if hashed else indexed.etag)
+            if read is None:
                 changed.append((indexed, state))
+                continue
+            memory, fresh, checked = read
+            language = opened.manifest.language_of(uid)
+            record = MemoryRecord.from_memory(uid, fresh.size, memory, language)
+            part = part_hash(memory, leading_part(memory, most))
+            is_touched = memory.etag == indexed.etag
+            if self.backend.is_shared and record != opened.manifest.record(uid):
+                is_touched = False
+            if not is_touched and (not hashed or part != hashed):
+                changed.append((indexed, state))
+                continue
+            lengths = opened.manifest.lengths_of(uid)
+            unchanged.append(ManifestRow(record, fresh, checked, lengths, part))
+            if not is_touched:
+                links[uid] = link_entry(memory)
         if unchanged:
-            opened.manifest.apply((), unchanged)
+            opened.manifest.apply((), unchanged, links=links)
             opened = self.files.commit(opened.keyword)
         return opened, diff._replace(changed=changed, doubtful=[])
 

@@ -54,7 +54,7 @@ CREATE TABLE memories (
     mem_id TEXT, title TEXT, memory_type TEXT, tags TEXT, created TEXT, modified TEXT,
     metadata TEXT, problem TEXT, language TEXT, created_from TEXT, modified_from TEXT,
     l_title INTEGER, l_headings INTEGER, l_body INTEGER, l_tags INTEGER, l_identifier INTEGER,
-    folded TEXT, first_day TEXT, last_day TEXT
+    folded TEXT, first_day TEXT, last_day TEXT, part_hash TEXT
 );
 CREATE INDEX by_id ON memories (mem_id);
 CREATE INDEX by_title ON memories (folded);
@@ -91,10 +91,10 @@ _COLUMNS = (
 )
 _FILE_COLUMNS = (
     "mtime, ctime, inode, checked, l_title, l_headings, l_body, l_tags, l_identifier, folded, "
-    "first_day, last_day"
+    "first_day, last_day, part_hash"
 )
 _COLUMN_COUNT = len(f"{_COLUMNS}, {_FILE_COLUMNS}".split(", "))
-_LENGTHS = slice(-8, -3)
+_LENGTHS = slice(-9, -4)
 """The columns with the number of terms in each field."""
 _READ_ALL_FROM = 500
 """The number of uids above which reading all paths is faster than selecting them one by one."""
@@ -113,13 +113,15 @@ class IndexedFile(NamedTuple):
 class ManifestRow(NamedTuple):
     """A memory's row in the manifest: its record, its file's state, and when the state was read.
 
-    ``lengths`` maps each field to its number of terms.
+    ``lengths`` maps each field to its number of terms. ``part_hash`` is the hash of the indexed
+    part and the header of a memory too long to be indexed whole, empty for other memories.
     """
 
     record: MemoryRecord
     state: FileState
     checked: int
     lengths: Mapping[str, int]
+    part_hash: str = ""
 
 
 class Manifest:
@@ -195,6 +197,11 @@ class Manifest:
         """Return the number of indexed memories by language."""
         query = "SELECT language, count(*) FROM memories GROUP BY language"
         return dict(self._db.cached("languages", lambda: dict(self._db.rows(query))))
+
+    def part_hash_of(self, uid: int) -> str:
+        """Return the hash of a memory's indexed part, or an empty string if it is indexed whole."""
+        row = next(self._db.rows("SELECT part_hash FROM memories WHERE uid = ?", (uid,)))
+        return str(row[0])
 
     def language_of(self, uid: int) -> str:
         """Return the language in which a memory is indexed."""
@@ -376,7 +383,7 @@ class Manifest:
                     f"DELETE FROM {table} WHERE uid = ?", [(uid,) for uid in removed_uids]
                 )
             self._db.execute_each(
-                "INSERT INTO links VALUES (?, ?, ?)",
+                "INSERT OR REPLACE INTO links VALUES (?, ?, ?)",
                 [
                     (uid, json.dumps(entry.names), json.dumps(entry.links))
                     for uid, entry in links.items()
@@ -477,6 +484,7 @@ def columns_of(row: ManifestRow) -> tuple[Any, ...]:
         *(row.lengths.get(name, 0) for name in _FIELDS),
         normalize_title(record.title),
         *_declared_days(record),
+        row.part_hash,
     )
     for value in columns:
         if isinstance(value, str):
