@@ -162,6 +162,7 @@ class IndexWriter(NamedTuple):
                     known_by_path[state.path].uid for state in batch if state.path in known_by_path
                 )
                 opened = self._commit(opened, analysis, removed)
+                analysis = analysis._replace(documents=())  # before the texts are embedded
                 removed = []
                 size.add_indexed(batch)
                 if static is not None:

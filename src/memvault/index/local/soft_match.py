@@ -34,6 +34,10 @@ _MAX_SUBWORDS = 64
 """The maximum number of query subwords to compare, heaviest first, since a whole page as a query
 has hundreds.
 """
+_MAX_ENCODED = 256
+"""The maximum number of blocks whose subwords are compared at once, since a long memory has
+thousands.
+"""
 _ID_BITS = 16
 _MEMORY_BATCH = 500
 _RECOUNT_CHANGE = 0.2
@@ -65,7 +69,8 @@ def complete(
     if frequency is None or abs(memories - frequency[1]) > _RECOUNT_CHANGE * memories:
         holding = np.zeros(table.vocabulary, np.int64)
         for tokens in manifest.blocks.subwords():
-            holding += np.bincount(_distinct(tokens)[1], minlength=table.vocabulary)
+            few = [ids if len(ids) < table.vocabulary else np.unique(ids) for ids in tokens]
+            holding += np.bincount(_distinct(few)[1], minlength=table.vocabulary)
         manifest.blocks.store_document_frequency(holding.astype(np.uint32).tobytes(), memories)
 
 
@@ -100,6 +105,15 @@ def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tupl
     A subword that occurs several times in a segment is stored once, since soft matches use only the
     nearest one.
     """
+    encoded: list[tuple[bytes, bytes]] = []
+    for first in range(0, len(blocks), _MAX_ENCODED):
+        encoded += _encode_part(table, blocks[first : first + _MAX_ENCODED])
+    return encoded
+
+
+def _encode_part(
+    table: StaticEmbedder, blocks: Sequence[Sequence[str]]
+) -> list[tuple[bytes, bytes]]:
     tokens = table.tokens([text for texts in blocks for text in texts])
     segments, ids = _distinct(tokens)
     counts = np.bincount(segments, minlength=len(tokens))
