@@ -55,7 +55,7 @@ _WRITERS = {
     "cli/shutdown.py": "the empty device",
     "cli/daemon/server.py": "the empty device",
     "server/audit.py": "the file that --audit names",
-    "mcp/stdio.py": "the empty device",
+    "process.py": "the empty device",
     "importers/database.py": "a temporary file, into which a database in a zip is unpacked",
     "importers/reader_process.py": "a pipe to the process that imports",
 }

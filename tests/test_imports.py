@@ -26,7 +26,7 @@ print(json.dumps([code, sorted(set(sys.modules) - before)]), file=sys.stderr)
 
 NEVER = {
     *("fastembed", "onnxruntime", "huggingface_hub", "requests", "watchdog", "dateparser"),
-    *("mcp", "mcp_types", "pydantic", "anyio", "jsonschema"),
+    *("mcp", "mcp_types", "pydantic", "anyio", "jsonschema", "pygls", "lsprotocol"),
     "kingfisher_sdk",
 }
 """What no plain command needs."""

@@ -285,7 +285,7 @@ def test_mcp_without_sdk_shows_install_command(folder: Path) -> None:
 def test_mcp_output_of_libraries_never_reaches_the_client(tmp_path: Path) -> None:
     """Anything printed while the protocol runs goes to standard error, also at exit."""
     code = (
-        "from memvault.mcp.stdio import claimed_stdio\n"
+        "from memvault.process import claimed_stdio\n"
         "with claimed_stdio():\n    print('from a library')\n"
     )
     done = subprocess.run(

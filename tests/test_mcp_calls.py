@@ -361,7 +361,7 @@ def test_mcp_stdout_contains_only_protocol_messages(folder: Path) -> None:
     """Output of a library, or of a program started by a tool, goes to standard error."""
     code = """
 import os, subprocess
-from memvault.mcp.stdio import claimed_stdio
+from memvault.process import claimed_stdio
 with claimed_stdio() as (read, written):
     print("library", flush=True)
     subprocess.run(["sh", "-c", "cat; echo program"], check=True)

@@ -445,3 +445,36 @@ def _signals_deferred() -> Iterator[None]:
             signal.signal(which, handler if handler is not None else signal.SIG_DFL)
     if received:
         signal.raise_signal(received[0])
+
+
+@contextlib.contextmanager
+def claimed_stdio(client: str = "an MCP client", command: str = "mcp") -> Iterator[tuple[int, int]]:
+    """Yield private descriptors of standard input and output, for the protocol only.
+
+    Within the block, descriptor 0 is empty and descriptor 1 is standard error, so libraries and
+    programs started by a tool cannot disturb the protocol by reading or printing. The arguments are
+    for the error.
+
+    Raises:
+        UsageError: the process was started without standard input or output.
+    """
+    if sys.stdin is None or sys.stdout is None:
+        raise UsageError(
+            "Standard input or output is closed",
+            f"let {client} start `memvault {command}`, which connects both",
+        )
+    read, written = os.dup(0), os.dup(1)
+    empty = os.open(os.devnull, os.O_RDWR)
+    os.dup2(empty, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # The process was started without standard error.
+        os.dup2(empty, 1)
+    os.close(empty)
+    try:
+        yield read, written
+    finally:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stdout.flush()  # Flush output that libraries printed, so it goes to standard error.
+        os.dup2(read, 0)
+        os.dup2(written, 1)

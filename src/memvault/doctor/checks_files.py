@@ -122,7 +122,7 @@ def duplicate_keys(vault: VaultInspection) -> Iterator[Finding]:
             message = (
                 f"Its header has {keys} more than once, and the last one is used: delete the others"
             )
-            yield Finding(file.path, message)
+            yield Finding(file.path, message, key=file.duplicate_keys[0])
 
 
 @check(
@@ -150,7 +150,7 @@ def unusable_ids(vault: VaultInspection) -> Iterator[Finding]:
         given_id, mem_id = memory.record.metadata.get("id"), memory.record.mem_id
         if given_id not in (None, "", mem_id):
             message = f"Its id {given_id!r} is not valid; using {mem_id}, derived from its path"
-            yield Finding(memory.path, message)
+            yield Finding(memory.path, message, key="id")
 
 
 @check(
@@ -173,7 +173,7 @@ def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
             taken.add(new_id)
             fix = set_header(memory.file, f"set the memory id {new_id}", {"id": new_id})
             message = f"Same memory id as {replace_surrogates(first.path)}: {mem_id}"
-            yield Finding(memory.path, message, fix)
+            yield Finding(memory.path, message, fix, key="id")
 
 
 def _age_order(memory: InspectedMemory) -> tuple[bool, str, bool, int, str]:
@@ -214,12 +214,11 @@ def unknown_types(vault: VaultInspection) -> Iterator[Finding]:
         if known_type in known_types:
             changes = {"memory_type": known_type}
             fix = set_header(memory.file, f"set the type {known_type}", changes)
-            yield Finding(
-                memory.path, f"The type {type_name!r} should be spelled {known_type}", fix
-            )
+            message = f"The type {type_name!r} should be spelled {known_type}"
+            yield Finding(memory.path, message, fix, key="memory_type")
         else:
             message = f"The type {type_name!r} is unknown; add it to `[[types]]` in memvault.toml"
-            yield Finding(memory.path, message)
+            yield Finding(memory.path, message, key="memory_type")
 
 
 def _normalized_type(name: str) -> str:
@@ -238,16 +237,16 @@ def future_times(vault: VaultInspection) -> Iterator[Finding]:
     latest = vault.now + _MAX_CLOCK_SKEW
     for memory in vault.memories:
         ahead = [
-            f"`{time.key}` is in the future: {time.value}"
+            (time.key, f"`{time.key}` is in the future: {time.value}")
             for time in _header_times(memory)
             if time.moment is not None and time.moment > latest and time.key.casefold() != "date"
         ]
         if not ahead and memory.file.mtime > latest.timestamp() * 1e9:
-            ahead = [
-                f"Its modification time is in the future: {clock.iso_from_ns(memory.file.mtime)}"
-            ]
+            modified = clock.iso_from_ns(memory.file.mtime)
+            ahead = [("", f"Its modification time is in the future: {modified}")]
         if ahead:
-            yield Finding(memory.path, ahead[0])
+            key, message = ahead[0]
+            yield Finding(memory.path, message, key=key)
 
 
 def _header_times(memory: InspectedMemory) -> list[header_dates.HeaderTime]:
@@ -267,7 +266,8 @@ def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         for time in header_dates.unread(memory.record.metadata):
             message = f"`{time.key}` in its header is not a date: {str(time.value)[:60]!r}"
-            yield Finding(memory.path, f"{message}; write it as 2026-01-31 or 2026-01-31T12:00")
+            message = f"{message}; write it as 2026-01-31 or 2026-01-31T12:00"
+            yield Finding(memory.path, message, key=time.key)
 
 
 @check("date-form", "note", "Times in headers that are not ISO 8601, and how they are parsed")
@@ -282,7 +282,7 @@ def other_date_forms(vault: VaultInspection) -> Iterator[Finding]:
     for path in sorted(times)[:_MAX_SHOWN_TIMES]:
         time = times[path]
         message = f"`{time.key}` {str(time.value)[:60]!r} is parsed as {clock.iso(time.moment)}"
-        yield Finding(path, message)
+        yield Finding(path, message, key=time.key)
     if len(times) > _MAX_SHOWN_TIMES:
         rest = len(times) - _MAX_SHOWN_TIMES
         yield Finding("", f"{rest} more memories have times that are not ISO 8601")

@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 
 from memvault.doctor.findings import Finding, check, set_header
 from memvault.doctor.inspection import InspectedMemory, VaultInspection
-from memvault.files import plain_files
 from memvault.git.tree_merge import LINK
 from memvault.index.protocol import LinkEntry, StoredLink
 from memvault.repository.code_files import RepositoryFiles
@@ -52,7 +51,8 @@ def _other_memory(vault: VaultInspection, memory: InspectedMemory, name: str) ->
 def broken_references(vault: VaultInspection) -> Iterator[Finding]:
     for memory, key, name in _references(vault, SUPERSEDES, SUPERSEDED_BY):
         if not _other_memory(vault, memory, name):
-            yield Finding(memory.path, f"`{key}` refers to {name!r}, which is not another memory")
+            message = f"`{key}` refers to {name!r}, which is not another memory"
+            yield Finding(memory.path, message, key=key)
 
 
 @check("supersedes-circle", "warning", "Memories that supersede each other")
@@ -115,7 +115,7 @@ def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
         if existing:
             message = f"Both sides changed it, so git sync also kept {replace_surrogates(existing)}"
             message = f"{message}: merge them, then forget one"
-            yield Finding(memory.path, message, other=existing)
+            yield Finding(memory.path, message, other=existing, key=LINK)
     files = set(vault.tree["file"])
     for path in files:
         if not path.startswith(("agents/", "spaces/")):
@@ -141,12 +141,11 @@ def settled_conflicts(vault: VaultInspection) -> Iterator[Finding]:
         names = referenced_names(memory.record.metadata, LINK)
         if names and not any(_other_memory(vault, memory, name) for name in names):
             fix = set_header(memory.file, f"remove {LINK} from its header", {LINK: None})
-            yield Finding(
-                memory.path, f"`{LINK}` refers to {names[0]!r}, which no longer exists", fix
-            )
+            message = f"`{LINK}` refers to {names[0]!r}, which no longer exists"
+            yield Finding(memory.path, message, fix, key=LINK)
 
 
-_FILE_SUFFIXES = frozenset(
+FILE_SUFFIXES = frozenset(
     ".md .png .jpg .jpeg .gif .webp .avif .svg .bmp .heic .tif .tiff .pdf .epub .txt .csv .mp3 "
     ".m4a .wav .ogg .flac .mp4 .mov .webm .mkv .zip .doc .docx .xls .xlsx .ppt .pptx .odt .ods "
     ".odp .canvas .excalidraw".split()
@@ -167,27 +166,16 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
     file by its name or the end of its path, as in Obsidian. Markdown links can lead anywhere, so
     only embeds and links to notes, attachments and files of the repository are checked.
     """
-    sees_repository = vault.call.caller.sees_repository
-    repository_files = RepositoryFiles(vault.call.root) if sees_repository else None
-    others = (path for path in vault.tree["file"] if path not in vault.memory_paths)
-    files = {name_key(name) for path in others for name in (path, *path_suffixes(path))}
-    for entry in vault.links.entries.values():
-        unresolved = {
-            (link.target, link.beside)
-            for link in entry.links
-            if not _is_resolved(vault, link, entry, files, repository_files)
-        }
-        if not unresolved:
-            continue
+    encoding = vault.call.settings.encoding
+    for entry, unresolved in _unresolved(vault):
         try:
-            data = plain_files.read(vault.call.root / entry.path)
+            data = vault.read(entry.path)
         except OSError:
             continue
-        encoding = vault.call.settings.encoding
         remembered: list[str] | None = vault.remembered.get(
             "link-broken",
             (entry.path, document.etag(data), sorted(unresolved)),
-            partial(_broken_in, entry.path, data, encoding, unresolved),
+            partial(_shown_broken, entry.path, data, encoding, unresolved),
         )
         broken = remembered or []
         for shown in broken[:_MAX_LINKS_SHOWN]:
@@ -197,20 +185,50 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
             yield Finding(entry.path, f"{remaining} more of its links do not resolve to a file")
 
 
-def _broken_in(
+def _unresolved(vault: VaultInspection) -> Iterator[tuple[LinkEntry, set[tuple[str, str]]]]:
+    """Yield the memories with unresolved links, and the ``target`` and ``beside`` of these."""
+    sees_repository = vault.call.caller.sees_repository
+    repository_files = RepositoryFiles(vault.call.root) if sees_repository else None
+    others = (path for path in vault.tree["file"] if path not in vault.memory_paths)
+    files = {name_key(name) for path in others for name in (path, *path_suffixes(path))}
+    for memory in vault.memories:
+        entry = vault.links.entries[memory.record.uid]
+        unresolved = {
+            (link.target, link.beside)
+            for link in entry.links
+            if not _is_resolved(vault, link, entry, files, repository_files)
+        }
+        if unresolved:
+            yield entry, unresolved
+
+
+def broken_in(vault: VaultInspection, body: str) -> list[Link]:
+    """Return the broken links in the body of the only memory of an inspection."""
+    return [
+        link
+        for entry, unresolved in _unresolved(vault)
+        for link in _broken(entry.path, body, unresolved)
+    ]
+
+
+def _broken(path: str, body: str, unresolved: Container[tuple[str, str]]) -> Iterator[Link]:
+    """Yield the unresolved links in a memory that are reported."""
+    for link in links(body):
+        beside = link.path_beside(path)
+        if (link.target, beside) in unresolved and (_is_checked(link) or _is_outside(beside)):
+            yield link
+
+
+def _shown_broken(
     path: str, data: bytes, encoding: str, unresolved: Container[tuple[str, str]]
 ) -> list[str]:
-    """Return the unresolved links in a memory that are reported, as shown."""
-    reported = (
-        _shown_link(link)
-        for link in links(document.body_of(data, encoding))
-        if (link.target, link.path_beside(path)) in unresolved
-        and (_is_checked(link) or _is_outside(link.path_beside(path)))
-    )
-    return list(dict.fromkeys(reported))
+    """Return the distinct broken links in a memory, as shown."""
+    broken = _broken(path, document.body_of(data, encoding), unresolved)
+    return list(dict.fromkeys(map(shown_link, broken)))
 
 
-def _shown_link(link: Link) -> str:
+def shown_link(link: Link) -> str:
+    """Return a link as messages show it, without its heading and label."""
     if link.is_wikilink:
         return f"[[{link.target}]]"
     return f"{'!' if link.is_embed else ''}[{link.shown}]({link.target})"
@@ -218,7 +236,7 @@ def _shown_link(link: Link) -> str:
 
 def _is_checked(link: Link) -> bool:
     suffix = posixpath.splitext(link.target)[1].lower()
-    return link.is_wikilink or (link.is_embed and bool(suffix)) or suffix in _FILE_SUFFIXES
+    return link.is_wikilink or (link.is_embed and bool(suffix)) or suffix in FILE_SUFFIXES
 
 
 def _is_outside(path: str) -> bool:

@@ -31,13 +31,14 @@ class Fix(NamedTuple):
 class Finding(NamedTuple):
     """A problem found by a check; ``path`` is empty if it concerns the vault as a whole.
 
-    ``other`` is the path of a second file involved.
+    ``other`` is the path of a second file involved, and ``key`` the header key that it concerns.
     """
 
     path: str
     message: str
     fix: Fix | None = None
     other: str = ""
+    key: str = ""
 
 
 _Run = Callable[[VaultInspection], Iterable[Finding]]

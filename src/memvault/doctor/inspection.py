@@ -10,16 +10,22 @@ import codecs
 import errno
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from memvault import clock
 from memvault.call import Call
-from memvault.doctor.remembered import RememberedResults
+from memvault.doctor.remembered import NoResults, RememberedResults
 from memvault.files import plain_files
-from memvault.index.protocol import IndexStatus, MemoryRecord, View, latest_first
+from memvault.index.protocol import (
+    EmbedderStatus,
+    IndexStatus,
+    MemoryRecord,
+    View,
+    latest_first,
+)
 from memvault.memories.link_graph import LinkGraph
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
 from memvault.store import secret_policy
@@ -139,7 +145,8 @@ class VaultInspection(NamedTuple):
     ``tree`` maps kinds to the paths of entries. ``others`` contains the markdown files that are not
     memories, such as agents' files; ``files`` are ``others`` and the memories' files.
     ``remembered`` contains results of checks of unchanged files. Checks of the index, the journal
-    and other state of this machine read that state through ``call``.
+    and other state of this machine read that state through ``call``. ``read`` returns the bytes of
+    a file.
     """
 
     call: Call
@@ -152,6 +159,7 @@ class VaultInspection(NamedTuple):
     others: list[InspectedFile]
     files: list[InspectedFile]
     remembered: RememberedResults
+    read: Callable[[str], bytes]
 
     def by_id(self) -> dict[str, list[InspectedMemory]]:
         """Return the memories by memId."""
@@ -186,7 +194,40 @@ def inspect_vault(call: Call) -> VaultInspection:
     if index.away:
         call.notes.append(index.away)
     return VaultInspection(
-        call, now, tree, links, index, memories, memory_paths, others, files, remembered
+        call,
+        now,
+        tree,
+        links,
+        index,
+        memories,
+        memory_paths,
+        others,
+        files,
+        remembered,
+        lambda path: plain_files.read(call.root / path),
+    )
+
+
+def inspect_memory(
+    call: Call, links: LinkGraph, memory: MemoryRecord, data: bytes
+) -> VaultInspection:
+    """Inspect one memory in a text that may differ from its file, and remember no results."""
+    tree = walk_tree(call.root, call.settings.exclusions)
+    problems = _problems(call, memory.path, data, is_memory=True)
+    file = InspectedFile(memory.path, document.etag(data), **problems)
+    inspected = _with_record(memory, file)
+    return VaultInspection(
+        call,
+        clock.now(),
+        tree,
+        links,
+        IndexStatus("", EmbedderStatus(""), EmbedderStatus(""), 0),
+        [inspected],
+        frozenset(entry.path for entry in links.entries.values()),
+        [],
+        [inspected.file],
+        NoResults(),
+        lambda _: data,
     )
 
 
@@ -200,7 +241,11 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 def _inspect_memory(
     call: Call, remembered: RememberedResults, record: MemoryRecord
 ) -> InspectedMemory:
-    file = _inspect_file(call, remembered, record.path, is_memory=True)
+    return _with_record(record, _inspect_file(call, remembered, record.path, is_memory=True))
+
+
+def _with_record(record: MemoryRecord, file: InspectedFile) -> InspectedMemory:
+    """Add the problems that the record of a memory states to those of its file."""
     if record.problem.startswith(_HEADER_PROBLEMS) and not file.conflict_markers:
         file = file._replace(broken=record.problem.partition(": ")[2])
     if record.problem.startswith(memory_file.UNREAD):

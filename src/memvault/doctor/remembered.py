@@ -78,3 +78,17 @@ class RememberedResults:
         data = json.dumps({**self._stored, **self._used}, separators=(",", ":")).encode()
         with contextlib.suppress(MemvaultError, OSError):
             atomic.write(self._file, self._checksum(data) + data, private=True, durable=False)
+
+
+class NoResults(RememberedResults):
+    """Remembers nothing, for a text that is not stored in a file."""
+
+    def __init__(self) -> None:
+        pass
+
+    def get(self, check: str, inputs: Sequence[Any], compute: Callable[[], Any]) -> Any:  # noqa: ARG002
+        """Return the computed result, or None if it is empty."""
+        return compute() or None
+
+    def save(self) -> None:
+        """Do nothing."""

@@ -207,6 +207,23 @@ class LinkEntry(NamedTuple):
     names: Sequence[str]
     links: Sequence[StoredLink]
 
+    @classmethod
+    def from_memory(cls, memory: Memory) -> LinkEntry:
+        """Return the names and links of a memory that was just read from its file."""
+        from memvault.vault.header_links import header_links
+        from memvault.vault.markdown import links
+        from memvault.vault.names import link_keys
+
+        names = link_keys(memory.path, memory.mem_id, memory.title, memory.aliases)
+        stored: list[StoredLink] = []
+        line = position = 0
+        for link in links(memory.body):
+            line += memory.body.count("\n", position, link.span[0])
+            position = link.span[0]
+            stored.append(StoredLink(link.target, link.path_beside(memory.path), line))
+        stored += [StoredLink(name, key=key) for key, name in header_links(memory.metadata)]
+        return cls(memory.path, names, stored)
+
 
 class KeywordQuery(NamedTuple):
     """A keyword search: the words in a query, and how to limit the results.

@@ -27,6 +27,7 @@ from memvault.mcp.notifications import ChangeDetector, ChangeNotifier
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.read_runner import Read, ReadRunner
 from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue, run_with_slots, take_all
+from memvault.process import claimed_stdio
 from memvault.tools.core import agent_guide
 from memvault.workspace import Workspace
 
@@ -66,7 +67,7 @@ def serve(root: Path, caller: Caller, offer: ToolSelection) -> int:
     with contextlib.suppress(MemvaultError):
         _ = workspace.settings  # Load now, to detect if the vault is deleted later.
     try:
-        with stdio.claimed_stdio() as (read, written):
+        with claimed_stdio() as (read, written):
             return asyncio.run(McpServer(workspace, caller, offer).run(read, written))
     finally:
         with workspace.lock:

@@ -13,7 +13,6 @@ import json
 import math
 import os
 import queue
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
@@ -25,45 +24,12 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from memvault import sanitize
-from memvault.errors import UsageError
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 _MAX_LINE = 1 << 27
 """The maximum size in bytes of a message; a memory of 64 MB with escapes fits in it."""
 _FLUSH_TIMEOUT = 2.0
 """Seconds to wait at the end for the client to read the remaining messages."""
-
-
-@contextlib.contextmanager
-def claimed_stdio() -> Iterator[tuple[int, int]]:
-    """Yield private descriptors of standard input and output, for the protocol only.
-
-    Within the block, descriptor 0 is empty and descriptor 1 is standard error, so libraries and
-    programs started by a tool cannot disturb the protocol by reading or printing.
-
-    Raises:
-        UsageError: the process was started without standard input or output.
-    """
-    if sys.stdin is None or sys.stdout is None:
-        raise UsageError(
-            "Standard input or output is closed",
-            "let an MCP client start `memvault mcp`, which connects both",
-        )
-    read, written = os.dup(0), os.dup(1)
-    empty = os.open(os.devnull, os.O_RDWR)
-    os.dup2(empty, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # The process was started without standard error.
-        os.dup2(empty, 1)
-    os.close(empty)
-    try:
-        yield read, written
-    finally:
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stdout.flush()  # Flush output that libraries printed, so it goes to standard error.
-        os.dup2(read, 0)
-        os.dup2(written, 1)
 
 
 def read_messages(descriptor: int, refuse: Callable[[types.JSONRPCError], None]) -> Incoming:

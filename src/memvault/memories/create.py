@@ -15,7 +15,7 @@ from memvault.model import FALLBACK_TYPE, Memory
 from memvault.secrets.detector import BUILTIN, SecretDetector
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import naming
-from memvault.vault.document import plain_text
+from memvault.vault.document import encode_new, plain_text
 
 if TYPE_CHECKING:
     from memvault.repository.code_check import CodeCitations
@@ -55,11 +55,7 @@ def add(
     """
     name = clean_title(title)
     kind = naming.normal_type(memory_type) if memory_type.strip() else FALLBACK_TYPE
-    identity = {
-        "id": naming.new_id(store.settings.detector.masked(name)),
-        "memory_type": kind,
-        "tags": [],
-    }
+    identity = _identity(store, name, kind)
     times = dict.fromkeys(("created", "modified"), clock.iso())
     cites: dict[str, Any] = {}
     if citations is not None:
@@ -67,6 +63,31 @@ def add(
 
         cites = new_cites(citations, f"{name}\n{content}", kind)
     return store.add(kind, name, {**identity, **header, **cites, **times}, content)
+
+
+def _identity(store: MemoryStore, title: str, kind: str) -> dict[str, Any]:
+    return {
+        "id": naming.new_id(store.settings.detector.masked(title)),
+        "memory_type": kind,
+        "tags": [],
+    }
+
+
+def new_file(store: MemoryStore, title: str, path: str = "") -> tuple[str, bytes]:
+    """Return the path and bytes of a new memory that has only a title, without writing it.
+
+    By default, the path is the one that ``add`` would choose first.
+
+    Raises:
+        UsageError: the title is empty.
+    """
+    name = clean_title(title)
+    path = path or f"{FALLBACK_TYPE}/{naming.slug(store.settings.detector.masked(name))}.md"
+    folder = path.partition("/")[0]
+    kind = folder if folder in store.known_types else FALLBACK_TYPE
+    times = dict.fromkeys(("created", "modified"), clock.iso())
+    header = {**_identity(store, name, kind), **times}
+    return path, encode_new(header, f"# {name}")
 
 
 def clean_title(title: str) -> str:

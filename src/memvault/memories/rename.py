@@ -378,20 +378,9 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
         Conflict: a file was changed concurrently; `undo` reverts the changes made before.
         Refused: a header cannot be patched.
     """
-    memory, body = renaming.memory, None
-    changes: dict[str, Any] = {}
-    for entry in renaming.others:
-        if entry.memory.path == memory.path:
-            changes, body = {**entry.changes}, entry.body
+    memory = renaming.memory
     edited = _edited(store, renaming)
-    if renaming.title != memory.title:
-        changes = {**changes, **_aliases(renaming)}
-        stem = PurePosixPath(renaming.path).stem
-        heading = _retitle_heading(body or memory.body, memory.title, renaming.title)
-        says = heading is None and (first_heading(memory.body) or stem != renaming.title)
-        if "title" in memory.metadata or heading is not None or says:
-            changes = {**changes, "title": renaming.title, **modified_now(memory)}
-            body = body if heading is None else heading
+    changes, body = _own_changes(renaming)
     # Read the link target first, since it may have changed since.
     if renaming.path != memory.path:
         done = store.rename(memory, renaming.path, changes, body).memory
@@ -400,6 +389,42 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
     for other, data in edited:
         store.rewrite_links(other, data)
     return done
+
+
+def edited_files(store: MemoryStore, renaming: RenamePlan) -> list[tuple[Memory, bytes]]:
+    """Return the memories that a rename plan changes, each with its new bytes; write nothing.
+
+    The renamed memory comes first, at its old path.
+
+    Raises:
+        Conflict: a file was changed concurrently.
+        Refused: a header cannot be patched.
+    """
+    memory = renaming.memory
+    changes, body = _own_changes(renaming)
+    if renaming.path != memory.path and "id" not in memory.metadata:
+        changes = {"id": memory.mem_id, **changes}  # An id derived from the path would change.
+    data, _ = store.read_bytes(memory.path)
+    own = document.edit(data, changes, body, store.settings.encoding)
+    return [(memory, own), *_edited(store, renaming)]
+
+
+def _own_changes(renaming: RenamePlan) -> tuple[dict[str, Any], str | None]:
+    """Return the header values and the body to set in the renamed memory."""
+    memory, body = renaming.memory, None
+    changes: dict[str, Any] = {}
+    for entry in renaming.others:
+        if entry.memory.path == memory.path:
+            changes, body = {**entry.changes}, entry.body
+    if renaming.title != memory.title:
+        changes = {**changes, **_aliases(renaming)}
+        stem = PurePosixPath(renaming.path).stem
+        heading = _retitle_heading(body or memory.body, memory.title, renaming.title)
+        says = heading is None and (first_heading(memory.body) or stem != renaming.title)
+        if "title" in memory.metadata or heading is not None or says:
+            changes = {**changes, "title": renaming.title, **modified_now(memory)}
+            body = body if heading is None else heading
+    return changes, body
 
 
 def _edited(store: MemoryStore, plan: RenamePlan) -> list[tuple[Memory, bytes]]:

@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 from memvault.call import Caller
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.read_runner import Read
-from memvault.mcp.stdio import claimed_stdio
+from memvault.process import claimed_stdio
 from memvault.workspace import UNUSED_SECONDS, Workspace, return_memory
 
 _MAX_VAULTS = 16

@@ -48,6 +48,16 @@ def find_vault(vault: str | None, on_default: Callable[[str, Path], object] | No
         )
 
 
+def vault_above(folder: Path) -> Path | None:
+    """Return the root of the nearest vault that contains a folder, or None.
+
+    Raises:
+        VaultUnreadable: the vault belongs to another user and is not trusted.
+    """
+    with _readable():
+        return _nearest_vault(folder)
+
+
 def _default_vault() -> tuple[str, Path] | None:
     """Return the name and root of the user's first default vault, or None.
 

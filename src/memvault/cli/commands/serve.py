@@ -18,6 +18,7 @@ from memvault.settings import locate
 from memvault.settings.vault_settings import load_settings
 from memvault.tools.core.result_parts import list_result
 
+_LSP_PACKAGES = frozenset(("attrs", "cattrs", "lsprotocol", "pygls"))
 TokenName = Annotated[str, Arg("The token's name", positional=True)]
 
 
@@ -80,6 +81,26 @@ def mcp(
     if code:
         raise Exit(code)
     return None
+
+
+@command("lsp", ("memvault lsp", "memvault --vault ~/notes lsp"), group="programs")
+def lsp(options: GlobalOptions) -> None:
+    """Serve memories to an editor over the Language Server Protocol, on standard input and output.
+
+    It completes links, tags and headers, follows and renames links, and reports problems. The vault
+    of a file is the nearest one above it; with `--vault`, only that one. It writes nothing: the
+    editor applies the edits. It needs pygls, which the extra lsp installs: pip install '.[lsp]' in
+    a checkout.
+    """
+    try:
+        from memvault.lsp import server
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _LSP_PACKAGES:
+            raise
+        raise MemvaultError("`memvault lsp` needs pygls", f"{INSTALL} '.[lsp]'") from error
+    code = server.serve(options.root() if options.has_explicit_vault else None)
+    if code:
+        raise Exit(code)
 
 
 @command(

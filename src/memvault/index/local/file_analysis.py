@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from memvault.errors import MemvaultError, NotFound
 from memvault.index.keyword.bm25f import KeywordDocument, field_lengths
 from memvault.index.local.manifest import ManifestRow, columns_of
-from memvault.index.protocol import LinkEntry, MemoryRecord, StoredLink
+from memvault.index.protocol import LinkEntry, MemoryRecord
 from memvault.index.text.analyzer import Analyzer, analyzer, detect_each, main_language
 from memvault.index.text.passages import text_hashes
 from memvault.index.text.sentence_blocks import (
@@ -27,9 +27,6 @@ from memvault.index.text.sentence_blocks import (
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import etag
-from memvault.vault.header_links import header_links
-from memvault.vault.markdown import links
-from memvault.vault.names import link_keys
 
 if TYPE_CHECKING:
     from memvault.index.embedding.arrays import Matrix
@@ -77,19 +74,6 @@ def header_problem(memory: Memory, state: FileState) -> str:
     except (ValueError, TypeError, RecursionError) as error:
         return f"the front matter cannot be indexed: {error}"
     return ""
-
-
-def link_entry(memory: Memory) -> LinkEntry:
-    """Return the names of a memory and its links."""
-    names = link_keys(memory.path, memory.mem_id, memory.title, memory.aliases)
-    stored: list[StoredLink] = []
-    line = position = 0
-    for link in links(memory.body):
-        line += memory.body.count("\n", position, link.span[0])
-        position = link.span[0]
-        stored.append(StoredLink(link.target, link.path_beside(memory.path), line))
-    stored += [StoredLink(name, key=key) for key, name in header_links(memory.metadata)]
-    return LinkEntry(memory.path, names, stored)
 
 
 def part_hash(memory: Memory, part: Memory) -> str:
@@ -194,7 +178,7 @@ class _MemoryAnalysis(NamedTuple):
 def _analyze_memory(uid: int, read: Read, part: Memory, own: Analyzer) -> _MemoryAnalysis:
     """Return the index data of a memory, of whose text only ``part`` is indexed."""
     memory, fresh, checked = read
-    links = link_entry(memory)
+    links = LinkEntry.from_memory(memory)
     documents = keyword_documents(uid, part, own)
     record = MemoryRecord.from_memory(uid, fresh.size, memory, own.language)
     row = ManifestRow(record, fresh, checked, field_lengths(documents), part_hash(memory, part))

@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import TypeVar
 
 from memvault import clock
-from memvault.index.local.file_analysis import header_problem, link_entry, read_file
+from memvault.index.local.file_analysis import header_problem, read_file
 from memvault.index.local.folder_diff import FolderDiff
 from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.snapshot import Overlay, Snapshot
-from memvault.index.protocol import MemoryRecord
+from memvault.index.protocol import LinkEntry, MemoryRecord
 from memvault.index.text.analyzer import analyzer, detect_languages
 from memvault.index.text.sentence_blocks import (
     encode_blocks,
@@ -83,7 +83,7 @@ def _add_memory(
     overlay.passages[uid] = passage_texts(part)
     overlay.text_blocks[uid] = split_memory(part)
     overlay.blocks[uid] = encode_blocks(overlay.text_blocks[uid], analyzer(language))
-    overlay.links[uid] = link_entry(memory)
+    overlay.links[uid] = LinkEntry.from_memory(memory)
 
 
 def with_memories(snapshot: Snapshot, memories: Iterable[tuple[Memory, str]]) -> Snapshot:

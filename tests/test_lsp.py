@@ -1,0 +1,493 @@
+"""The language server over real standard input and output."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, only_with, succeeded, write
+from lsp_client import LspClient, offset, position, range_text
+from made_secrets import made
+
+pytestmark = only_with("pygls", "lsprotocol", extra="lsp")
+
+TOKEN = made("GitHub token")[1]
+PG = f"""---
+id: pg-abc123
+memory_type: decision
+tags: [db, sql/fast]
+aliases: [Postgres]
+area: storage
+---
+
+# Use PostgreSQL
+
+It stores JSON. {TOKEN}
+
+## Why 😀 not
+
+Reasons. ^why1
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault with notes that link to each other."""
+    root = tmp_path_factory.mktemp("lsp") / "vault"
+    write(root, "memvault.toml", 'version = 1\nignore = ["README.md"]\n')
+    write(root, "decision/pg.md", PG)
+    write(root, "a.md", "# Alpha\n\n😀 [[Use PostgreSQL#Why 😀 not|pg]] [rel](decision/pg.md)\n")
+    write(root, "b.md", "---\nsupersedes: pg-abc123\n---\n\n# Beta\n\nSee [[Postgres]].\n")
+    write(root, "pictures/x.png", b"\x89PNG")
+    write(root, "README.md", "# Read me\n\n[[Nowhere]]\n")
+    return root
+
+
+@pytest.fixture(scope="module")
+def _server(root: Path) -> Iterator[LspClient]:
+    with LspClient(root) as client:
+        yield client
+        assert client.exit() == 0
+        assert b"Traceback" not in b"".join(client.errors)
+
+
+@pytest.fixture
+def editor(_server: LspClient) -> Iterator[LspClient]:
+    """An editor whose files are closed after each test."""
+    yield _server
+    for uri in list(_server.texts):
+        _server.close(_server.path(uri))
+
+
+def labels(completions: Any) -> list[str]:
+    """Return what an editor lists."""
+    return [item["label"] for item in completions["items"]]
+
+
+def completed(editor: LspClient, path: str, text: str) -> Any:
+    """Return the completions at ``¦`` in an unsaved text."""
+    editor.open(path, text.replace("¦", ""))
+    place = position(text, text.index("¦"))
+    uri = editor.uri(path)
+    return editor.request("textDocument/completion", textDocument={"uri": uri}, position=place)
+
+
+def chosen(editor: LspClient, path: str, text: str, label: str) -> str:
+    """Return a text after choosing a completion at ``¦``."""
+    items = completed(editor, path, text)["items"]
+    edit = next(item["textEdit"] for item in items if item["label"] == label)
+    bare = text.replace("¦", "")
+    start, end = (offset(bare, edit["range"][name]) for name in ("start", "end"))
+    return f"{bare[:start]}{edit['newText']}{bare[end:]}"
+
+
+@pytest.mark.parametrize(
+    ("typed", "label", "result"),
+    [
+        ("see [[use p¦", "Use PostgreSQL", "see [[Use PostgreSQL]]"),
+        ("😀😀 [[use p¦]] end", "Use PostgreSQL", "😀😀 [[Use PostgreSQL]] end"),
+        ("[[postgres¦", "Postgres", "[[Use PostgreSQL|Postgres]]"),
+        ("[[decision/¦", "decision/pg", "[[Use PostgreSQL]]"),
+        ("[[Use PostgreSQL#w¦", "Why 😀 not", "[[Use PostgreSQL#Why 😀 not]]"),
+        ("[[Use PostgreSQL#^¦]]", "why1", "[[Use PostgreSQL#^why1]]"),
+        ("[[Use PostgreSQL^w¦]]", "why1", "[[Use PostgreSQL^why1]]"),
+        ("# Own\n\n[[#o¦", "Own", "# Own\n\n[[#Own]]"),
+        ("a #sq¦", "sql/fast", "a #sql/fast"),
+        ("---\nmemory_type: dec¦\n---\n", "decision", "---\nmemory_type: decision\n---\n"),
+        ("---\ntags: [x, s¦]\n---\n", "sql/fast", "---\ntags: [x, sql/fast]\n---\n"),
+        ("---\ntags:\n  - s¦\n---\n", "sql/fast", "---\ntags:\n  - sql/fast\n---\n"),
+        ("---\nsupers¦\n---\n", "supersedes", "---\nsupersedes: \n---\n"),
+        ("---\narea: ¦\n---\n", "storage", "---\narea: storage\n---\n"),
+        ("---\r\nar¦\r\n---\r\n", "area", "---\r\narea: \r\n---\r\n"),
+        (
+            "---\nsupersedes: use¦\n---\n",
+            "Use PostgreSQL",
+            '---\nsupersedes: "[[Use PostgreSQL]]"\n---\n',
+        ),
+        ("---\nmemory_type: dec¦", "decision", "---\nmemory_type: decision"),
+    ],
+)
+def test_completion_inserts_the_chosen_name(
+    editor: LspClient, typed: str, label: str, result: str
+) -> None:
+    """Links, headings, blocks, tags and headers are completed in an unsaved text."""
+    assert chosen(editor, "a.md", typed, label) == result
+
+
+@pytest.mark.parametrize("text", ["`[[us¦`", "```\n#s¦\n```", "#¦", "[[a|b¦", "a[¦"])
+def test_nothing_is_completed_in_code_labels_and_headings(editor: LspClient, text: str) -> None:
+    """The editor shows no list where no name can follow."""
+    assert not (completed(editor, "a.md", text) or {}).get("items")
+
+
+def test_an_ambiguous_title_is_completed_by_path(editor: LspClient, root: Path) -> None:
+    """The link to a memory whose title another one shares is its path."""
+    for name in ("one", "two"):
+        write(root, f"same/{name}.md", "# Twin\n")
+    items = completed(editor, "a.md", "[[twin¦")["items"]
+    assert {item["textEdit"]["newText"] for item in items} == {"same/one]]", "same/two]]"}
+    shutil.rmtree(root / "same")
+    assert not completed(editor, "a.md", "[[twin¦")["items"]
+
+
+@pytest.mark.promise("S108")
+def test_secrets_are_never_completed(editor: LspClient, root: Path) -> None:
+    """A title or value that is a secret is not listed."""
+    write(root, "secret.md", f"---\nkey: {TOKEN}\ntags: [{TOKEN}]\n---\n\n# {TOKEN}\n")
+    for text in ("[[g¦", "a #g¦", "---\nkey: ¦\n---\n", "---\ntags: [g¦\n---\n"):
+        assert TOKEN not in json.dumps(completed(editor, "a.md", text))
+    (root / "secret.md").unlink()
+
+
+@pytest.mark.promise("S108")
+def test_hover_shows_the_beginning_without_secrets(editor: LspClient, root: Path) -> None:
+    """Hovering over a link shows title, type, tags and text, as a code block, secrets masked."""
+    write(root, "c.md", "[[pg]] [[Nothing]] [[fence]]\n")
+    write(root, "fence.md", "# Fence\n\n````\n![](http://127.0.0.1/x.png)\n````\n\u202ex\n")
+    editor.open("c.md")
+    shown = editor.hover("c.md", "[[p¦g]]")
+    assert shown.startswith("```text\nUse PostgreSQL\ndecision  #db #sql/fast")
+    assert "It stores JSON. [masked: GitHub token]" in shown
+    assert TOKEN not in shown
+    assert editor.request("textDocument/hover", **editor.at("c.md", "[[Noth¦ing]]")) is None
+    fenced = editor.hover("c.md", "[[fen¦ce]]")
+    assert fenced.startswith("`````text\n")
+    assert fenced.endswith("\n`````")
+    assert "\u202e" not in fenced
+    write(root, "decision/pg.md", PG.replace("area:", "secrets: allowed\narea:"))
+    assert TOKEN in editor.hover("c.md", "[[p¦g]]")
+    write(root, "decision/pg.md", PG)
+    for name in ("c.md", "fence.md"):
+        (root / name).unlink()
+
+
+def test_hover_begins_at_the_linked_heading(editor: LspClient) -> None:
+    """A link to a heading shows the text below that heading."""
+    editor.open("a.md")
+    shown = editor.hover("a.md", "[[Use Post¦greSQL#")
+    assert "markdown\n## Why 😀 not\n\nReasons." in shown
+
+
+def test_unsaved_texts_replace_files(editor: LspClient) -> None:
+    """Names, links and texts of open files are the unsaved ones, and closing restores the file."""
+    changed = PG.replace("Use PostgreSQL", "Use SQLite").replace("JSON", "rows")
+    editor.open("decision/pg.md", changed)
+    editor.open("a.md", "[[Use SQLite]] [[Use PostgreSQL]]\n")
+    assert "It stores rows." in editor.hover("a.md", "[[Use SQ¦Lite]]")
+    old = editor.at("a.md", "[[Use Post¦greSQL]]")
+    assert editor.request("textDocument/hover", **old) is None
+    assert labels(completed(editor, "b.md", "[[use¦")) == ["Use SQLite"]
+    found = editor.request("workspace/symbol", query="Use SQLite")
+    assert "Use SQLite" in [symbol["name"] for symbol in found]
+    editor.close("decision/pg.md")
+    assert "It stores JSON." in editor.hover("a.md", "[[Use Post¦greSQL]]")
+
+
+def test_a_file_that_is_not_saved_yet_is_a_memory(editor: LspClient, root: Path) -> None:
+    """A new file in the editor can be linked to before it exists."""
+    editor.open("new/idea.md", "# Fresh idea\n\n[[Use PostgreSQL]]\n")
+    assert labels(completed(editor, "a.md", "[[fresh¦")) == ["Fresh idea"]
+    editor.open("decision/pg.md")
+    found = references(editor, "decision/pg.md", "It sto¦res")
+    assert ("new/idea.md", "[[Use PostgreSQL]]") in found
+    assert not (root / "new").exists()
+
+
+def test_changes_by_other_programs_are_seen_at_the_next_request(
+    editor: LspClient, root: Path
+) -> None:
+    """A file written by another program is completed without a notification."""
+    assert not completed(editor, "a.md", "[[gamma¦")["items"]
+    write(root, "gamma.md", "# Gamma\n")
+    assert labels(completed(editor, "a.md", "[[gamma¦")) == ["Gamma"]
+    (root / "gamma.md").unlink()
+    assert not completed(editor, "a.md", "[[gamma¦")["items"]
+
+
+def defined(editor: LspClient, path: str, marked: str) -> tuple[str, int] | None:
+    """Return the path and line that a link leads to."""
+    place = editor.request("textDocument/definition", **editor.at(path, marked))
+    return place and (editor.path(place["uri"]), place["range"]["start"]["line"])
+
+
+def test_definition_follows_links_of_every_form(editor: LspClient) -> None:
+    """Wiki links, markdown links, header names, headings, blocks and attachments are followed."""
+    text = "---\nsupersedes: [Postgres]\n---\n[[pg]] [[pg#why not]] [[pg#^why1]] [[none]]\n"
+    more = "[a](decision/pg.md) [b](b.md#x) ![](pictures/x.png) [w](http://a.b)\n"
+    editor.open("a.md", f"{text}{more}")
+    assert defined(editor, "a.md", "[Post¦gres]") == ("decision/pg.md", 0)
+    assert defined(editor, "a.md", "[[p¦g]]") == ("decision/pg.md", 0)
+    assert defined(editor, "a.md", "[[pg#wh¦y") == ("decision/pg.md", 12)
+    assert defined(editor, "a.md", "[[pg#^wh¦y1") == ("decision/pg.md", 14)
+    assert defined(editor, "a.md", "(decision/p¦g.md)") == ("decision/pg.md", 0)
+    assert defined(editor, "a.md", "[b¦](b.md") == ("b.md", 0)
+    assert defined(editor, "a.md", "(pictures/¦x") == ("pictures/x.png", 0)
+    assert defined(editor, "a.md", "[[no¦ne") is None
+    assert defined(editor, "a.md", "http://¦a") is None
+
+
+def references(editor: LspClient, path: str, marked: str) -> set[tuple[str, str]]:
+    """Return the path and text of each reference."""
+    places = editor.request(
+        "textDocument/references", **editor.at(path, marked, context={"includeDeclaration": False})
+    )
+    found = set()
+    for place in places:
+        name = editor.path(place["uri"])
+        text = editor.texts.get(place["uri"]) or (editor.folder / name).read_text("utf-8")
+        found.add((name, range_text(text, place["range"])))
+    return found
+
+
+def test_references_are_the_backlinks(editor: LspClient) -> None:
+    """In a text, all links to the memory are found; on a heading or a link, those to it."""
+    editor.open("decision/pg.md")
+    to_heading = ("a.md", "[[Use PostgreSQL#Why 😀 not|pg]]")
+    everything = {
+        to_heading,
+        ("a.md", "[rel](decision/pg.md)"),
+        ("b.md", "[[Postgres]]"),
+        ("b.md", "pg-abc123"),
+    }
+    assert references(editor, "decision/pg.md", "It sto¦res") == everything
+    assert references(editor, "decision/pg.md", "## Wh¦y") == {to_heading}
+    editor.open("b.md")
+    assert references(editor, "b.md", "[[Post¦gres") == everything
+    editor.open("a.md")
+    assert references(editor, "a.md", "[[Use Post¦gre") == {to_heading}
+
+
+_FORMS = ("[[Old]]", "[[note/old|o]]", "[o](note/old.md#x)", "😀 [[old#Part]] [[Old]]")
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """A vault for renames, with links of each form to one memory, in headers and texts."""
+    root = tmp_path / "linked"
+    write(root, "memvault.toml", "version = 1\n")
+    old = "---\nid: old-abc123\ncreated: 2026-01-01\n---\n\n# Old\n\n[x](a.md)\n"
+    write(root, "note/old.md", old)
+    write(root, "note/a.md", "# A\n")
+    for number in range(40):
+        name = _FORMS[number % len(_FORMS)]
+        head = "---\nsupersedes: Old\n---\n" if number % 5 == 0 else ""
+        line = "\r\n" if number % 7 == 0 else "\n"
+        text = f"{head}# N{number}\n\n{name} end\n`[[Old]]`\n"
+        write(root, f"n{number}.md", text.replace("\n", line))
+    return root
+
+
+@pytest.mark.parametrize("new", ["New name", "archive/deep/new.md"])
+def test_rename_returns_what_the_command_would_write(
+    linked: Path, tmp_path: Path, run: Run, new: str
+) -> None:
+    """A rename has the result of memvault rename, with links of each form, and writes nothing."""
+    other = Path(shutil.copytree(linked, tmp_path / "other"))
+    before = files_of(linked)
+    with LspClient(linked) as editor:
+        editor.open("n1.md")
+        edit = editor.request(
+            "textDocument/rename", **editor.at("n1.md", "[[note/o¦ld", newName=new)
+        )
+        texts = before | editor.applied(edit)
+        del texts["note/old.md"]
+    assert files_of(linked) == before
+    option = ["--to", new] if new.endswith(".md") else [new]
+    command = ["--vault", str(other), "rename", "Old", *option]
+    preview = succeeded(run(*command, "--json"))
+    succeeded(run(*command, "--confirm", json.loads(preview.out)["confirmToken"]))
+    assert without_times(texts) == without_times(files_of(other))
+
+
+def files_of(root: Path) -> dict[str, str]:
+    """Return the text of each markdown file by path."""
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes().decode()
+        for path in sorted(root.rglob("*.md"))
+        if ".memvault" not in path.parts
+    }
+
+
+def without_times(texts: dict[str, str]) -> dict[str, list[str]]:
+    """Return the lines of texts except those with the time of the change."""
+    return {
+        path: [line for line in text.split("\n") if not line.startswith("modified:")]
+        for path, text in texts.items()
+    }
+
+
+def test_rename_keeps_unsaved_changes(linked: Path) -> None:
+    """Links in unsaved texts are renamed there, and only lines with links are edited."""
+    with LspClient(linked) as editor:
+        editor.open("n1.md", "# Changed\n\n[[Old]] [[old|x]]\nmore\n")
+        crlf = (linked / "n14.md").read_bytes().decode().replace("\r\n", "\n")
+        editor.open("n14.md", crlf)  # as Neovim 0.7 passes it
+        editor.open("note/old.md", "# Old\n\nunsaved\n")
+        place = editor.at("note/old.md", "# O¦ld")
+        edit = editor.request("textDocument/rename", **place, newName="New")
+        texts = editor.applied(edit)
+        assert texts["n1.md"] == "# Changed\n\n[[new]] [[new|x]]\nmore\n"
+        assert "# New\n\nunsaved\n" in texts["note/new.md"]
+        assert texts["n14.md"] == crlf.replace("note/old.md", "note/new.md")
+        changes = {c["textDocument"]["uri"]: c for c in edit["documentChanges"] if "edits" in c}
+        assert len(changes[editor.uri("n14.md")]["edits"]) == 1
+
+
+def test_rename_of_the_open_title_and_its_errors(editor: LspClient) -> None:
+    """The title can be renamed in place, and an impossible rename is explained in one sentence."""
+    editor.open("decision/pg.md")
+    at_title = editor.at("decision/pg.md", "# Use Post¦greSQL")
+    prepared = editor.request("textDocument/prepareRename", **at_title)
+    assert range_text(PG, prepared["range"]) == "Use PostgreSQL"
+    edit = editor.request("textDocument/rename", **at_title, newName="Use SQLite")
+    texts = editor.applied(edit)
+    assert "# Use SQLite\n" in texts["decision/pg.md"]
+    assert "[[Use SQLite#Why 😀 not|pg]]" in texts["a.md"]
+    for name, place, reason in (
+        ("x", "It sto¦res", "There is nothing to rename here"),
+        ("../x.md", "# Use Post¦gre", "outside the vault"),
+        ("b.md", "# Use Post¦gre", "b.md already exists"),
+        (" ", "# Use Post¦gre", ""),
+    ):
+        answer = editor.ask(
+            "textDocument/rename", **editor.at("decision/pg.md", place, newName=name)
+        )
+        assert reason in answer.get("error", {"message": ""})["message"]
+
+
+def test_editors_without_file_operations(linked: Path) -> None:
+    """An editor that cannot rename files renames only the title; a move by itself updates links."""
+    capabilities = {
+        "workspace": {"workspaceEdit": {}, "fileOperations": {"willRename": True}},
+        "general": {"positionEncodings": ["utf-8"]},
+    }
+    with LspClient(linked, capabilities=capabilities) as editor:
+        operations = editor.server_capabilities["workspace"]["fileOperations"]
+        assert operations["willRename"]["filters"]
+        uris = {"oldUri": editor.uri("note/old.md"), "newUri": editor.uri("far/old.md")}
+        edit = editor.request("workspace/willRenameFiles", files=[uris])
+        texts = editor.applied(edit, "utf-8")
+        editor.open("note/old.md")
+        place = editor.at("note/old.md", "# O¦ld")
+        titled = editor.request("textDocument/rename", **place, newName="New")
+        assert "# New\n" in editor.applied(titled, "utf-8")["note/old.md"]
+        refused = editor.ask("textDocument/rename", **place, newName="x/new.md")
+        assert "cannot rename files" in refused["error"]["message"]
+    assert texts["note/old.md"].endswith("[x](../note/a.md)\n")
+    assert texts["n2.md"] == "# N2\n\n[o](far/old.md#x) end\n`[[Old]]`\n"
+    assert "n3.md" not in texts
+
+
+def test_symbols(editor: LspClient) -> None:
+    """Headings are nested symbols, and memories are found by recall."""
+    editor.open("decision/pg.md")
+    uri = {"uri": editor.uri("decision/pg.md")}
+    (title,) = editor.request("textDocument/documentSymbol", textDocument=uri)
+    assert title["name"] == "Use PostgreSQL"
+    assert [child["name"] for child in title["children"]] == ["Why 😀 not"]
+    found = editor.request("workspace/symbol", query="which database stores json")
+    places = {symbol["name"]: symbol["location"]["uri"] for symbol in found}
+    assert places["Use PostgreSQL"] == uri["uri"]
+    assert {s["name"] for s in editor.request("workspace/symbol", query="")} >= {"Alpha", "Beta"}
+
+
+def test_diagnostics_are_the_doctor_s_findings_in_the_unsaved_text(editor: LspClient) -> None:
+    """Problems are marked at their place, and disappear when the text is corrected."""
+    assert editor.problems("a.md") == {}
+    text = (
+        "---\nmemory_type: decison\ncreated: no day\nid: A B\nsupersedes: Nobody\ntags: [a]\n"
+        f"tags: [b]\n---\n\n😀 [[Nowhere|x]] [n](none.md) [[Postgres]]\n{TOKEN}\n"
+    )
+    assert editor.problems("a.md", text) == {
+        "type-unknown": "memory_type: decison",
+        "date-unread": "created: no day",
+        "id-unusable": "id: A B",
+        "supersedes-broken": "supersedes: Nobody",
+        "key-twice": "tags: [a]",
+        "secret-in-text": TOKEN,
+        "link-broken": "[n](none.md)",
+    }
+    assert TOKEN not in json.dumps(editor.notifications)
+    assert editor.problems("a.md", "---\na: [\nb: 1\n---\n") == {"front-matter-line": "a: ["}
+    assert editor.problems("a.md", "---\n- x\n---\n") == {"front-matter-broken": "---"}
+    assert editor.problems("a.md", "# Fine\n") == {}
+
+
+def test_diagnostics_agree_with_doctor(editor: LspClient, root: Path, run: Run) -> None:
+    """The codes of a saved text are those that memvault doctor reports for the file."""
+    text = f"---\nmemory_type: odd\nvalid_from: x\nmodified: 2999-01-01\n---\n[[Nope]] {TOKEN}\n"
+    write(root, "odd.md", text)
+    mine = set(editor.problems("odd.md"))
+    report = run("doctor", "--json", "--vault", str(root))
+    theirs = {f["code"] for f in json.loads(report.out)["findings"] if f["filePath"] == "odd.md"}
+    (root / "odd.md").unlink()
+    assert mine == theirs
+
+
+def actions(editor: LspClient, path: str, marked: str, selected: str = "") -> dict[str, Any]:
+    """Return the edit of each code action by its title, at ``¦`` or for a selected text."""
+    start = editor.at(path, marked)["position"]
+    end = {**start, "character": start["character"] + len(selected.encode("utf-16-le")) // 2}
+    found = editor.request(
+        "textDocument/codeAction",
+        textDocument={"uri": editor.uri(path)},
+        range={"start": start, "end": end},
+        context={"diagnostics": []},
+    )
+    return {action["title"]: action["edit"] for action in found}
+
+
+def test_code_action_creates_the_missing_note(editor: LspClient, root: Path) -> None:
+    """The note that a broken link lacks is created by the editor, where the link leads."""
+    links = "[[New plan]] [[work/Plan B|x]] [m](sub/m.md) [[y.png]] [[../../out]] [[pg]]\n"
+    editor.open("b.md", links)
+    for marked, path, title in (
+        ("[[New¦ plan", "New plan.md", "New plan"),
+        ("[[work/¦Plan", "work/Plan B.md", "Plan B"),
+        ("(sub/¦m", "sub/m.md", "m"),
+    ):
+        found = actions(editor, "b.md", marked)
+        (edit,) = found.values()
+        created = editor.applied(edit)[path]
+        assert list(found) == [f"Create the note {path}"]
+        assert created.startswith("---\nid: ")
+        assert created.endswith(f"---\n\n# {title}\n")
+        assert not (root / path).exists()
+    for marked in ("[[y¦.png", "[[../..¦/out", "[[p¦g"):
+        assert actions(editor, "b.md", marked) == {}
+
+
+def test_code_actions_link_a_word_and_add_a_tag(editor: LspClient) -> None:
+    """A word that is a memory's name becomes a link, and a word or selection becomes a tag."""
+    editor.open("a.md", "# Alpha\n\n😀 use PostgreSQL or postgres for sql/fast `postgres`\n")
+    first = actions(editor, "a.md", "use Post¦greSQL")["Link to Use PostgreSQL (decision/pg.md)"]
+    linked = "# Alpha\n\n😀 [[Use PostgreSQL|use PostgreSQL]] or postgres"
+    assert editor.applied(first)["a.md"].startswith(linked)
+    second = actions(editor, "a.md", "or post¦gres")["Link to Use PostgreSQL (decision/pg.md)"]
+    assert "or [[Use PostgreSQL|postgres]] for" in editor.applied(second)["a.md"]
+    tagged = actions(editor, "a.md", "😀 use Post¦")["Add the tag PostgreSQL"]
+    assert editor.applied(tagged)["a.md"].startswith("---\ntags: [PostgreSQL]\n---\n\n# Alpha\n")
+    assert actions(editor, "a.md", "`post¦gres`") == {}
+    selected = actions(editor, "a.md", "😀 ¦use", "use PostgreSQL or")
+    assert "Add the tag use-PostgreSQL-or" in selected
+    assert "Link to Use PostgreSQL (decision/pg.md)" in selected
+    editor.open("decision/pg.md")
+    (tag,) = (edit for title, edit in actions(editor, "decision/pg.md", "It sto¦res").items())
+    assert editor.applied(tag)["decision/pg.md"] == PG.replace(
+        "tags: [db, sql/fast]", "tags: [db, sql/fast, stores]"
+    )
+
+
+@pytest.mark.promise("S108")
+def test_the_server_writes_nothing_into_the_vault(root: Path) -> None:
+    """After all requests of this file, the vault has no new files but its private folder."""
+    files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    assert {name for name in files if not name.startswith(".memvault/")} == {
+        "memvault.toml", "decision/pg.md", "a.md", "b.md", "pictures/x.png", "README.md",
+    }  # fmt: skip
+    assert (root / "decision/pg.md").read_text("utf-8") == PG
