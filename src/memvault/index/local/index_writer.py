@@ -19,7 +19,6 @@ from memvault.index.local.file_analysis import (
     Analysis,
     FileTask,
     analyze,
-    link_entry,
     part_hash,
     read_file,
 )
@@ -289,7 +288,7 @@ class IndexWriter(NamedTuple):
             lengths = opened.manifest.lengths_of(uid)
             unchanged.append(ManifestRow(record, fresh, checked, lengths, part))
             if not is_touched:
-                links[uid] = link_entry(memory)
+                links[uid] = LinkEntry.from_memory(memory)
         if unchanged:
             opened.manifest.apply((), unchanged, links=links)
             opened = self.files.commit(opened.keyword)
