@@ -53,6 +53,40 @@ def test_web_shows_embedded_memories(tmp_path: Path) -> None:
     assert re.search(r'href="/m/[\w-]+#h-two"', html)
 
 
+def test_web_embeds_have_own_anchors(tmp_path: Path) -> None:
+    """Links within an embedded memory lead to its own headings and footnotes."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "a.md", "# A\n\n## Same\n\nOwn[^1]\n\n![[B]]\n\n![[B]]\n\n[^1]: Own\n")
+    write(root, "b.md", "# B\n\n## Same\n\nOther[^1] [up](#same)\n\n[^1]: Other note\n")
+    session = WebSession(root)
+    text = session.read("a.md", ServedAddresses()).text
+    session.close()
+    ids = re.findall(r' id="([^"]+)"', text.html)
+    assert len(ids) == len(set(ids)) == 9, "a heading, a footnote and its mark, three times"
+    assert set(re.findall(r'href="#([^"]+)"', text.html)) <= set(ids)
+    assert [heading.anchor for heading in text.headings] == ["h-same"]
+
+
+def test_web_embeds_only_for_embeds(tmp_path: Path) -> None:
+    """A link beside an embed of the same memory stays a link."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "a.md", "# A\n\n[[B]]\n\n![[B]]\n\n[[B]]\n")
+    write(root, "b.md", "# B\n\nFirst.\n")
+    session = WebSession(root)
+    html = session.read("a.md", ServedAddresses()).text.html
+    session.close()
+    assert html.count('<blockquote class="embed">') == html.count("First.") == 1
+    assert html.count('rel="noopener noreferrer">B</a></p>') == 2
+
+
 def test_web_compares_revisions_by_word() -> None:
     """Replaced lines are shown with their numbers, and the words that differ are marked."""
     from memvault.web.pages import diff_lines

@@ -89,12 +89,16 @@ def heading_anchor(text: str) -> str:
 
 
 def to_html(
-    text: str, links: Sequence[PlacedLink] = (), detector: SecretDetector | None = None
+    text: str,
+    links: Sequence[PlacedLink] = (),
+    detector: SecretDetector | None = None,
+    prefix: str = "",
 ) -> RenderedMarkdown:
     """Render text as HTML, with its links replaced by the given ones.
 
     With a ``detector``, secrets are masked in the text of each block without its markup, and in the
-    attributes.
+    attributes. The ids of headings and footnotes contain ``prefix``, so that texts with different
+    ones can be on one page.
     """
     from html import escape
 
@@ -102,7 +106,7 @@ def to_html(
         shown = detector.masked(text) if detector else text
         return RenderedMarkdown(f"<pre>{escape(shown)}</pre>", [])
     parser = _parser()
-    environment: dict[str, Any] = {}
+    environment: dict[str, Any] = {"docId": prefix} if prefix else {}
     tokens = parser.parse(_with_links(text, links), environment)
     numbers = _numbers(links)
     for token in tokens:
@@ -112,26 +116,28 @@ def to_html(
             token.children = _without_foreign_images(token.children, numbers)
             for child in token.children:
                 if child.type == "link_open":
-                    _set_address(child, numbers)
+                    _set_address(child, numbers, prefix)
             if detector:
                 _mask_inline(token.children, detector, frozenset(numbers.values()))
     _set_callouts(tokens)
-    tokens = _with_embedded(tokens, {link.address: link for link in links if link.embedded})
-    found = _set_anchors(tokens)
+    tokens = _with_embedded(tokens, links)
+    found = _set_anchors(tokens, prefix)
     html: str = parser.renderer.render(tokens, parser.options, environment)
     return RenderedMarkdown(html.replace(_CHECKBOX, f'{_CHECKBOX} aria-label="Task"'), found)
 
 
-def _set_address(token: Token, numbers: Mapping[str, str]) -> None:
+def _set_address(token: Token, numbers: Mapping[str, str], prefix: str) -> None:
     address = str(token.attrs.get("href", ""))
     if address.startswith(_NUMBERED):
+        token.meta["link"] = address
         token.attrSet("href", numbers.get(address, "#"))
     elif address.startswith("#"):
-        token.attrSet("href", f"#{heading_anchor(unquote(address[1:]).replace('-', ' '))}")
+        anchor = heading_anchor(unquote(address[1:]).replace("-", " "))
+        token.attrSet("href", f"#{prefix}{anchor}")
     token.attrSet("rel", "noopener noreferrer")
 
 
-def _set_anchors(tokens: Sequence[Token]) -> list[PageHeading]:
+def _set_anchors(tokens: Sequence[Token], prefix: str) -> list[PageHeading]:
     """Give each heading an anchor, and return the headings."""
     found: list[PageHeading] = []
     counts: dict[str, int] = {}
@@ -142,7 +148,7 @@ def _set_anchors(tokens: Sequence[Token]) -> list[PageHeading]:
                 for child in content.children or ()
                 if child.type in ("text", "code_inline")
             )
-            anchor = heading_anchor(text)
+            anchor = f"{prefix}{heading_anchor(text)}"
             counts[anchor] = counts.get(anchor, 0) + 1
             if counts[anchor] > 1:
                 anchor = f"{anchor}-{counts[anchor]}"
@@ -197,18 +203,19 @@ def _as_callout(tokens: list[Token], number: int) -> Token | None:
     return quote
 
 
-def _with_embedded(tokens: list[Token], links: Mapping[str | None, PlacedLink]) -> list[Token]:
+def _with_embedded(tokens: list[Token], links: Sequence[PlacedLink]) -> list[Token]:
     """Return tokens with embedded HTML in place of paragraphs that only contain its link."""
     from html import escape
 
     from markdown_it.token import Token
 
+    embeds = {f"{_NUMBERED}{number}": link for number, link in enumerate(links) if link.embedded}
     shown = list(tokens)
-    for number, token in enumerate(tokens if links else ()):
+    for number, token in enumerate(tokens if embeds else ()):
         children = token.children or []
         if [child.type for child in children] != ["link_open", "text", "link_close"]:
             continue
-        link = links.get(str(children[0].attrs.get("href")))
+        link = embeds.get(children[0].meta.get("link", ""))
         if link is not None and tokens[number - 1].type == "paragraph_open":
             title = f'<a href="{escape(link.address or "")}">{escape(children[1].content)}</a>'
             html = f'<blockquote class="embed"><p>{title}</p>\n{link.embedded}</blockquote>\n'

@@ -47,14 +47,17 @@ class Renderer:
         """The vault's links."""
         return self._call.link_graph(self._view, self._records)
 
-    def rendered(self, memory: Memory, to: Addresses, embeds: bool = True) -> RenderedMarkdown:
+    def rendered(
+        self, memory: Memory, to: Addresses, embeds: bool = True, prefix: str = ""
+    ) -> RenderedMarkdown:
         """Return a memory's text as HTML without its title, with secrets masked.
 
         ``embeds`` shows the text of embedded memories, without the memories embedded in these.
+        The ids in the text contain ``prefix``.
         """
         detector = None if allows(memory.metadata) else self._call.settings.detector
         shown = memory._replace(body=detector.masked(memory.body) if detector else memory.body)
-        rendered = to_html(shown.body, self._placed(shown, to, embeds), detector)
+        rendered = to_html(shown.body, self._placed(shown, to, embeds), detector, prefix)
         if first_heading(memory.body) != memory.title:
             return rendered
         html, count = _FIRST_HEADING.subn("", rendered.html, 1)
@@ -81,7 +84,8 @@ class Renderer:
             address = to.memory(name) if name else None
             embedded = ""
             if address and target is not None and link.is_embed and embeds:
-                embedded = self._embedded(target, link.heading, to) if room > 0 else ""
+                prefix = f"e{room}-"
+                embedded = self._embedded(target, link.heading, to, prefix) if room > 0 else ""
                 room -= 1
             if address and link.heading and not link.heading.startswith("^"):
                 address = f"{address}#{quote(heading_anchor(link.heading.rpartition('#')[2]))}"
@@ -93,8 +97,8 @@ class Renderer:
             placed.append(PlacedLink(link.span, address, label, link.is_embed, embedded))
         return placed
 
-    def _embedded(self, target: MemoryRecord, heading: str, to: Addresses) -> str:
-        """Return the HTML of an embedded memory, or of the section or block with a heading."""
+    def _embedded(self, target: MemoryRecord, heading: str, to: Addresses, prefix: str) -> str:
+        """Return the HTML of an embedded memory, or of its section with a heading."""
         try:
             memory = self._call.reader.read(target.path)
             if heading:
@@ -104,7 +108,7 @@ class Renderer:
             return ""
         if len(memory.body) > _MAX_EMBEDDED:
             return ""
-        return self.rendered(memory, to, embeds=False).html
+        return self.rendered(memory, to, embeds=False, prefix=prefix).html
 
     def _file_beside(self, target: str, path: str) -> str:
         """Return the path of a file in the vault that a link refers to, or an empty string."""
