@@ -87,6 +87,13 @@ def test_web_embeds_only_for_embeds(tmp_path: Path) -> None:
     assert html.count('rel="noopener noreferrer">B</a></p>') == 2
 
 
+def test_web_aligns_columns_without_styles() -> None:
+    """The columns of tables are aligned by classes, since the pages forbid styles in attributes."""
+    html, _ = to_html("| a | b | c |\n|:-:|--:|---|\n| 1 | 2 | 3 |\n")
+    assert 'style="' not in html
+    assert '<td class="center">1</td>\n<td class="right">2</td>\n<td>3</td>' in html
+
+
 def test_web_compares_revisions_by_word() -> None:
     """Replaced lines are shown with their numbers, and the words that differ are marked."""
     from memvault.web.pages import diff_lines

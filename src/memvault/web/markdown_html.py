@@ -110,6 +110,9 @@ def to_html(
     tokens = parser.parse(_with_links(text, links), environment)
     numbers = _numbers(links)
     for token in tokens:
+        if alignment := str(token.attrs.pop("style", "")):
+            # The content security policy forbids styles in attributes.
+            token.attrSet("class", alignment.removeprefix("text-align:"))
         if detector and not token.children:
             token.content, token.info = detector.masked(token.content), detector.masked(token.info)
         if token.children:

@@ -91,7 +91,7 @@
   }
 
   // A block that scrolls needs the focus to be scrolled by keyboard.
-  for (const block of document.querySelectorAll("pre")) if (block.scrollWidth > block.clientWidth) block.tabIndex = 0;
+  for (const block of document.querySelectorAll("pre, .text table")) if (block.scrollWidth > block.clientWidth) block.tabIndex = 0;
 
   const growth = $("growth");
   if (growth && globalThis.uPlot) {
