@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
-from conftest import only_with, write
+from conftest import only_with, until, write
 from memvault import clock
 from memvault.web.markdown_html import to_html
 
@@ -174,3 +176,19 @@ def test_web_slow_pages_are_computed_in_another_process(tmp_path: Path) -> None:
         session.close()
         plain.close()
     assert worker._process is None
+
+
+def test_web_slow_worker_ends_with_the_server(tmp_path: Path) -> None:
+    """The worker ends when the server is killed, even before it has sent a page."""
+    from memvault import process
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    for number in range(400):
+        write(root, f"{number}.md", f"# {number} {'x' * 240}\n")
+    command = [sys.executable, "-P", "-m", "memvault.web.slow_worker", str(root)]
+    with process.start_worker(command, process.environment(root)) as worker:
+        assert worker.stdin is not None
+        pickle.dump("map", worker.stdin)  # more than fits into the pipe, which nothing reads
+        worker.stdin.close()
+        until(lambda: worker.poll() is not None)

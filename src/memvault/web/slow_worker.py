@@ -11,7 +11,9 @@ import os
 import pickle
 import signal
 import sys
+import threading
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from memvault import process
@@ -82,15 +84,24 @@ def main(root: Path) -> None:
     # Nothing else that is printed may disturb the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    with contextlib.suppress(EOFError, BrokenPipeError):
+    methods = SimpleQueue[str]()
+    threading.Thread(target=_receive, args=(methods,), daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):
         while True:
-            method = pickle.load(sys.stdin.buffer)  # noqa: S301  # sent by the parent process
             try:
-                result = getattr(session, method)()
+                result = getattr(session, methods.get())()
             except MemvaultError as error:
                 result = error
             pickle.dump(result, answers)
             answers.flush()
+
+
+def _receive(methods: SimpleQueue[str]) -> None:
+    """Pass on the requested methods, and end the process with its input."""
+    with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
+        while True:
+            methods.put(pickle.load(sys.stdin.buffer))  # noqa: S301  # sent by the parent process
+    os._exit(0)  # A server that was killed does not wait for the page that is being computed.
 
 
 if __name__ == "__main__":
