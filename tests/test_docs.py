@@ -57,6 +57,7 @@ _WRITERS = {
     "server/audit.py": "the file that --audit names",
     "process.py": "the empty device",
     "importers/database.py": "a temporary file, into which a database in a zip is unpacked",
+    "documents/worker.py": "a pipe to the process that reads the vault",
     "importers/reader_process.py": "a pipe to the process that imports",
 }
 """Modules that may open a file for writing, and what for."""

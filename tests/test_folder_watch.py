@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,9 +38,9 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     found: list[Path] = []
     scan = FolderWatch.scan
 
-    def counted(watch: FolderWatch, exclusions: Exclusions) -> Scan:
+    def counted(watch: FolderWatch, exclusions: Exclusions, *rest: Callable[[], bool]) -> Scan:
         found.append(watch._root)
-        return scan(watch, exclusions)
+        return scan(watch, exclusions, *rest)
 
     monkeypatch.setattr(FolderWatch, "scan", counted)
     return found

@@ -7,6 +7,9 @@ from typing import Any, Literal, NamedTuple, Self
 MAX_RESULTS = 1_000
 """Maximum number of results of one search, because each one is read."""
 FALLBACK_TYPE = "context"
+DOCUMENT = "document"
+"""The type of documents: files that are read like memories, but never changed."""
+_DOCUMENT_ENDINGS = frozenset(".pdf .docx .pptx .xlsx .csv .html .htm .epub".split())
 RESERVED_FOLDERS = frozenset({"agents", "spaces", "tools", "templates"})
 """The folders of a vault whose files are not memories."""
 EPISODE, FACT, PROCEDURE = "episode", "fact", "procedure"
@@ -24,6 +27,11 @@ RATE = 0.5
 _EXAMPLE = "example"
 _MOST_ALIASES = 100
 """Maximum number of aliases read from one header key."""
+
+
+def is_document(path: str) -> bool:
+    """Return whether a file is a document rather than a memory, by the end of its name."""
+    return path[path.rfind(".") :].lower() in _DOCUMENT_ENDINGS
 
 
 def is_example(metadata: dict[str, Any]) -> bool:

@@ -130,7 +130,14 @@ class Workspace:
         """The store of the memories in the vault's folder."""
         from memvault.store.memory_store import MemoryStore
 
-        return MemoryStore(self.root, self.settings, open_dates=self._open_dates)
+        return MemoryStore(
+            self.root, self.settings, open_dates=self._open_dates, find_index=self._find_index
+        )
+
+    def _find_index(self) -> Path | None:
+        from memvault.index.folder import find_folder
+
+        return find_folder(self.root)
 
     def _open_dates(self) -> CommitDates | None:
         """Return the commit dates of the vault's files, or None outside of a repository."""
@@ -256,6 +263,8 @@ class Workspace:
         """Close the index and other vaults, and release models; the folder is still watched."""
         if "index" in self.__dict__:
             self.index.free_memory()
+        if "store" in self.__dict__:
+            self.store.close()
         for other in self._other_vaults.values():
             other.close()
         self._other_vaults.clear()
@@ -263,7 +272,7 @@ class Workspace:
 
     def close(self) -> None:
         """Close all open files and other vaults."""
-        for name in ("index", "_remote", "_dates"):
+        for name in ("index", "_remote", "_dates", "store"):
             if name in self.__dict__:
                 self.__dict__[name].close()
         self.free_memory()

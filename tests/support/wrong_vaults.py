@@ -116,6 +116,7 @@ FAULTS = [
     ),
     Fault("date-unread", "a.md", {"a.md": "---\ncreated: 01/02/2022\n---\n\nText.\n"}),
     Fault("date-form", "a.md", {"a.md": "---\ndate created: Jan 3, 2022\n---\n\nText.\n"}),
+    Fault("document-unreadable", "a.pdf", {"a.pdf": "%PDF-1.4"}),
     Fault("file-binary", "a.md", {"a.md": bytes(range(8)) * 200}),
     Fault("not-utf8", "a.md", {"a.md": "# Tür\n".encode("cp1252")}),
     Fault(

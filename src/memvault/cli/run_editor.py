@@ -221,11 +221,13 @@ def edit_memory(call: Call, memory: Memory, line: int = 1) -> dict[str, Any]:
     """Run the editor on a memory's file, at a line, and return what changed.
 
     Raises:
-        Refused: the editor could not be started, or failed.
+        Refused: the editor could not be started, or failed, or it is a document.
     """
     from memvault.files import atomic
     from memvault.history import log
+    from memvault.store.memory_store import require_memory
 
+    require_memory(memory.path)
     output.flush()
     before, _ = call.store.read_bytes(memory.path)
     with atomic.map_os_errors(memory.path):

@@ -25,6 +25,8 @@ from memvault.vault.naming import derived_id, id_from_name, normal_type, slug
 _MAX_CLOCK_SKEW = timedelta(days=1)
 _MAX_SHOWN_KEYS = 5
 _MAX_SHOWN_TIMES = 5
+_LARGE_HINT = "raise `megabytes` under [documents], or add it to `ignore`, in memvault.toml"
+_DOCUMENT_HINT = "open it in its own program, or add it to `ignore` in memvault.toml"
 
 
 @check("file-unreadable", "error", "A file or folder that this user cannot read")
@@ -59,6 +61,16 @@ def partly_indexed_memories(vault: VaultInspection) -> Iterator[Finding]:
                     f"Only the first {maximum:,} of {length:,} characters are indexed; split the "
                     "file, or raise characters under [index] in memvault.toml",
                 )
+
+
+@check("document-unreadable", "note", "A document that cannot be read, or only in part")
+def unreadable_documents(vault: VaultInspection) -> Iterator[Finding]:
+    for record in vault.documents:
+        if record.problem:
+            hint = _LARGE_HINT if "larger than" in record.problem else _DOCUMENT_HINT
+            yield Finding(record.path, f"{record.problem}; only its name is found: {hint}")
+        elif record.metadata.get("partly_read"):
+            yield Finding(record.path, "Only its first 2 million characters are indexed")
 
 
 @check(

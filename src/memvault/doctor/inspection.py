@@ -27,6 +27,7 @@ from memvault.index.protocol import (
     latest_first,
 )
 from memvault.memories.link_graph import LinkGraph
+from memvault.model import is_document
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
 from memvault.store import secret_policy
 from memvault.vault import decoding, document, memory_file, paths
@@ -142,11 +143,11 @@ class InspectedMemory(NamedTuple):
 class VaultInspection(NamedTuple):
     """The input of every check: the memories, their links, other files and entries in a vault.
 
-    ``tree`` maps kinds to the paths of entries. ``others`` contains the markdown files that are not
-    memories, such as agents' files; ``files`` are ``others`` and the memories' files.
-    ``remembered`` contains results of checks of unchanged files. Checks of the index, the journal
-    and other state of this machine read that state through ``call``. ``read`` returns the bytes of
-    a file.
+    ``documents`` are not among the ``memories``. ``tree`` maps kinds to the paths of entries.
+    ``others`` contains the markdown files that are not memories, such as agents' files; ``files``
+    are ``others`` and the memories' files. ``remembered`` contains results of checks of unchanged
+    files. Checks of the index, the journal and other state of this machine read that state through
+    ``call``. ``read`` returns the bytes of a file.
     """
 
     call: Call
@@ -154,6 +155,7 @@ class VaultInspection(NamedTuple):
     tree: Mapping[EntryKind, list[str]]
     links: LinkGraph
     index_status: IndexStatus
+    documents: list[MemoryRecord]
     memories: list[InspectedMemory]
     memory_paths: frozenset[str]
     others: list[InspectedFile]
@@ -177,7 +179,9 @@ def inspect_vault(call: Call) -> VaultInspection:
         by_key = {record.uid: record for record in view.records()}
         return latest_first(by_key.values()), LinkGraph(view.links(), by_key.get)
 
-    records, links = call.engine.on_view(read_index, rescans=True)
+    every, links = call.engine.on_view(read_index, rescans=True)
+    documents = [record for record in every if is_document(record.path)]
+    records = [record for record in every if not is_document(record.path)]
     tree = walk_tree(call.root, call.settings.exclusions)
     remembered = RememberedResults(call)
     memories = [_inspect_memory(call, remembered, record) for record in records]
@@ -199,6 +203,7 @@ def inspect_vault(call: Call) -> VaultInspection:
         tree,
         links,
         index,
+        documents,
         memories,
         memory_paths,
         others,
@@ -222,6 +227,7 @@ def inspect_memory(
         tree,
         links,
         IndexStatus("", EmbedderStatus(""), EmbedderStatus(""), 0),
+        [],
         [inspected],
         frozenset(entry.path for entry in links.entries.values()),
         [],

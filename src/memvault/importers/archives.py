@@ -311,14 +311,18 @@ def open_packed(source: Source, name: str, strips_top: bool) -> Source:
         OSError: if the zip cannot be read.
         ValueError: if the file is not a zip.
     """
-    data = source.read(name)
-    try:
-        packed = _ZipSource(Path(name), [io.BytesIO(data)], strips_top=strips_top)
-    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
-        raise ValueError(f"damaged: {error}") from error
+    packed = open_zip(name, source.read(name), strips_top)
     _ = packed.names  # Listing the files also finds the files to skip.
     source.skipped += [SkippedItem(f"{name}/{one.what}", one.reason) for one in packed.skipped]
     return packed
+
+
+def open_zip(name: str, data: bytes, strips_top: bool = False) -> Source:
+    """Open the bytes of a zip, as ``open_packed``; raises ``ValueError`` if they are not a zip."""
+    try:
+        return _ZipSource(Path(name), [io.BytesIO(data)], strips_top=strips_top)
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        raise ValueError(f"damaged: {error}") from error
 
 
 def open_source(argument: str) -> Source:

@@ -14,14 +14,16 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from memvault.importers import marked_html
+from memvault.importers import marked_html, office_xml
 from memvault.importers.content_counts import ContentCounts
 from memvault.importers.items import Attachment, GivenBytes, SkippedItem
+from memvault.importers.office_xml import child as _child
+from memvault.importers.office_xml import name as _name
+from memvault.importers.office_xml import value as _value
 from memvault.importers.records import reason_for
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
-_MAX_ELEMENTS = 1_000_000
 _MAX_STYLES = 10
 """Maximum length of a chain of base styles."""
 _MAX_LEVEL = 8
@@ -61,34 +63,18 @@ _OMITTED = {
 }
 
 
-def _name(element: Any) -> str:
-    """Return an element's local name; empty for a comment."""
-    tag = element.tag
-    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
-
-
-def _value(element: Any, name: str = "val") -> str:
-    """Return an attribute by local name, or an empty string."""
-    for key, value in () if element is None else element.attrib.items():
-        if key.rpartition("}")[2] == name:
-            return str(value)
-    return ""
-
-
-def _child(element: Any, *names: str) -> Any:
-    """Return the element at a path of names, or None."""
-    path = "/".join(f"{{*}}{name}" for name in names)
-    return None if element is None else element.find(path)
-
-
 def _is_on(element: Any) -> bool:
     return element is not None and _value(element).lower() not in _OFF
 
 
 class Docx:
-    """Converts a document; ``files`` contains the files in its zip, ``key`` is its id."""
+    """Converts a document.
 
-    def __init__(self, files: Source, key: str) -> None:
+    ``files`` contains the files in its zip, ``key`` is its id, ``main`` is the file with its text.
+    """
+
+    def __init__(self, files: Source, key: str, main: str = "word/document.xml") -> None:
+        self._main = main
         self._read = files.read
         self._names = files.name_set
         self._key = key
@@ -118,12 +104,12 @@ class Docx:
             ValueError: if its XML is damaged or too large.
         """
         self._counts = counts
-        body = _child(self._parsed("word/document.xml"), "body")
+        body = _child(self._parsed(self._main), "body")
         if body is None:
             raise ValueError("has no text")
         self._read_styles()
         self._read_numbers()
-        self._links = self._relations("word/_rels/document.xml.rels")
+        self._links = self._relations(f"word/_rels/{posixpath.basename(self._main)}.rels")
         for kind in ("footnote", "endnote"):
             links = self._relations(f"word/_rels/{kind}s.xml.rels")
             for note in self._optional(f"word/{kind}s.xml"):
@@ -144,19 +130,7 @@ class Docx:
         return {name: str(text or "").strip() for name, text in named if name}
 
     def _parsed(self, name: str) -> Any:
-        from lxml import etree
-
-        data = self._read(name)
-        if data.count(b"<") > _MAX_ELEMENTS:
-            raise ValueError(f"more than {_MAX_ELEMENTS:,} elements")
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True)
-        try:
-            root = etree.fromstring(data, parser)
-        except etree.XMLSyntaxError as error:
-            raise ValueError(f"damaged XML: {error.msg}") from error
-        if root.getroottree().docinfo.doctype:
-            raise ValueError("the XML has a DOCTYPE, which Word never writes")
-        return root
+        return office_xml.parsed(self._read(name))
 
     def _optional(self, name: str) -> Any:
         """Return the root element of a file; an empty list if it is missing or damaged."""

@@ -58,9 +58,8 @@ def main(root: Path, folder: Path) -> None:
     except FileNotFoundError:  # the index was deleted
         return
     settings = stamp_of(root / SETTINGS_FILE)
-    index = open_index(
-        MemoryStore(root, load_settings(root)), IndexFolder(folder.parent), lambda *_: None
-    )
+    store = MemoryStore(root, load_settings(root), find_index=lambda: folder.parent)
+    index = open_index(store, IndexFolder(folder.parent), lambda *_: None)
     model = index.transformer.choice.name
 
     def should_continue() -> bool:

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from memvault.errors import MemvaultError
-from memvault.model import DateSource, Memory, Passage, aliases_of
+from memvault.model import DateSource, Memory, Passage, aliases_of, is_document
 
 if TYPE_CHECKING:
     from array import array
@@ -178,8 +178,8 @@ def latest_first(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
 def latest_of(
     records: Iterable[MemoryRecord], limit: int, offset: int
 ) -> tuple[list[MemoryRecord], int]:
-    """Return a page of the records, last modified first, and the total number."""
-    ordered = latest_first(records)
+    """Return a page of the records except documents, last modified first, and the total number."""
+    ordered = latest_first(record for record in records if not is_document(record.path))
     return ordered[offset : offset + limit], len(ordered)
 
 
@@ -216,6 +216,8 @@ class LinkEntry(NamedTuple):
 
         names = link_keys(memory.path, memory.mem_id, memory.title, memory.aliases)
         stored: list[StoredLink] = []
+        if is_document(memory.path):  # its links lead to parts of itself or to other machines
+            return cls(memory.path, names, stored)
         line = position = 0
         for link in links(memory.body):
             line += memory.body.count("\n", position, link.span[0])

@@ -11,7 +11,7 @@ from memvault import clock
 from memvault.agents import receipts
 from memvault.call import Call
 from memvault.index.protocol import MemoryRecord, View
-from memvault.model import is_example
+from memvault.model import is_document, is_example
 from memvault.recall import recall_counts
 from memvault.recall.answer import memory_reference
 
@@ -42,14 +42,18 @@ def activity(call: Call) -> Activity:
 
 
 def statistics(call: Call) -> VaultStatistics:
-    """Return a vault's statistics; examples are not counted."""
+    """Return a vault's statistics; examples and documents are not counted."""
     recorded = activity(call)
     return call.engine.on_view(lambda view: _statistics(call, view, recorded))
 
 
 def _statistics(call: Call, view: View, recorded: Activity) -> VaultStatistics:
     stored = list(view.records())
-    records = {record.uid: record for record in stored if not is_example(record.metadata)}
+    records = {
+        record.uid: record
+        for record in stored
+        if not is_example(record.metadata) and not is_document(record.path)
+    }
     links = Counter[int]()
     linked: set[int] = set()
     for link in call.link_graph(view, stored).indexed():

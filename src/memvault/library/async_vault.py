@@ -646,6 +646,7 @@ class AsyncVault(AsyncOpenVault):
         revision: str | None = None,
         section: str | None = None,
         around: str | None = None,
+        page: int | None = None,
         offset: int | None = None,
         length: int | None = None,
     ) -> ShownMemory:

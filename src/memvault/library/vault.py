@@ -638,6 +638,7 @@ class Vault(OpenVault):
         revision: str | None = None,
         section: str | None = None,
         around: str | None = None,
+        page: int | None = None,
         offset: int | None = None,
         length: int | None = None,
     ) -> ShownMemory:

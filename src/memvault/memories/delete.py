@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import Ambiguous, MemvaultError, NotFound
-from memvault.model import Memory
+from memvault.model import Memory, is_document
 from memvault.recall.answer import RecallRequest
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
 from memvault.recall.resolve import is_file_name, may_be_path
 from memvault.store.change_set import FileRef
-from memvault.store.memory_store import MemoryStore
+from memvault.store.memory_store import MemoryStore, require_memory
 from memvault.store.trash import TrashedFile
 
 if TYPE_CHECKING:
@@ -62,11 +62,13 @@ def candidates(
 
     Raises:
         Ambiguous: a name other than a title matches several memories that pass the filters.
+        Refused: the query names a document.
     """
     if not query.strip():
         return [
             DeletionCandidate(store.read(record.path), 1.0)
             for record in engine.list_records(filters)
+            if not is_document(record.path)
         ]
     passes = filters.predicate()
     topic, is_broad = query, False
@@ -79,6 +81,8 @@ def candidates(
         named = [memory for memory in exact if memory.path in passing]
     else:
         named = exact
+    for memory in named:
+        require_memory(memory.path)
     matching = [DeletionCandidate(memory, 1.0) for memory in named]
     if exact and not is_broad:
         return matching
@@ -90,7 +94,8 @@ def candidates(
     matches = (
         DeletionCandidate(entry.memory, entry.probability, entry.strength)
         for entry in answer.found
-        if all(entry.memory.path != memory.path for memory in named)
+        if not is_document(entry.memory.path)
+        and all(entry.memory.path != memory.path for memory in named)
     )
     return matching + sorted(matches, key=lambda entry: (-entry.score, entry.memory.path))
 

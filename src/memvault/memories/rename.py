@@ -22,7 +22,7 @@ from memvault.memories.edit import modified_now
 from memvault.memories.link_graph import LinkGraph, ResolvedLink, keys_of
 from memvault.model import RESERVED_FOLDERS, Memory
 from memvault.store.change_set import missing_as_not_found
-from memvault.store.memory_store import MemoryStore
+from memvault.store.memory_store import MemoryStore, require_memory
 from memvault.vault import document, naming, paths
 from memvault.vault.aliases import aliases_after_rename
 from memvault.vault.header_links import LINK_KEYS, is_wikilink, referenced_names
@@ -73,9 +73,10 @@ def plan_rename(
     Raises:
         UsageError: the new title or destination is invalid, such as an excluded folder.
         NotFound: the memory's file was moved or deleted concurrently.
-        Refused: the destination is outside the vault, or contains a secret.
+        Refused: the destination is outside the vault, or contains a secret, or it is a document.
         Conflict: another file has that path.
     """
+    require_memory(memory.path)
     new_title = clean_title(title) if title.strip() else ""
     path = _new_path(store, memory, new_title or memory.title, destination)
     title = new_title or _title_at(store, memory, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memvault.errors import Ambiguous, NotFound, UsageError
-from memvault.model import Memory
+from memvault.model import Memory, is_document
 
 if TYPE_CHECKING:
     from memvault.recall.recall_engine import RecallEngine
@@ -40,7 +40,7 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
 
     answer = engine.search(RecallRequest(query, limit=5, diverse=False, exact=True))
     notes += answer.notes
-    results = answer.found
+    results = [entry for entry in answer.found if not is_document(entry.memory.path)]
     if not results:
         raise NotFound(f"No memory matches {query!r}", "create one with `memvault remember`")
     best = results[0]

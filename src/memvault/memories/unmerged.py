@@ -30,7 +30,7 @@ from memvault.files.git_location import (
 )
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.protocol import MemoryRecord
-from memvault.model import FileState, Memory
+from memvault.model import FileState, Memory, is_document
 from memvault.store import worktree_copies
 from memvault.store.change_set import FileRef, missing_as_not_found
 from memvault.store.journal import Journal
@@ -353,6 +353,8 @@ def _etags(store: MemoryStore, cached: object) -> _Etags:
     except MemvaultError:
         return {}
     for state in files:
+        if is_document(state.path):
+            continue
         stamp = [state.size, state.mtime, state.ctime, state.inode]
         entry = known.get(state.path)
         if isinstance(entry, list) and entry[:-1] == stamp:

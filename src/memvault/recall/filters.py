@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.index.protocol import KeywordQuery, MemoryRecord
-from memvault.model import MemoryType
+from memvault.model import DOCUMENT, MemoryType
 from memvault.vault.names import folded, normalize_title, tag_key
 from memvault.vault.naming import normal_type
 
@@ -187,6 +187,12 @@ class Filters(NamedTuple):
         yield self
         for other in self.also:
             yield from other.required()
+
+    def require_documents(self) -> bool:
+        """Return whether only memories with the type of documents pass."""
+        parts = list(self.required())
+        kinds = (kind for part in parts for kind in (part.memory_type, *part.types) if kind)
+        return DOCUMENT in map(_kebab, kinds)
 
     def on(self, view: View) -> Filters:
         """Return the same filters, with their words looked up in a view."""

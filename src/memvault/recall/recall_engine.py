@@ -23,7 +23,7 @@ from memvault.index.protocol import (
     WaitPolicy,
     latest_first,
 )
-from memvault.model import MAX_RESULTS, Memory
+from memvault.model import MAX_RESULTS, Memory, is_document
 from memvault.recall import resolve, validity
 from memvault.recall.answer import (
     CURRENT,
@@ -153,11 +153,20 @@ class RecallEngine:
         return RecallAnswer(first, list(dict.fromkeys(notes)))
 
     def list_records(self, filters: Filters, rescans: bool = False) -> list[MemoryRecord]:
-        """Return the records of all memories that pass the filters, last modified first."""
+        """Return the records of all memories that pass the filters, last modified first.
+
+        Documents are included only if the filters require their type.
+        """
         filters.predicate()  # an invalid expression fails before the folder is scanned
-        return self.on_view(
-            lambda view: [*filters.on(view).passing(latest_first(view.records()))], rescans
-        )
+        has_documents = filters.require_documents()
+
+        def passing(view: View) -> list[MemoryRecord]:
+            records = latest_first(
+                record for record in view.records() if has_documents or not is_document(record.path)
+            )
+            return [*filters.on(view).passing(records)]
+
+        return self.on_view(passing, rescans)
 
     def latest_records(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
         """Return a page of all records, most recently modified first, and the total count."""

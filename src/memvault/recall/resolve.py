@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Generic, Protocol, TypeVar
 
 from memvault.lazy_pattern import lazy_pattern
+from memvault.model import is_document
 from memvault.vault.header_links import link_target
 from memvault.vault.names import link_distance, name_key, normalize_title
 
@@ -58,7 +59,7 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
     The name is compared with paths, memIds, exact titles, titles ignoring case and Unicode form,
     aliases in the same way, paths without ``.md``, and memId prefixes, in this order. The first
-    kind with a match determines the result.
+    kind with a match determines the result. Documents are compared if no memory matches.
     """
     cleaned_name = normalize(name)
     if not cleaned_name:
@@ -81,6 +82,7 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
     The target is compared with paths, with or without ``.md``, memIds, file names, titles ignoring
     case and aliases, in this order. The first kind with a match determines the result.
+    Documents are compared if no memory matches.
     """
     return _first_kind(entries, _link_kinds(name))
 
@@ -97,13 +99,15 @@ def _link_kinds(name: str) -> tuple[Callable[[Nameable], bool], ...]:
 
 
 def _first_kind(entries: Iterable[Entry], kinds: Sequence[Callable[[Entry], bool]]) -> list[Entry]:
-    """Return the entries that match by the first kind with a match."""
+    """Return the entries that match by the first kind with a match, memories before documents."""
     matches: list[Entry] = []
+    best = 2 * len(kinds)
     for entry in entries:
-        for number, fits in enumerate(kinds):
+        first = len(kinds) if is_document(entry.path) else 0
+        for number, fits in enumerate(kinds[: max(0, best + 1 - first)], first):
             if fits(entry):
-                if number + 1 < len(kinds):  # an earlier kind than that of the matches so far
-                    kinds, matches = kinds[: number + 1], []
+                if number < best:
+                    best, matches = number, []
                 matches.append(entry)
                 break
     return matches

@@ -22,10 +22,12 @@ class RecalledMemory(MemoryDescription, ValidityMarks, UnmergedMarks, AsOfMark, 
 
     ``probability`` is the match probability, to which ``threshold`` applies. ``line`` is the line
     number of the snippet in the file. It is missing if an earlier state of the memory is shown, or
-    if its file is on another machine.
+    if its file is on another machine. ``place`` is the page or section of a document instead, such
+    as ``report.pdf#page=3``.
     """
 
     line: NotRequired[int]
+    place: NotRequired[str]
     score: float
     strength: NotRequired[Strength]
     probability: NotRequired[float]

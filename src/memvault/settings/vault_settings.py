@@ -278,6 +278,13 @@ class EngineSettings(Section):
     characters = Setting(2_000_000, whole(0), "maximum characters to index per memory; 0: all")
 
 
+class DocumentSettings(Section):
+    """Documents."""
+
+    index = Setting(True, FLAG, "false: ignore them")
+    megabytes = Setting(50, whole(1, 1_000), "maximum size")
+
+
 class PlansSettings(Section):
     """Plans of agents."""
 
@@ -315,6 +322,7 @@ class Settings(Section):
     history = HistorySettings()
     git = GitSettings()
     index = EngineSettings()
+    documents = DocumentSettings()
     plans = PlansSettings()
     world = WorldSettings()
     searches: Setting[dict[str, dict[str, Any]]] = Setting({}, _SEARCHES)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from memvault.errors import MemvaultError, NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
-from memvault.model import CommitTimes, FileState, Memory
+from memvault.model import CommitTimes, FileState, Memory, is_document
 from memvault.settings.vault_settings import Settings
 from memvault.store.change_set import (
     FILE_MISSING_HINT,
@@ -28,6 +28,7 @@ from memvault.vault.scan import Scan, file_state, is_listed, scan
 
 if TYPE_CHECKING:
     from memvault.repository.dates import CommitDates
+    from memvault.store.document_reader import DocumentReader
     from memvault.store.revisions import Revisions
     from memvault.store.trash import Trash, TrashedFile
     from memvault.store.writer import VaultWriter
@@ -35,6 +36,15 @@ if TYPE_CHECKING:
 
 _MILLISECOND = 1_000_000
 """One millisecond in nanoseconds."""
+
+
+def require_memory(path: str) -> None:
+    """Raise ``Refused`` if the file at a path is a document, which is never changed."""
+    if is_document(path):
+        raise Refused(
+            f"{path} is a document, which memvault only reads",
+            "change the file in its own program, or write a memory that links to it",
+        )
 
 
 class WriteResult(NamedTuple):
@@ -77,15 +87,37 @@ class MemoryStore:
         settings: Settings,
         change_set: ChangeSet | None = None,
         open_dates: Callable[[], CommitDates | None] = lambda: None,
+        find_index: Callable[[], Path | None] = lambda: None,
+        open_documents: Callable[[], DocumentReader] | None = None,
     ) -> None:
         self.root = root
         self._open_dates = open_dates
+        self._find_index = find_index
+        self._open_documents = open_documents
         self.settings = settings
         self.change_set = change_set or ChangeSet()
         self.unlisted: list[str] = []
         """The folders that the last scan could not list."""
         # A folder with one of these names gives its memories that type.
         self.known_types = frozenset(memory_type.name for memory_type in settings.types)
+
+    @cached_property
+    def documents(self) -> DocumentReader:
+        """The reader of documents, which caches their texts in the index's folder."""
+        if self._open_documents is not None:
+            return self._open_documents()
+        from memvault.store.document_reader import DocumentReader
+
+        return DocumentReader(self.root, self.settings, self._find_index)
+
+    def has_documents(self) -> bool:
+        """Return whether documents are read like memories."""
+        return self.documents.is_on
+
+    def close(self) -> None:
+        """Stop the process that reads documents, if it is running."""
+        if "documents" in self.__dict__:
+            self.documents.close()
 
     @property
     def dates(self) -> CommitDates | None:
@@ -128,7 +160,13 @@ class MemoryStore:
 
     def with_change_set(self, change_set: ChangeSet) -> MemoryStore:
         """Return a store of the same memories that records its changes in another change set."""
-        return MemoryStore(self.root, self.settings, change_set, self._open_dates)
+        return MemoryStore(
+            self.root,
+            self.settings,
+            change_set,
+            self._open_dates,
+            open_documents=lambda: self.documents,
+        )
 
     def has_file(self, path: str) -> bool:
         """Return whether a file or folder exists at a path in the vault."""
@@ -146,7 +184,10 @@ class MemoryStore:
             VaultUnreadable: the root folder cannot be listed.
         """
         exclusions = self.settings.exclusions
-        new_scan = scan(self.root, exclusions) if watch is None else watch.scan(exclusions)
+        if watch is None:
+            new_scan = scan(self.root, exclusions, has_documents=self.has_documents)
+        else:
+            new_scan = watch.scan(exclusions, self.has_documents)
         self.unlisted = new_scan.unreadable
         return new_scan
 
@@ -167,6 +208,8 @@ class MemoryStore:
     def read_bytes(self, path: str) -> tuple[bytes, FileState]:
         """Return a file's bytes and its state; the state is read before the bytes.
 
+        For a document, the bytes are those of a markdown file with its text.
+
         Raises:
             NotFound: there is no regular file at that path.
             StorageError: the file cannot be read.
@@ -176,6 +219,8 @@ class MemoryStore:
             what = "plain file" if os.path.lexists(self.root / path) else "file"
             raise NotFound(f"There is no {what} {path} in the vault", FILE_MISSING_HINT)
         with missing_as_not_found(path), atomic.map_os_errors(path):
+            if is_document(path):
+                return self.documents.read(path), state
             return plain_files.read(self.root / path), state
 
     def read(self, path: str) -> Memory:
@@ -196,15 +241,18 @@ class MemoryStore:
             StorageError: the file cannot be read.
         """
         self.complete_interrupted_move()
-        if is_listed(self.root, path, self.settings.exclusions):
+        if is_listed(self.root, path, self.settings.exclusions, self.has_documents):
             with contextlib.suppress(NotFound):
                 return self.read(path)
         return None
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Parse a memory from its file's bytes and state."""
-        from memvault.vault.memory_file import read_memory  # Agents' state does not need it.
+        # Agents' state does not need it.
+        from memvault.vault.memory_file import read_document, read_memory
 
+        if is_document(state.path):
+            return read_document(data, state)
         return read_memory(
             data, state, self.known_types, self.settings.encoding, self._commit_times
         )
@@ -312,6 +360,7 @@ class MemoryStore:
             Refused: the change is not possible; the message includes the path.
             StorageError: the file may not be written.
         """
+        require_memory(memory.path)
         self.require_writable(memory.path)
         data, state = self.read_bytes(memory.path)
         try:
@@ -390,6 +439,7 @@ class MemoryStore:
         times: tuple[int, int] | None = None,
     ) -> WriteResult:
         """Write a memory's new bytes, at the first free path in ``names`` if it is not empty."""
+        require_memory(memory.path)
         with self.lock():
             self.changes.complete_move()
             data, state = self.read_bytes(memory.path)
@@ -474,6 +524,7 @@ class MemoryStore:
             Conflict: the bytes have changed since.
             NotFound: the file is missing.
         """
+        require_memory(path)
         with self.lock():
             data, state = self.read_bytes(path)
             if document.etag(data) != seen:

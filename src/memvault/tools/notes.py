@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError, suggestion
+from memvault.model import is_document
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.result_parts import paginate, without_none
@@ -100,7 +101,9 @@ def memory_rename(
         plan = rename.plan_rename(
             call.store, lambda: call.link_graph(view), memory, title or "", to or ""
         )
-        return plan, sorted(entry.path for entry in view.records() if not entry.etag)
+        return plan, sorted(
+            entry.path for entry in view.records() if not entry.etag and not is_document(entry.path)
+        )
 
     plan, unread = call.engine.on_view(planned)
     links: list[RewrittenLinks] = [
@@ -198,7 +201,8 @@ def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> Orp
 
     def find_orphans(view: View) -> list[MemoryRecord]:
         records = list(view.records())
-        return call.link_graph(view, records).orphans(records)
+        orphans = call.link_graph(view, records).orphans(records)
+        return [record for record in orphans if not is_document(record.path)]
 
     orphans = call.engine.on_view(find_orphans)
     shown, paging = paginate(orphans, limit, offset, "Every memory has a link")

@@ -8,7 +8,7 @@ from memvault import clock
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import NotFound, Refused, UsageError
-from memvault.model import is_example
+from memvault.model import is_document, is_example
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.result_parts import (
@@ -116,15 +116,26 @@ def memory_show(
         ),
     ] = None,
     around: Annotated[str | None, Arg("Only the passages that contain most of these words")] = None,
+    page: Annotated[
+        int | None, Arg("Only this page of a PDF document or slide of a presentation", minimum=1)
+    ] = None,
 ) -> ShownMemory:
     """Show a memory in full, or part of it.
+
+    A document is shown as text; its name may end with a page or section, as in report.pdf#page=3.
 
     JSON results include its etag and revisions. parts has the position of each part in the memory,
     in characters as in `memvault load`. The etag belongs to the memory; total length and next refer
     to the part.
     """
-    if section is not None and around is not None:
-        raise UsageError("`--section` and `--around` cannot be combined", "omit one of them")
+    parts = [part for part in (section, around, page) if part is not None]
+    if len(parts) > 1:
+        raise UsageError(
+            "`--section`, `--around` and `--page` cannot be combined", "pass only one of them"
+        )
+    file, _, anchor = name.partition("#")
+    if is_document(file):
+        name = file
     unmerged = None
     try:
         memory = call.resolve(name)
@@ -152,6 +163,12 @@ def memory_show(
         **as_of_field(call.engine.published_at),
         "etag": memory.etag,
     }
+    if is_document(memory.path) and not revision and (page or (anchor and not parts)):
+        from memvault.recall import document_place
+
+        section = document_place.heading_of(f"page={page}" if page else anchor, memory.body)
+    elif page:
+        raise UsageError(f"{memory.path} has no pages", "pass `--section HEADING`")
     if section is not None or around is not None:
         result |= _part(call, memory, section, around or "")
     else:

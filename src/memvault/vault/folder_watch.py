@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from memvault.files import inotify
 from memvault.files.inotify import FolderEvent, Inotify, Mounts
 from memvault.files.user_folders import SETTINGS_FILE
+from memvault.model import is_document
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions
 from memvault.vault import scan
 from memvault.vault.scan import Scan
@@ -40,6 +42,7 @@ class FolderWatch:
         self._changed: set[str] = set()
         self._is_complete = False
         self._scanned_at = 0.0
+        self._has_documents = False
         self._open()
 
     def _open(self) -> None:
@@ -55,8 +58,10 @@ class FolderWatch:
         """Return the file descriptor that becomes readable when something has changed."""
         return self._inotify.descriptor
 
-    def scan(self, exclusions: Exclusions) -> Scan:
-        """Scan the vault, and watch all scanned folders.
+    def scan(
+        self, exclusions: Exclusions, has_documents: Callable[[], bool] = lambda: False
+    ) -> Scan:
+        """Scan the vault, and watch all scanned folders; the arguments are those of ``scan.scan``.
 
         Raises:
             VaultUnreadable: the root folder cannot be listed.
@@ -65,13 +70,14 @@ class FolderWatch:
             try:
                 self._open()
             except OSError:
-                return scan.scan(self._root, exclusions)
+                return scan.scan(self._root, exclusions, has_documents=has_documents)
+        self._has_documents = has_documents()
         self._drain()
         self._changed.clear()
         earlier, self._folders, self._device = self._folders, {}, 0
         self._is_complete, self._scanned_at = True, time.monotonic()
         self._mounts.has_changed()
-        new_scan = scan.scan(self._root, exclusions, self._enter)
+        new_scan = scan.scan(self._root, exclusions, self._enter, has_documents)
         for watch in earlier.keys() - self._folders.keys():
             self._inotify.remove(watch)
         self._is_complete &= not new_scan.has_hard_links
@@ -144,7 +150,9 @@ class FolderWatch:
             return True
         if event.mask & (_GONE | inotify.IS_DIRECTORY) or not event.name:
             return False
-        if event.name[-3:].lower() == ".md":
+        if event.name[-3:].lower() == ".md" or (
+            self._has_documents and is_document(event.name) and not event.name.startswith("~$")
+        ):
             self._changed.add(f"{folder}/{event.name}" if folder else event.name)
         # A changed ignore file can change which files are memories.
         return folder != "" or event.name != SETTINGS_FILE

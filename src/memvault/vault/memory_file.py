@@ -9,7 +9,14 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.model import FALLBACK_TYPE, CommitTimes, DateSource, FileState, Memory
+from memvault.model import (
+    DOCUMENT,
+    FALLBACK_TYPE,
+    CommitTimes,
+    DateSource,
+    FileState,
+    Memory,
+)
 from memvault.sanitize import replace_surrogates
 from memvault.vault import header_dates, naming
 from memvault.vault.date_ranges import dates_in_path
@@ -68,6 +75,23 @@ def read_memory(
         created_from=times.created_from,
         modified_from=times.modified_from,
         type_folders=_type_folders(path, known_types),
+    )
+
+
+def read_document(data: bytes, state: FileState) -> Memory:
+    """Parse a document from its text as a markdown file.
+
+    What looks like a tag in its text is not a tag. Its times count as those of a header, since
+    commits do not tell when a document was written.
+    """
+    memory = read_memory(data, state, frozenset())
+    name = replace_surrogates(PurePosixPath(state.path).name)
+    return memory._replace(
+        title=" ".join(str(memory.metadata.get("title") or name).split()),
+        memory_type=DOCUMENT,
+        tags=(),
+        created_from="header",
+        modified_from="header",
     )
 
 

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path, PurePosixPath
 
 from memvault.errors import Refused, UsageError
-from memvault.model import RESERVED_FOLDERS
+from memvault.model import RESERVED_FOLDERS, is_document
 from memvault.settings.exclusions import Exclusions
 
 
@@ -42,10 +42,21 @@ def numbered_names(path: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
 
 def is_memory_path(path: str) -> bool:
     """Return whether a file at this path can be a memory, apart from exclusions."""
+    return path.lower().endswith(".md") and _may_be_listed(path)
+
+
+def is_document_path(path: str) -> bool:
+    """Return whether a file at this path can be a document, apart from exclusions."""
+    name = path.rpartition("/")[2]
+    return is_document(name) and not name.startswith("~$") and _may_be_listed(path)
+
+
+def _may_be_listed(path: str) -> bool:
+    """Return whether no part of a path is hidden or reserved."""
     parts = PurePosixPath(path).parts
     hidden = any(part.startswith(".") for part in parts)
     reserved = len(parts) > 1 and parts[0] in RESERVED_FOLDERS
-    return path.lower().endswith(".md") and not hidden and not reserved
+    return not hidden and not reserved
 
 
 def is_memory(path: str, exclusions: Exclusions) -> bool:

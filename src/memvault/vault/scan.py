@@ -148,12 +148,23 @@ def _no_watch(folder: str) -> None:
     """Do nothing; the default callback if changes are not watched."""
 
 
-def scan(root: Path, exclusions: Exclusions, enter: Callable[[str], object] = _no_watch) -> Scan:
+def _no_documents() -> bool:
+    """Return that documents are not listed, the default."""
+    return False
+
+
+def scan(
+    root: Path,
+    exclusions: Exclusions,
+    enter: Callable[[str], object] = _no_watch,
+    has_documents: Callable[[], bool] = _no_documents,
+) -> Scan:
     """List the files of all memories without opening them.
 
     Symbolic links are not followed: their target either is in the vault under its own name or does
     not belong to it. ``enter`` is called with each folder before it is listed, even if a file in it
-    excludes the folder.
+    excludes the folder. ``has_documents`` returns whether documents are listed, too; it is called
+    only if there are any.
 
     Raises:
         VaultUnreadable: the root folder cannot be listed.
@@ -171,10 +182,10 @@ def scan(root: Path, exclusions: Exclusions, enter: Callable[[str], object] = _n
                 if levels is None:
                     new_scan.excluded.append(folder)
                     continue
-                pending += (
-                    (path, levels)
-                    for path in _add_files(new_scan, folder, files, others, exclusions, levels)
-                )
+                folders, documents = _add_files(new_scan, folder, files, others, exclusions, levels)
+                pending += ((path, levels) for path in folders)
+                if documents and has_documents():
+                    _add(new_scan, folder, documents, exclusions, levels)
         except FileNotFoundError:
             continue  # The file was deleted after the listing.
         except OSError as error:
@@ -210,8 +221,34 @@ def _add_files(
     others: list[os.DirEntry[str]],
     exclusions: Exclusions,
     levels: Levels,
-) -> Iterator[str]:
-    """Add the memories among a folder's files; yield the subfolders to scan."""
+) -> tuple[list[str], list[os.DirEntry[str]]]:
+    """Add the memories among a folder's files; return the subfolders to scan, and the documents."""
+    _add(new_scan, folder, files, exclusions, levels)
+    prefix = f"{folder}/" if folder else ""
+    folders: list[str] = []
+    documents: list[os.DirEntry[str]] = []
+    for entry in others:
+        path = prefix + entry.name
+        if entry.name[0] == "." or path in RESERVED_FOLDERS:
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            if exclusions.excludes(path, True, levels):
+                new_scan.excluded.append(path)
+            else:
+                folders.append(path)
+        elif paths.is_document_path(path) and entry.is_file(follow_symlinks=False):
+            documents.append(entry)
+    return folders, documents
+
+
+def _add(
+    new_scan: Scan,
+    folder: str,
+    files: list[os.DirEntry[str]],
+    exclusions: Exclusions,
+    levels: Levels,
+) -> None:
+    """Add a folder's files that are not excluded."""
     prefix = f"{folder}/" if folder else ""
     if exclusions.may_exclude_files(levels):
         listed, files = files, []
@@ -222,15 +259,6 @@ def _add_files(
             else:
                 files.append(entry)
     new_scan.add(prefix, files)
-    for entry in others:
-        path = prefix + entry.name
-        if entry.name[0] == "." or path in RESERVED_FOLDERS:
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            if exclusions.excludes(path, True, levels):
-                new_scan.excluded.append(path)
-            else:
-                yield path
 
 
 def _exists(entry: os.DirEntry[str]) -> bool:
@@ -257,12 +285,19 @@ def _entries(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
         os.close(descriptor)
 
 
-def is_listed(root: Path, path: str, exclusions: Exclusions) -> bool:
+def is_listed(
+    root: Path,
+    path: str,
+    exclusions: Exclusions,
+    has_documents: Callable[[], bool] = _no_documents,
+) -> bool:
     """Return whether ``scan`` lists a memory's file under exactly this path.
 
     Each folder of the path is listed, since a file system may accept another spelling of a name.
     """
-    if file_state(root, path) is None or not paths.is_memory_path(path):
+    if file_state(root, path) is None:
+        return False
+    if not paths.is_memory_path(path) and not (paths.is_document_path(path) and has_documents()):
         return False
     folder = ""
     for part in path.split("/"):

@@ -282,6 +282,7 @@ class _Routes:
             "text": pages.as_html(read.text.html),
             "headings": read.text.headings,
             "backlinks": read.backlinks,
+            "file": read.file,
             "notice": self._notice(request),
         }
         return self._page("memory", title=read.entry["title"], **values)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from memvault.errors import MemvaultError
 from memvault.lazy_pattern import lazy_pattern
-from memvault.model import Memory
+from memvault.model import Memory, is_document
 from memvault.secrets.detector import allows
 from memvault.vault import paths
 from memvault.vault.markdown import first_heading, links
@@ -28,7 +28,10 @@ _FIRST_HEADING = lazy_pattern(r"\A<h1[^>\n]*>[^\n]*</h1>\n")
 _MAX_EMBEDS = 20
 _MAX_EMBEDDED = 50_000
 """Maximum number of characters of an embedded text; a longer one is only linked."""
-_FILE_SUFFIXES = PICTURES.keys() | {".svg", ".pdf", ".txt", ".csv", ".mp3", ".mp4"}
+_FILE_SUFFIXES = PICTURES.keys() | frozenset(
+    ".svg .pdf .txt .csv .docx .pptx .xlsx .epub .mp3 .mp4".split()
+)
+_PAGE = lazy_pattern(r"page=\d{1,9}")
 
 
 class Renderer:
@@ -82,17 +85,24 @@ class Renderer:
             target = targets.get(link.span)
             name = public_id(target, detector) if target is not None else ""
             address = to.memory(name) if name else None
-            embedded = ""
-            if address and target is not None and link.is_embed and embeds:
-                prefix = f"e{room}-"
-                embedded = self._embedded(target, link.heading, to, prefix) if room > 0 else ""
-                room -= 1
-            if address and link.heading and not link.heading.startswith("^"):
-                address = f"{address}#{quote(heading_anchor(link.heading.rpartition('#')[2]))}"
+            embedded, file = "", ""
+            if address and target is not None and not is_document(target.path):
+                if link.is_embed and embeds:
+                    prefix = f"e{room}-"
+                    embedded = self._embedded(target, link.heading, to, prefix) if room > 0 else ""
+                    room -= 1
+                if link.heading and not link.heading.startswith("^"):
+                    anchor = heading_anchor(link.heading.rpartition("#")[2])
+                    address = f"{address}#{quote(anchor)}"
             if target is None:
                 file = self._file_beside(link.target, memory.path)
+            elif is_document(target.path) and is_attachment(target.path):
+                file = target.path
+            if file or target is None:
                 is_secret = detector.masked(file) != file
                 address = to.file(file) if file and not is_secret else None
+                if address and _PAGE.fullmatch(link.heading):
+                    address += f"#{link.heading}"
             label = link.shown or link.target
             placed.append(PlacedLink(link.span, address, label, link.is_embed, embedded))
         return placed

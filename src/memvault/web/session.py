@@ -19,7 +19,7 @@ from memvault.errors import MemvaultError, NotFound
 from memvault.files import plain_files
 from memvault.index.protocol import MemoryRecord, latest_first
 from memvault.insights.statistics import activity
-from memvault.model import is_example
+from memvault.model import is_document, is_example
 from memvault.recall import query_filters
 from memvault.secrets.detector import masked
 from memvault.serial_executor import SerialExecutor
@@ -61,11 +61,15 @@ _SLOW_TOOLS = (vault_review, vault_stats, memory_orphans, memory_list_types, tag
 
 
 class ReadMemory(NamedTuple):
-    """A memory to show: its description, its text as HTML, and the lines that link to it."""
+    """A memory to show: its description, its text as HTML, and the lines that link to it.
+
+    ``file`` is the URL of a document's file, or None.
+    """
 
     entry: Mapping[str, Any]
     text: RenderedMarkdown
     backlinks: Sequence[Mapping[str, Any]]
+    file: str | None
 
 
 class Overview(NamedTuple):
@@ -191,7 +195,9 @@ class WebSession:
         name = self.path_of(name)
         entry = self.call(memory_show, name)
         backlinks = self.call(memory_backlinks, name)["backlinks"]
-        return ReadMemory(with_code_lines(entry), self._rendered(name, to), backlinks)
+        path = entry["filePath"]
+        file = to.file(path) if is_document(path) and is_attachment(path) else None
+        return ReadMemory(with_code_lines(entry), self._rendered(name, to), backlinks, file)
 
     def file(self, path: str) -> bytes:
         """Return the bytes of an attachment, with secrets masked if it is text.
@@ -317,12 +323,16 @@ class WebSession:
 
 
 def shown_records(view: View) -> list[MemoryRecord]:
-    """Return all memories except examples, newest first."""
+    """Return all memories except examples and documents, newest first."""
     return _shown(view.records())
 
 
 def _shown(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
-    return latest_first(record for record in records if not is_example(record.metadata))
+    return latest_first(
+        record
+        for record in records
+        if not is_example(record.metadata) and not is_document(record.path)
+    )
 
 
 def _changes_by_day(view: View) -> dict[str, int]:

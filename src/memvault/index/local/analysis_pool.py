@@ -216,8 +216,9 @@ def serve(tasks: BinaryIO, results: BinaryIO) -> None:
     """Analyze the tasks on standard input until it ends."""
     root, settings, embeds = pickle.load(tasks)  # noqa: S301 - of the process that started this
     root = Path(root)
-    dates = CommitDates(root, partial(find_folder, root))
-    store = MemoryStore(root, settings, open_dates=lambda: dates)
+    find_index = partial(find_folder, root)
+    dates = CommitDates(root, find_index)
+    store = MemoryStore(root, settings, open_dates=lambda: dates, find_index=find_index)
     table = None
     if embeds:
         from memvault.index.embedding.static import open_table

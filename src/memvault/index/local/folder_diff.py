@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from memvault.index.local.manifest import IndexCommit, IndexedFile, Manifest
-from memvault.model import FileState
+from memvault.model import FileState, is_document
 from memvault.vault.scan import TIMESTAMP_GRANULARITY
 
 _MAX_READ_FILES = 500
 _MAX_READ_BYTES = 4_000_000
+_MIN_DOCUMENT_BYTES = 200_000
 _MAX_BATCH_FILES = 2_000
 _MAX_BATCH_BYTES = 8_000_000
 
@@ -96,10 +97,11 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
     """Split a diff into a part that can be read quickly, and the rest.
 
     The first part contains all doubtful and removed files, and up to 500 other files (4 MB), most
-    recently changed first.
+    recently changed first. Documents are in the rest, since parsing one may take seconds.
     """
+    states = (*diff.added, *(state for _, state in diff.changed))
     files = sorted(
-        (*diff.added, *(state for _, state in diff.changed)), key=changed_at, reverse=True
+        (state for state in states if not is_document(state.path)), key=changed_at, reverse=True
     )
     parts = split_files(files, _MAX_READ_FILES, _MAX_READ_BYTES)
     readable = {state.path for part in parts[:1] for state in part}
@@ -131,15 +133,17 @@ def split_files(
 ) -> list[list[FileState]]:
     """Split files, in order, into batches whose texts fit into memory.
 
-    A batch has at most 2,000 files and 8 MB, or is one larger file.
+    A batch has at most 2,000 files and 8 MB, or is one larger file. A document counts as at least
+    200 KB, so that a batch takes about the same time.
     """
     parts: list[list[FileState]] = []
-    size = 0
+    total = 0
     for state in files:
-        size += state.size
-        if not parts or len(parts[-1]) == most_files or size > most_bytes:
+        size = max(state.size, _MIN_DOCUMENT_BYTES) if is_document(state.path) else state.size
+        total += size
+        if not parts or len(parts[-1]) == most_files or total > most_bytes:
             parts.append([])
-            size = state.size
+            total = size
         parts[-1].append(state)
     return parts
 

@@ -26,7 +26,7 @@ from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analyzer, passages, sentence_blocks
 from memvault.lazy_pattern import lazy_pattern
-from memvault.settings.vault_settings import Settings
+from memvault.settings.vault_settings import DEFAULTS, Settings
 from memvault.vault.decoding import AUTO
 from memvault.vault.scan import Scan
 
@@ -87,7 +87,9 @@ class IndexFiles:
         types = sorted({memory_type.name for memory_type in self._settings.types})
         encoding = "" if self._settings.encoding == AUTO else f" {self._settings.encoding}"
         language, most = self._settings.language, self._settings.index.characters
-        return f"{INDEX_VERSION} {language} {most} {types}{encoding}"
+        megabytes = self._settings.documents.megabytes
+        documents = "" if megabytes == DEFAULTS.documents.megabytes else f" {megabytes} MB"
+        return f"{INDEX_VERSION} {language} {most} {types}{encoding}{documents}"
 
     def open(self, writing: bool = False) -> OpenIndex | None:
         """Return the index, reopened if there is a newer commit, or None if it is incomplete."""

@@ -45,6 +45,7 @@ class IndexCommit(NamedTuple):
 
 _MAX_INTEGER = 2**63 - 1
 _STATE_COLUMNS = "uid, checked, etag, path, size, mtime, ctime, inode"
+_IS_DOCUMENT = "memory_type = 'document' AND lower(substr(path, -3)) <> '.md'"
 
 
 _SCHEMA = """
@@ -62,6 +63,7 @@ CREATE INDEX by_language ON memories (language);
 CREATE INDEX by_time ON memories (modified, path);
 CREATE INDEX undated ON memories (uid) WHERE created_from IN ('git', 'file')
     OR modified_from IN ('git', 'file');
+CREATE INDEX documents ON memories (uid) WHERE memory_type = 'document';
 CREATE TABLE blocks (
     place INTEGER PRIMARY KEY, first INTEGER NOT NULL, passages TEXT NOT NULL,
     counts BLOB NOT NULL, codes BLOB NOT NULL, token_counts BLOB, tokens BLOB
@@ -217,6 +219,11 @@ class Manifest:
         """Return the number of memories."""
         return self._counter("memories")
 
+    def count_documents(self) -> int:
+        """Return the number of documents, which are included in ``count``."""
+        ((count,),) = self._db.rows(f"SELECT count(*) FROM memories WHERE {_IS_DOCUMENT}")
+        return int(count)
+
     def paths(self, uids: Iterable[int]) -> list[tuple[int, str]]:
         """Return (uid, path) of the given memories, in ascending order of uid."""
         selected = frozenset(uids)
@@ -272,9 +279,10 @@ class Manifest:
         )
 
     def latest(self, limit: int, offset: int) -> Iterator[MemoryRecord]:
-        """Yield a page of the records, in reverse order of ``by_time``."""
+        """Yield a page of the records except documents, in reverse order of ``by_time``."""
         page = min(limit, _MAX_INTEGER), min(offset, _MAX_INTEGER)
-        return self._select("ORDER BY modified DESC, path DESC LIMIT ? OFFSET ?", page)
+        where = f"WHERE NOT ({_IS_DOCUMENT})"
+        return self._select(f"{where} ORDER BY modified DESC, path DESC LIMIT ? OFFSET ?", page)
 
     def find_by_name(self, name: str) -> list[MemoryRecord]:
         """Return the memories whose path, memId, title or alias matches a name.

@@ -219,7 +219,8 @@ class Snapshot(NamedTuple):
         """See ``View.latest``."""
         if self.manifest is None or self.overlay.alive is not None:
             return latest_of(self.records(), limit, offset)
-        return list(self._visible(self.manifest.latest(limit, offset))), self.manifest.count()
+        total = self.manifest.count() - self.manifest.count_documents()
+        return list(self._visible(self.manifest.latest(limit, offset))), total
 
     @stale_if_corrupted
     def links(self) -> dict[int, LinkEntry]:

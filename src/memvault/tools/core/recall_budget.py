@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from memvault.call import Call
-from memvault.model import Memory
+from memvault.model import Memory, is_document
 from memvault.tools.core.result_parts import (
     as_of_field,
     item,
@@ -90,7 +90,7 @@ def render_result(
         why = {"chance": entry.probability, "score": score, **entry.why}
     whole: RecalledMemory = {
         **recalled_entry(entry.memory, score, entry, entry.snippet, full, entry.vault),
-        **without_none(line=None if entry.is_earlier or entry.sent else entry.line_number),
+        **_position(entry),
         **marks,
         **without_none(why=why),
         **as_of_field(as_of_text if entry.is_earlier else ""),
@@ -98,6 +98,17 @@ def render_result(
     return RenderedMemory(
         entry.memory, whole, entry.line, marks, call.settings, entry.strength, entry.vault
     )
+
+
+def _position(entry: RecallResult) -> dict[Any, Any]:
+    """Return the line of the snippet in its file, or its place in a document."""
+    if entry.is_earlier:
+        return {}
+    if is_document(entry.memory.path):
+        from memvault.recall.document_place import place_at
+
+        return {"place": place_at(entry.memory, entry.line_number)}
+    return {} if entry.sent else {"line": entry.line_number}
 
 
 def recalled_entry(

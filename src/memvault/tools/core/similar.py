@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from memvault.call import Call
-from memvault.model import Memory
+from memvault.model import Memory, is_document
 
 _MAX_SIMILAR = 3
+_MAX_DOCUMENTS = 10
+"""The number of documents that may be more similar, and are left out."""
 _MAX_SIMILAR_TEXT = 400
 """Number of leading characters used to find similar memories; more would take longer to embed."""
 
@@ -15,8 +17,8 @@ def similar_memories(
 ) -> list[tuple[Memory, float]]:
     """Return the memories most similar to text that was just written, with similarities in 0..1.
 
-    Weak results, outdated memories, and the memory at ``own_path`` are left out. Every failure
-    becomes a note, since a caller that gets an error would write the text again.
+    Weak results, documents, outdated memories, and the memory at ``own_path`` are left out. Every
+    failure becomes a note, since a caller that gets an error would write the text again.
     """
     from memvault.errors import TimedOut, to_memvault_error
     from memvault.index.protocol import NO_WAIT
@@ -34,13 +36,17 @@ def similar_memories(
                 strict=True,
                 patience=NO_WAIT,
             )
+            found = call.engine.search(request).found
+            if any(is_document(result.memory.path) for result in found):
+                request = request._replace(limit=request.limit + _MAX_DOCUMENTS)
+                found = call.engine.search(request).found
             return [
                 (
                     result.memory,
                     round(result.similarity if mode == "vector" else result.coverage, 4),
                 )
-                for result in call.engine.search(request).found
-                if result.memory.path != own_path
+                for result in found
+                if result.memory.path != own_path and not is_document(result.memory.path)
             ][:_MAX_SIMILAR]
         except Exception as error:  # For example, a deleted cache or too little memory.
             reason = to_memvault_error(error).message

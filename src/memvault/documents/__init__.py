@@ -1,0 +1,1 @@
+"""Extract the text of documents as markdown, in a process with limits."""

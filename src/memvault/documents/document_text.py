@@ -1,0 +1,72 @@
+"""Collect the text of a document as markdown with a heading for each page or section."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memvault.importers import convert
+from memvault.vault.document import encode_new
+from memvault.vault.names import is_identifier
+
+MAX_CHARACTERS = 2_000_000
+"""The maximum length of a document's text; the rest is not read."""
+_GENERIC_TITLE = re.compile(
+    r"(?:untitled|document|presentation|powerpoint presentation|book|sheet|slide|title|pdf|none)"
+    r"[ \d-]*",
+    re.IGNORECASE,
+)
+_CREATOR = re.compile(r"microsoft (?:word|powerpoint|excel) - ", re.IGNORECASE)
+_FILE_NAME = re.compile(r"\S{1,100}\.\w{2,5}")
+
+
+class UnreadableDocument(ValueError):
+    """A document that cannot be read; the message says why."""
+
+
+class DocumentText:
+    """The text and the properties of a document."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._length = 0
+        self.properties: dict[str, str] = {}
+        """The values of ``title``, ``author``, ``created`` and ``modified`` that are known."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the maximum length is reached."""
+        return self._length > MAX_CHARACTERS
+
+    @property
+    def has_text(self) -> bool:
+        """Whether any section has text."""
+        return self._length > 0
+
+    def add(self, markdown: str, heading: str = "") -> None:
+        """Add a section, below a heading if it has none of its own; text without any is omitted."""
+        markdown = markdown.strip("\n")
+        if markdown.strip():
+            self._parts.append(f"## {heading}\n\n{markdown}" if heading else markdown)
+            self._length += len(markdown)
+
+    def set_properties(self, values: Mapping[str, object]) -> None:
+        """Set the known properties; a title made up by a program is left out."""
+        title = _CREATOR.sub("", convert.one_line(values.get("title")))
+        if not (
+            _GENERIC_TITLE.fullmatch(title) or _FILE_NAME.fullmatch(title) or is_identifier(title)
+        ):
+            self.properties["title"] = title[:300]
+        self.properties["author"] = convert.one_line(values.get("author"))[:300]
+        for key in ("created", "modified"):
+            self.properties[key] = convert.parsed_time(values.get(key))
+
+    def encoded(self) -> bytes:
+        """Return the document as the bytes of a markdown file."""
+        header: dict[str, Any] = {key: value for key, value in self.properties.items() if value}
+        body = "\n\n".join(self._parts)
+        if len(body) > MAX_CHARACTERS:
+            end = body.rfind("\n", 0, MAX_CHARACTERS)
+            body, header["partly_read"] = body[: end if end > 0 else MAX_CHARACTERS], True
+        return encode_new(header, body)

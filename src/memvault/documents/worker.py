@@ -1,0 +1,102 @@
+"""Extract the text of documents: ``python -P -m memvault.documents.worker``.
+
+The process answers requests of ``store.document_reader`` on its standard input. It has limits on
+memory and time, since documents come from strangers, and exits when the input ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from typing import IO
+
+from memvault.documents.document_text import DocumentText, UnreadableDocument
+from memvault.store.document_reader import MEMORY, REPLY, REQUEST, SECONDS
+
+
+def extract(ending: str, data: bytes, encoding: str) -> DocumentText:
+    """Return the text of a document in the format with this ending of file names."""
+    if ending == ".pdf":
+        from memvault.documents import pdf
+
+        return pdf.read(data)
+    if ending in (".docx", ".pptx"):
+        from memvault.documents import office
+
+        return office.read_word(data) if ending == ".docx" else office.read_slides(data)
+    if ending in (".xlsx", ".csv"):
+        from memvault.documents import sheets
+
+        if ending == ".xlsx":
+            return sheets.read_workbook(data)
+        return sheets.read_csv(data, encoding)
+    from memvault.documents import web_pages
+
+    return web_pages.read_book(data) if ending == ".epub" else web_pages.read_html(data, encoding)
+
+
+def _answer(ending: str, data: bytes, encoding: str) -> tuple[bool, bytes]:
+    """Return whether a document was read, and its text or the reason."""
+    try:
+        return True, extract(ending, data, encoding).encoded()
+    except UnreadableDocument as error:
+        reason = str(error)
+    except MemoryError:
+        reason = f"reading it takes more than {MEMORY >> 20} MB of memory"
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except (ValueError, OSError) as error:
+        detail = " ".join(str(error).split()).partition(", ")[0]  # then follow libxml's hints
+        reason = f"it is damaged or too complex ({detail[:200]})"
+    except Exception as error:  # a bug here or in a parser must not end the process
+        reason = f"it is damaged ({type(error).__name__})"
+    return False, reason.encode()
+
+
+def _limit_memory() -> None:
+    if sys.platform == "win32":
+        return
+    import resource
+
+    for kind, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):
+        with contextlib.suppress(OSError, ValueError):  # not supported, as on macOS
+            _, hard = resource.getrlimit(kind)
+            resource.setrlimit(kind, (most, hard))
+
+
+def _limit_time() -> None:
+    """Let the system end this process if the next document takes too much processor time."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + SECONDS, hard))
+
+
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
+    """Answer requests until the input ends."""
+    while len(head := requests.read(REQUEST.size)) == REQUEST.size:
+        ending, encoding, data = (requests.read(length) for length in REQUEST.unpack(head))
+        _limit_time()
+        is_read, content = _answer(ending.decode(), data, encoding.decode())
+        replies.write(REPLY.pack(is_read, len(content)) + content)
+        replies.flush()
+
+
+def main() -> None:
+    """Serve the parent process, which alone handles Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _limit_memory()
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # libraries may print to stdout, which carries the replies
+    with contextlib.suppress(BrokenPipeError):
+        serve(sys.stdin.buffer, replies)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Read documents as markdown: a heading and the text for each page or section.
+
+A separate process parses the files, since they may be crafted to exhaust memory or time. Texts are
+cached by the content of the file, so an unchanged document is parsed only once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from memvault.errors import MemvaultError, StorageError
+from memvault.files import atomic, plain_files
+
+if TYPE_CHECKING:
+    from memvault.process import Worker
+    from memvault.settings.vault_settings import Settings
+
+VERSION = 1
+"""Incremented, with ``_FORMAT`` of the index, when a document is converted differently."""
+SECONDS = 10
+"""Maximum processor time for one document; Windows has only the other limit."""
+MEMORY = 500 << 20
+"""Maximum address space of the process in bytes; macOS and Windows do not enforce it."""
+REQUEST, REPLY = struct.Struct(">HHQ"), struct.Struct(">?Q")
+_WALL_SECONDS = 10 if sys.platform == "win32" else 60
+_WORKER = "memvault.documents.worker"
+"""The module of the process, which is not imported here: its parsers are in a higher layer."""
+_LIBRARY = "pypdfium2"
+_FOLDER = f"documents-{VERSION}"
+_KEPT_DAYS, _DAY = 30, 86_400.0
+
+
+class _Reply(NamedTuple):
+    """A document's text, or the reason why it has none; ``is_final`` if another try is useless."""
+
+    is_read: bool
+    content: bytes
+    is_final: bool = True
+
+
+class DocumentReader:
+    """Reads the documents of one vault.
+
+    ``find_folder`` returns the folder of the vault's index, which has the cache, or None.
+    """
+
+    def __init__(
+        self, root: Path, settings: Settings, find_folder: Callable[[], Path | None]
+    ) -> None:
+        self._root = root
+        self._settings = settings
+        self._find_folder = find_folder
+        self._worker: Worker | None = None
+        self._lock = threading.Lock()
+        self._has_cleaned = False
+
+    @cached_property
+    def is_on(self) -> bool:
+        """Whether the extra is installed, and the settings do not disable documents."""
+        from importlib.machinery import PathFinder
+
+        return self._settings.documents.index and PathFinder.find_spec(_LIBRARY) is not None
+
+    def read(self, path: str) -> bytes:
+        """Return a document as the bytes of a markdown file.
+
+        Raises:
+            FileNotFoundError: there is no regular file at that path.
+            StorageError: the file cannot be read.
+        """
+        most = self._settings.documents.megabytes << 20
+        with atomic.map_os_errors(path):
+            if os.lstat(self._root / path).st_size > most:
+                raise StorageError(
+                    f"The document is larger than {most >> 20} MB: {path}",
+                    "raise megabytes under [documents] in memvault.toml, or add it to ignore",
+                )
+            data = plain_files.read(self._root / path, most)
+        reply = self._reply(path[path.rfind(".") :].lower(), data)
+        if not reply.is_read:
+            reason = reply.content.decode("utf-8", "replace")
+            raise StorageError(
+                f"The document cannot be read, since {reason}: {path}",
+                "open it in its own program, or add it to ignore in memvault.toml",
+            )
+        return reply.content
+
+    def close(self) -> None:
+        """Stop the process, even while it is busy."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.kill()
+            worker.wait()
+            for pipe in (worker.stdin, worker.stdout):
+                with contextlib.suppress(OSError):
+                    if pipe is not None:
+                        pipe.close()
+
+    def _reply(self, ending: str, data: bytes) -> _Reply:
+        """Return the cached reply for a document, or parse it."""
+        encoding = self._settings.encoding
+        key = plain_files.digest_of(f"{ending}\0{encoding}\0".encode() + data, 16).hex()
+        folder = self._find_folder()
+        file = folder / _FOLDER / key if folder is not None else None
+        if file is not None:
+            with contextlib.suppress(OSError):
+                cached = plain_files.read(file)
+                if cached[:1] in (b"+", b"-"):
+                    _mark_used(file)
+                    return _Reply(cached[:1] == b"+", cached[1:])
+        with self._lock:
+            reply = self._ask(ending, encoding, data)
+        if file is not None and reply.is_final:
+            with contextlib.suppress(OSError, MemvaultError):  # a full disk only costs time
+                self._store(file, (b"+" if reply.is_read else b"-") + reply.content)
+        return reply
+
+    def _store(self, file: Path, content: bytes) -> None:
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        atomic.write(file, content, durable=False)
+        if not self._has_cleaned:
+            self._has_cleaned = True
+            for other in file.parent.iterdir():
+                if time.time() - other.stat().st_mtime > _KEPT_DAYS * _DAY:
+                    other.unlink(missing_ok=True)
+
+    def _ask(self, ending: str, encoding: str, data: bytes) -> _Reply:
+        """Let the process parse a document; it is replaced if it exceeds a limit."""
+        try:
+            worker = self._started()
+        except OSError as error:
+            return _Reply(False, f"its process cannot be started: {error}".encode(), False)
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        is_late = threading.Event()
+
+        def stop() -> None:
+            is_late.set()
+            worker.kill()
+
+        timer = threading.Timer(_WALL_SECONDS, stop)
+        timer.start()
+        head = content = b""
+        try:
+            names = ending.encode(), encoding.encode()
+            worker.stdin.write(REQUEST.pack(*map(len, names), len(data)) + b"".join(names))
+            worker.stdin.write(data)
+            worker.stdin.flush()
+            head = worker.stdout.read(REPLY.size)
+            is_read, length = REPLY.unpack(head) if len(head) == REPLY.size else (False, 0)
+            content = worker.stdout.read(length)
+            if len(head) == REPLY.size and len(content) == length:
+                return _Reply(is_read, content)
+        except OSError:
+            pass  # the process has ended
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            timer.cancel()
+        worker.wait()
+        code = worker.returncode
+        self.close()
+        return _failure(code, is_late.is_set())
+
+    def _started(self) -> Worker:
+        if self._worker is not None and self._worker.poll() is not None:
+            self.close()  # the system ended it after the last document
+        if self._worker is None:
+            from memvault import process
+
+            self._worker = process.start_worker(
+                [sys.executable, "-P", "-m", _WORKER], process.environment(self._root)
+            )
+        return self._worker
+
+
+def _mark_used(file: Path) -> None:
+    """Set a cached text's time once a day, so that it is not deleted."""
+    if time.time() - file.stat().st_mtime > _DAY:
+        os.utime(file)
+
+
+def _failure(code: int, is_late: bool) -> _Reply:
+    """Return the reply for a process that has exited with a code instead of answering."""
+    import signal
+
+    if is_late:
+        reason = f"reading it takes longer than {_WALL_SECONDS} seconds"
+    elif code == -getattr(signal, "SIGXCPU", 0):
+        reason = f"reading it takes longer than {SECONDS} seconds"
+    else:
+        reason = f"its parser failed, or needs more than {MEMORY >> 20} MB of memory"
+    return _Reply(False, reason.encode(), not is_late and code != -getattr(signal, "SIGKILL", 9))
