@@ -114,6 +114,10 @@ def test_web_compares_revisions_by_word() -> None:
     ]
     assert lines[1].pieces == [("- ", False), ("red", True), (" tea", False)]
     assert lines[2].pieces == [("- ", False), ("green", True), (" tea", False)]
+    long = "".join(f"-a {'x y ' * 500}\n+b {'x y ' * 500}\n" for _ in range(200))
+    lines = diff_lines(f"@@ -1 +1 @@\n{long}")
+    assert len(lines) == 400
+    assert not all(any(hit for _, hit in line.pieces) for line in lines)
 
 
 def test_web_calendar_ends_today() -> None:

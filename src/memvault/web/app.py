@@ -46,6 +46,7 @@ _TYPES = {
     ".pdf": "application/pdf",
     ".txt": "text/plain; charset=utf-8",
 }
+_ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _OWN_SITE = ("same-origin", "none")
 """Values of ``Sec-Fetch-Site`` for requests by the pages themselves and by the user."""
 _FORM_TYPE = "application/x-www-form-urlencoded"
@@ -337,8 +338,8 @@ class _Routes:
         return Response(data, media_type=kind or "application/octet-stream", headers=headers)
 
     def asset(self, name: str) -> Callable[[Request], Response]:
-        """Return the handler of a style sheet or script, which browsers may cache."""
-        kind = "text/css" if name.endswith(".css") else "text/javascript"
+        """Return the handler of a file of the pages, which browsers may cache."""
+        kind = _ASSET_TYPES[PurePosixPath(name).suffix]
 
         def handle(_: Request) -> Response:
             headers = {"Cache-Control": "private, max-age=86400"}

@@ -187,6 +187,8 @@ def _as_callout(tokens: list[Token], number: int) -> Token | None:
     end = next(breaks, len(content))
     content[0].content = content[0].content[match.end() :]
     title = [child for child in content[:end] if child.type != "text" or child.content]
+    if fold:  # A title that can be clicked cannot contain links.
+        title = [child for child in title if not child.type.startswith("link_")]
     title = title or [Token("text", "", 0, content=kind.replace("-", " ").capitalize())]
     tag, title_tag = ("details", "summary") if fold else ("div", "p")
     quote = tokens[number]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from memvault.results import MemoryTypes, TagListing
 
 ASSETS = (
+    "icon.svg",
     "style.css",
     "app.js",
     "map.js",
@@ -32,13 +33,14 @@ ASSETS = (
     "vendor/uplot.css",
     "vendor/uplot.js",
 )
-"""The style sheets and scripts of the pages."""
+"""The style sheets, scripts and the icon of the pages."""
 AGES = {"": "any time", "7d": "last 7 days", "30d": "last 30 days", "1y": "last year"}
 """The filters by time that the search offers, by value."""
 _MOST_LINKED = 200
 _MAX_TYPES, _MAX_TAGS = 8, 12
 _WEEKS = 53
-_MAX_COMPARED = 2_000
+_MAX_COMPARED = 3_000_000
+"""Maximum number of pairs of words that a comparison of two revisions considers, about a second."""
 _MIN_RATIO = 0.3
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 _WORDS = re.compile(r"\w+|\W")
@@ -95,7 +97,7 @@ def as_html(text: str) -> Any:
 
 
 def asset(name: str) -> str:
-    """Return a style sheet or script of the pages."""
+    """Return a file of the pages."""
     return (files("memvault.web") / "assets" / name).read_text("utf-8")
 
 
@@ -212,6 +214,7 @@ def diff_lines(diff: str) -> list[DiffLine]:
 
 def _mark_words(lines: list[DiffLine]) -> None:
     """Mark the words that differ where as many lines were added as removed."""
+    budget = _MAX_COMPARED
     start = 0
     for kind, run in groupby(list(lines), key=lambda line: line.kind):
         end = start + len(list(run))
@@ -221,20 +224,22 @@ def _mark_words(lines: list[DiffLine]) -> None:
         ):
             for place in range(start, end):
                 before, after = lines[place], lines[place + count]
-                pieces = _changed_words(before.pieces[0][0], after.pieces[0][0])
+                words = [_WORDS.findall(line.pieces[0][0]) for line in (before, after)]
+                budget -= len(words[0]) * len(words[1])
+                if budget < 0:
+                    return
+                pieces = _changed_words(*words)
                 lines[place] = before._replace(pieces=pieces[0])
                 lines[place + count] = after._replace(pieces=pieces[1])
         start = end
 
 
-def _changed_words(before: str, after: str) -> tuple[list[tuple[str, bool]], ...]:
+def _changed_words(before: list[str], after: list[str]) -> tuple[list[tuple[str, bool]], ...]:
     """Return the pieces of two lines, with whether each differs from the other line."""
-    if max(len(before), len(after)) > _MAX_COMPARED:
-        return [(before, False)], [(after, False)]
-    words = _WORDS.findall(before), _WORDS.findall(after)
+    words = before, after
     matcher = SequenceMatcher(None, *words, autojunk=False)
     if matcher.ratio() < _MIN_RATIO:
-        return [(before, False)], [(after, False)]
+        return [("".join(before), False)], [("".join(after), False)]
     pieces: tuple[list[tuple[str, bool]], ...] = ([], [])
     for tag, *ends in matcher.get_opcodes():
         for side, (first, last) in enumerate((ends[:2], ends[2:])):

@@ -24,7 +24,7 @@ from memvault.index.text.sentence_blocks import (
     passage_texts,
     split_memory,
 )
-from memvault.model import FileState, Memory, is_document
+from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import etag
 
