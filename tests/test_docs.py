@@ -58,6 +58,7 @@ _WRITERS = {
     "process.py": "the empty device",
     "importers/database.py": "a temporary file, into which a database in a zip is unpacked",
     "documents/worker.py": "a pipe to the process that reads the vault",
+    "web/slow_worker.py": "the same",
     "importers/reader_process.py": "a pipe to the process that imports",
 }
 """Modules that may open a file for writing, and what for."""

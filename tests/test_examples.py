@@ -41,6 +41,8 @@ NOT_RUN = frozenset(
         "memvault index status --json",
         "memvault index drop",
         "memvault index drop --all --yes",
+        "memvault lsp",  # an editor talks to it
+        "memvault lsp --vault ~/notes",
         "memvault web",  # runs until it is stopped
         "memvault web --write",
         "memvault web --port 8421 --no-open",

@@ -67,4 +67,4 @@ def _played(platform: str, folder: Path) -> str:
     )  # fmt: skip
     text = ran.stdout.replace(f"--vault {root} ", "").replace(str(folder), "")
     ids = r"(?<=-)[a-z0-9]{6}\b|(?<=  )[a-z0-9]{8}$|(?<=undo )\w+|\b(?=[a-z]*\d)[a-z0-9]{8,20}\b"
-    return re.sub(rf"(?m){ids}|\d[\dT:.Z-]{{7,}}\S*", "*", text)
+    return re.sub(rf"(?m){ids}|\d[\dT:.Z-]{{7,}}\S*|(?<=- )\d\d:\d\d\b", "*", text)

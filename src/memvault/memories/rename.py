@@ -20,7 +20,7 @@ from memvault.index.protocol import MemoryRecord
 from memvault.memories.create import clean_title
 from memvault.memories.edit import modified_now
 from memvault.memories.link_graph import LinkGraph, ResolvedLink, keys_of
-from memvault.model import RESERVED_FOLDERS, Memory
+from memvault.model import RESERVED_FOLDERS, Memory, is_document
 from memvault.store.change_set import missing_as_not_found
 from memvault.store.memory_store import MemoryStore, require_memory
 from memvault.vault import document, naming, paths
@@ -314,7 +314,7 @@ def _new_path_target(
         )
         if destination is not None and destination.path == target and is_clear and not is_old:
             return None
-    if not written.target.lower().endswith(".md"):
+    if not (is_document(target) or written.target.lower().endswith(".md")):
         target = target[: -len(".md")]
     path = relative_path(target, posixpath.dirname(source))
     if path == posixpath.normpath(written.target):

@@ -83,7 +83,7 @@ def mcp(
     return None
 
 
-@command("lsp", ("memvault lsp", "memvault --vault ~/notes lsp"), group="programs")
+@command("lsp", ("memvault lsp", "memvault lsp --vault ~/notes"), group="programs")
 def lsp(options: GlobalOptions) -> None:
     """Serve memories to an editor over the Language Server Protocol, on standard input and output.
 
