@@ -16,7 +16,7 @@ from memvault.vault.front_matter import FrontMatter, close_front_matter
 from memvault.vault.header_links import LINK_KEYS
 from memvault.vault.header_yaml import dump_value
 from memvault.vault.markdown import headings, mask_code
-from memvault.vault.names import normalize_title, tag_key
+from memvault.vault.names import link_path, normalize_title, tag_key
 
 TRIGGERS = ["[", "#", "^", "/"]
 """The characters after which an editor asks for completions, besides letters."""
@@ -180,7 +180,7 @@ def _names(state: EditorState, typed: str) -> list[_Choice]:
 def _name_choice(state: EditorState, name: CompletionName) -> _Choice | None:
     """Return the link to a memory under one of its names; None if no link can lead to it."""
     record, kind = name.record, types.CompletionItemKind.File
-    path = record.path[: -len(".md")]
+    path = link_path(record.path)
     target = link_name(state, record.title, path)
     if target is None:
         return None

@@ -26,7 +26,7 @@ from memvault.store.memory_store import MemoryStore
 from memvault.tools.core.invoke import require_local_files
 from memvault.vault import decoding, paths
 from memvault.vault.front_matter import FrontMatter, split_front_matter
-from memvault.vault.names import name_key, normalize_title
+from memvault.vault.names import link_path, name_key, normalize_title
 from memvault.workspace import Workspace
 
 MAX_TEXT = 2_000_000
@@ -130,7 +130,7 @@ class CompletionName(NamedTuple):
 
 def completion_names(record: MemoryRecord) -> Iterator[CompletionName]:
     """Yield the title, aliases and path of a memory."""
-    path = record.path[: -len(".md")]
+    path = link_path(record.path)
     aliases = (("alias", alias) for alias in record.aliases)
     for kind, name in (("title", record.title), *aliases, ("path", path)):
         if len(name) <= MAX_NAME:

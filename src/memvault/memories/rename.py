@@ -20,7 +20,7 @@ from memvault.index.protocol import MemoryRecord
 from memvault.memories.create import clean_title
 from memvault.memories.edit import modified_now
 from memvault.memories.link_graph import LinkGraph, ResolvedLink, keys_of
-from memvault.model import RESERVED_FOLDERS, Memory, is_document
+from memvault.model import RESERVED_FOLDERS, Memory
 from memvault.store.change_set import missing_as_not_found
 from memvault.store.memory_store import MemoryStore, require_memory
 from memvault.vault import document, naming, paths
@@ -34,7 +34,7 @@ from memvault.vault.markdown_inline import (
     replaced,
     written_target,
 )
-from memvault.vault.names import name_key, path_suffixes
+from memvault.vault.names import link_path, name_key, path_suffixes
 
 _NOT_IN_LINKS = frozenset("[]|#^\n")
 
@@ -278,7 +278,7 @@ def _new_name(
         or (after.is_ambiguous(name) and not was_ambiguous)
     ):
         suffix = name[-3:] if name.lower().endswith(".md") else ""
-        name = f"{target[: -len('.md')]}{suffix}"
+        name = f"{link_path(target)}{suffix}"
         if after.is_ambiguous(name):  # The path of another file differs only in case.
             name = link.target.mem_id
     if name == link.name:
@@ -314,8 +314,8 @@ def _new_path_target(
         )
         if destination is not None and destination.path == target and is_clear and not is_old:
             return None
-    if not (is_document(target) or written.target.lower().endswith(".md")):
-        target = target[: -len(".md")]
+    if not written.target.lower().endswith(".md"):
+        target = link_path(target)
     path = relative_path(target, posixpath.dirname(source))
     if path == posixpath.normpath(written.target):
         return None

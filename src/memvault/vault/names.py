@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from memvault.lazy_pattern import lazy_pattern
+from memvault.model import is_document
 from memvault.sanitize import replace_surrogates
 
 _MOST_MARKS = 30
@@ -102,6 +103,11 @@ def name_key(name: str) -> str:
     if not name.isascii():
         key = replace_surrogates(normalize_title(name))  # SQLite cannot store surrogates
     return key.removesuffix(".md") if len(key) > len(".md") else key
+
+
+def link_path(path: str) -> str:
+    """Return a file's path as wikilinks write it: a memory's without ``.md``."""
+    return path if is_document(path) else path[: -len(".md")]
 
 
 def name_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> list[str]:
