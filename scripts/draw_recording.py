@@ -77,7 +77,7 @@ monospace;white-space:pre}
 
 
 def play() -> list[str]:
-    """Type the session into a shell; return the output after each line, first of all the prompt."""
+    """Type the session into a shell; return the first prompt and the output after each line."""
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         starter = f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n'

@@ -422,7 +422,7 @@ def _indexed(root: Path) -> list[tuple[Any, ...]]:
 
 
 def test_edits_of_long_notes_are_indexed_like_new_notes(folder: Path, vault: Vault) -> None:
-    """After edits within and behind its indexed part, a note is found and linked as if new."""
+    """After edits within and after its indexed part, a note is found and linked as if new."""
     rng = random.Random(5)
     with (folder / "memvault.toml").open("a") as file:
         file.write("[index]\ncharacters = 150\n")
@@ -439,7 +439,7 @@ def test_edits_of_long_notes_are_indexed_like_new_notes(folder: Path, vault: Vau
 
 
 def test_line_appended_to_long_note_keeps_its_terms(folder: Path, vault: Vault) -> None:
-    """A line behind the indexed part changes a note's links and size, and no keyword file."""
+    """A line after the indexed part changes a note's links and size, but no keyword file."""
     with (folder / "memvault.toml").open("a") as file:
         file.write("[index]\ncharacters = 150\n")
     write(folder, "other.md", "# Other\n")

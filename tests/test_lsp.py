@@ -121,12 +121,12 @@ def test_completion_inserts_the_chosen_name(
 
 @pytest.mark.parametrize("text", ["`[[us¦`", "```\n#s¦\n```", "#¦", "[[a|b¦", "a[¦"])
 def test_nothing_is_completed_in_code_labels_and_headings(editor: LspClient, text: str) -> None:
-    """The editor shows no list where no name can follow."""
+    """The editor lists no completions where no name can follow."""
     assert not (completed(editor, "a.md", text) or {}).get("items")
 
 
 def test_an_ambiguous_title_is_completed_by_path(editor: LspClient, root: Path) -> None:
-    """The link to a memory whose title another one shares is its path."""
+    """A memory whose title is ambiguous is completed by its path."""
     for name in ("one", "two"):
         write(root, f"same/{name}.md", "# Twin\n")
     items = completed(editor, "a.md", "[[twin¦")["items"]
@@ -397,7 +397,7 @@ def test_symbols(editor: LspClient) -> None:
 
 
 def test_diagnostics_are_the_doctor_s_findings_in_the_unsaved_text(editor: LspClient) -> None:
-    """Problems are marked at their place, and disappear when the text is corrected."""
+    """Problems are marked where they occur, and disappear when the text is corrected."""
     assert editor.problems("a.md") == {}
     text = (
         "---\nmemory_type: decison\ncreated: no day\nid: A B\nsupersedes: Nobody\ntags: [a]\n"
@@ -443,7 +443,7 @@ def actions(editor: LspClient, path: str, marked: str, selected: str = "") -> di
 
 
 def test_code_action_creates_the_missing_note(editor: LspClient, root: Path) -> None:
-    """The note that a broken link lacks is created by the editor, where the link leads."""
+    """The editor creates the missing note of a broken link, at the path the link leads to."""
     links = "[[New plan]] [[work/Plan B|x]] [m](sub/m.md) [[y.png]] [[../../out]] [[pg]]\n"
     editor.open("b.md", links)
     for marked, path, title in (

@@ -159,7 +159,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_texts_are_answered(editor: LspClient, text: str) -> None:
-    """Broken headers, conflicts, lone surrogates and nesting cause neither errors nor silence."""
+    """Broken headers, conflicts, lone surrogates and deep nesting are answered without errors."""
     editor.open("a.md", text)
     editor.diagnostics("a.md")
     uri = {"uri": editor.uri("a.md")}
@@ -207,7 +207,7 @@ def test_malformed_messages_do_not_stop_the_server(editor: LspClient) -> None:
 
 
 def test_a_vault_that_breaks_or_disappears_is_reported_once(tmp_path: Path) -> None:
-    """Invalid settings cause one message; a deleted vault has no answers until it is back."""
+    """Invalid settings cause one message; a deleted vault is not served until it is back."""
     root = tmp_path / "gone"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.md", "# A\n\n[[b]]\n")
@@ -261,7 +261,7 @@ def test_requests_before_initialize_are_refused(folder: Path) -> None:
 
 
 def test_only_the_given_vault_is_served(tmp_path: Path) -> None:
-    """With --vault, files of other vaults get no answers, and the input's end ends the server."""
+    """With --vault, files of other vaults are not served, and the server exits at end of input."""
     for name in ("one", "two"):
         write(tmp_path, f"{name}/memvault.toml", "version = 1\n")
         write(tmp_path, f"{name}/a.md", "# A\n\n[[a]]\n")

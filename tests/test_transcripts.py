@@ -168,7 +168,7 @@ def test_transcripts_match_program_output(
 
 
 def test_recording_matches_program_output(request: pytest.FixtureRequest) -> None:
-    """The recording in README shows what a user sees who types the same lines."""
+    """The recording in README shows what a user who types the same lines sees."""
     drawn = draw_recording.draw(draw_recording.play())
     if request.config.getoption("--rewrite-transcripts"):
         if not draw_recording.is_current(drawn):

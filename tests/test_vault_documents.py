@@ -1,4 +1,4 @@
-"""Documents beside the notes are recalled by page or section, and never changed."""
+"""Documents in a vault are recalled by page or section, and never changed."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_documents_are_recalled_by_page_or_section(
 
 
 def test_values_of_cells_are_readable(opened: Vault) -> None:
-    """Dates in a workbook are shown as dates, and each section repeats the head of the table."""
+    """Dates in a workbook are shown as dates, and each section repeats the table header."""
     content = opened.call("memory_show", memId="costs.xlsx", section="Costs, rows 41-80")["content"]
     assert "| Item | Day |" in content
     assert "| Lamp 57 | 2024-04-27 |" in content
@@ -162,7 +162,7 @@ def test_links_lead_to_documents(opened: Vault) -> None:
 
 
 def test_notes_take_precedence_over_documents(opened: Vault) -> None:
-    """A title that a note shares with a document refers to the note."""
+    """A title shared by a memory and a document refers to the memory."""
     assert opened.call("memory_show", memId="Quarterly report")["filePath"] == "report.md"
     assert opened.call("memory_show", memId="Keeper manual")["filePath"] == "word.docx"
 
@@ -197,7 +197,7 @@ def test_unreadable_documents_are_reported(opened: Vault, path: str) -> None:
         if (finding["code"], finding["filePath"]) == ("document-unreadable", path)
     ]
     assert len(findings) == 1
-    assert findings[0].startswith("The document cannot be read, since it ")
+    assert findings[0].startswith("The document cannot be read because it ")
     assert "`ignore`" in findings[0]
     assert "Error" not in findings[0]
 
@@ -218,13 +218,13 @@ def test_documents_are_never_changed(root: Path, run: Run, command: tuple[str, .
     """Every command that writes refuses a document with a sentence and a hint."""
     before = {path: data for path, data in contents(root).items() if is_document(path.name)}
     said = refused(run(*command, cwd=root), 1)
-    assert said == "error: report.pdf is a document, which memvault only reads"
+    assert said == "error: report.pdf is a document, which memvault never changes"
     after = {path: data for path, data in contents(root).items() if is_document(path.name)}
     assert after == before
 
 
 def test_searches_for_a_memory_to_change_skip_documents(root: Path, run: Run) -> None:
-    """Words that a document answers best do not select it for a change."""
+    """A query for a memory to change never selects a document, even the best match."""
     said = run("compound", "giraffes eat acacia", "More.", "--json", cwd=root)
     assert said.code == 1
     assert "word.docx" not in said.out
@@ -240,7 +240,7 @@ def _states(root: Path) -> dict[str, int]:
 
 
 def test_documents_are_parsed_once(folder: Path, run: Run) -> None:
-    """A copied or touched file is not parsed again, a changed one is, even with the same times."""
+    """Copied and touched files are not parsed again; changed ones are, even with equal times."""
     write(folder, "a.pdf", pdf(["The wombat sleeps."]))
     succeeded(run("recall", "wombat"))
     first = _states(folder)
@@ -259,7 +259,7 @@ def test_documents_are_parsed_once(folder: Path, run: Run) -> None:
 
 
 def test_removed_documents_are_forgotten(folder: Path, run: Run) -> None:
-    """A deleted document is no longer found, and a renamed one has its new name."""
+    """A deleted document is no longer found, and a renamed one is found under its new name."""
     write(folder, "a.pdf", pdf(["The wombat sleeps."]))
     succeeded(run("recall", "wombat"))
     (folder / "a.pdf").rename(folder / "b.pdf")
@@ -271,7 +271,7 @@ def test_removed_documents_are_forgotten(folder: Path, run: Run) -> None:
 
 @pytest.mark.parametrize("setting", ["index = false", "megabytes = 1"])
 def test_settings_limit_documents(folder: Path, run: Run, setting: str) -> None:
-    """Documents can be switched off, and larger ones than a limit are not read."""
+    """Documents can be disabled, and those over the size limit are not read."""
     write(folder, "memvault.toml", f"version = 1\n[documents]\n{setting}\n")
     write(folder, "a.pdf", pdf(["The wombat sleeps."]) + b"%" * (1 << 20))
     listed = succeeded(run("list", "--type", "document", "--json")).json["memories"]
@@ -283,7 +283,7 @@ def test_settings_limit_documents(folder: Path, run: Run, setting: str) -> None:
 
 
 def test_unusual_names_are_found(folder: Path, run: Run) -> None:
-    """Names of 250 bytes, from right to left, with line breaks and not in UTF-8 work."""
+    """Documents with long, right-to-left, multiline or invalid UTF-8 names are found."""
     names = ["n" * 246 + ".pdf", "שלום.pdf", "UPPER.PDF", "a\nb.pdf", os.fsdecode(b"bad\xff.pdf")]
     for number, name in enumerate(names):
         write(folder, name, pdf([f"The wombat has number{number}."]))
@@ -305,7 +305,7 @@ def test_long_running_process_sees_new_documents(folder: Path) -> None:
 
 
 def test_killed_parser_is_replaced(folder: Path) -> None:
-    """A document is read although the process that read the last one was killed."""
+    """A document is read even if the process that read the previous one was killed."""
     for name in ("a.pdf", "b.pdf"):
         write(folder, name, pdf([f"The wombat sleeps in {name}."]))
     store = MemoryStore(folder, load_settings(folder))
@@ -319,7 +319,7 @@ def test_killed_parser_is_replaced(folder: Path) -> None:
 
 
 def test_secrets_in_documents_are_masked(folder: Path) -> None:
-    """A secret in a document is masked as one in a note."""
+    """Secrets are masked in documents as in memories."""
     write(folder, "a.pdf", pdf([f"The token is {_SECRET} today."]))
     workspace = Workspace(folder)
     caller = LOCAL._replace(secrets="masked")

@@ -121,7 +121,7 @@ def test_web_compares_revisions_by_word() -> None:
 
 
 def test_web_calendar_ends_today() -> None:
-    """The calendar has a year of days, with the busiest day at the highest level."""
+    """The calendar shows a year of days, with the busiest day at the highest level."""
     from memvault.web.pages import calendar
 
     today = clock.today().isoformat()
@@ -134,7 +134,7 @@ def test_web_calendar_ends_today() -> None:
 
 
 def test_map_pairs_similar_memories(tmp_path: Path) -> None:
-    """Arranged by meaning, memories about the same subject are paired although nothing links."""
+    """Arranged by meaning, memories about the same subject are paired even without links."""
     from memvault.web.session import WebSession
 
     root = tmp_path / "vault"

@@ -132,7 +132,7 @@ ENDS = st.sampled_from(("\n", "\r\n", "\r"))
 @given(body=st.lists(st.tuples(LINES, ENDS), max_size=4), last=st.text("ab\0\r\n", max_size=4))
 @settings(max_examples=examples(200))
 def test_form_text_round_trips_any_body(body: list[tuple[list[str], str]], last: str) -> None:
-    """A body that a browser sends back unchanged has the same bytes, as have its other lines."""
+    """A body sent back unchanged keeps its bytes, and so do unchanged lines of an edited one."""
     text = "".join(f"{line}{end}" for lines, end in body for line in lines) + last
     sent = form_text(text).replace("\n", "\r\n")
     assert with_form_text(text, sent, "\n") == text if text else True
@@ -141,7 +141,7 @@ def test_form_text_round_trips_any_body(body: list[tuple[list[str], str]], last:
 
 
 def test_web_edit_of_a_changed_file_shows_both_versions(browser: Browser, root: Path) -> None:
-    """If the file has changed meanwhile, nothing is written until the user saves over it."""
+    """If the file changed after it was opened, nothing is written until the user overwrites it."""
     form = browser.form("/m/tea-7k2m9q/edit")
     form["text"] = form["text"].replace("See", "Mine <b>&amp; see")
     theirs = TEA.replace("See", "Theirs")
@@ -238,7 +238,7 @@ def test_web_adds_tags_renames_and_forgets(browser: Browser, root: Path) -> None
 
 
 def test_web_undo_lists_later_changes_that_cannot_be_undone(browser: Browser, root: Path) -> None:
-    """If a file has changed since the last change, the page says so and offers the one before."""
+    """If a file has changed since the last change, the page says so and offers the previous one."""
     assert "There is nothing to undo" in browser.get("/undo")
     for name, path in (("cups-7k2m9q", "cups.md"), ("tea-7k2m9q", "fact/tea.md")):
         form = browser.form(f"/m/{name}/edit")

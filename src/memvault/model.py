@@ -30,7 +30,7 @@ _MOST_ALIASES = 100
 
 
 def is_document(path: str) -> bool:
-    """Return whether a file is a document rather than a memory, by the end of its name."""
+    """Return whether a file is a document rather than a memory, by its extension."""
     return path[path.rfind(".") :].lower() in _DOCUMENT_ENDINGS
 
 

@@ -86,7 +86,7 @@ def test_browser_search_reading_and_map_work(
     page.wait_for_selector("article")
     assert page.inner_text("h1") == "Tea"
     page.click("text=Cups")
-    page.wait_for_selector("text=Links to it")
+    page.wait_for_selector("text=Backlinks")
     page.keyboard.press("g")
     page.wait_for_selector("body[data-ready='3']")
     page.goto(f"{address.partition('/?')[0]}/overview")
@@ -100,7 +100,7 @@ def test_browser_search_reading_and_map_work(
 
 
 def test_browser_edits_by_keyboard(editable: str, browser: Browser, tmp_path: Path) -> None:
-    """Keys edit, preview, save, cancel and add; unsaved text is not left without a question."""
+    """Keys edit, preview, save, cancel and add; the user is asked before unsaved text is lost."""
     context = browser.new_context()
     page = context.new_page()
     problems: list[str] = []
@@ -272,7 +272,7 @@ def test_static_site_works_from_file_urls(tmp_path: Path, browser: Browser) -> N
     page.keyboard.press("Escape")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    page.wait_for_selector("text=Links to it")
+    page.wait_for_selector("text=Backlinks")
     assert page.inner_text("h1") == "Tea"
     page.click("text=Cups")
     page.wait_for_selector("text=script")

@@ -89,7 +89,7 @@ class LspClient:
         self.errors.extend(self.process.stderr)
 
     def send_bytes(self, data: bytes) -> None:
-        """Send bytes that need not be a message."""
+        """Send raw bytes, which may not be a valid message."""
         assert self.process.stdin is not None
         self.process.stdin.write(data)
         self.process.stdin.flush()
@@ -156,7 +156,7 @@ class LspClient:
         self.texts.pop(self.uri(path))
 
     def at(self, path: str, marked: str, **more: Any) -> dict[str, Any]:
-        """Return the parameters of a request at the place of ``¦`` in a text that occurs once."""
+        """Return the request parameters for the position of ``¦`` in a text that occurs once."""
         text = self.texts[self.uri(path)]
         bare = marked.replace("¦", "")
         assert text.count(bare) == 1, (bare, text)
@@ -236,7 +236,7 @@ def position(text: str, offset: int) -> dict[str, int]:
 
 
 def offset(text: str, place: dict[str, int], encoding: str = "utf-16") -> int:
-    """Return a line and code units as an offset."""
+    """Return the offset of a line and UTF-16 code units."""
     lines = text.split("\n")
     start = sum(len(line) + 1 for line in lines[: place["line"]])
     if place["line"] >= len(lines):

@@ -221,7 +221,7 @@ def edit_memory(call: Call, memory: Memory, line: int = 1) -> dict[str, Any]:
     """Run the editor on a memory's file, at a line, and return what changed.
 
     Raises:
-        Refused: the editor could not be started, or failed, or it is a document.
+        Refused: the file is a document, or the editor could not be started or failed.
     """
     from memvault.files import atomic
     from memvault.history import log

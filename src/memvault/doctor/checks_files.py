@@ -25,8 +25,8 @@ from memvault.vault.naming import derived_id, id_from_name, normal_type, slug
 _MAX_CLOCK_SKEW = timedelta(days=1)
 _MAX_SHOWN_KEYS = 5
 _MAX_SHOWN_TIMES = 5
-_LARGE_HINT = "raise `megabytes` under [documents], or add it to `ignore`, in memvault.toml"
-_DOCUMENT_HINT = "open it in its own program, or add it to `ignore` in memvault.toml"
+_LARGE_HINT = "raise `megabytes` under [documents] in memvault.toml, or add the file to `ignore`"
+_DOCUMENT_HINT = "open it in another program, or add it to `ignore` in memvault.toml"
 
 
 @check("file-unreadable", "error", "A file or folder that this user cannot read")
@@ -63,14 +63,14 @@ def partly_indexed_memories(vault: VaultInspection) -> Iterator[Finding]:
                 )
 
 
-@check("document-unreadable", "note", "A document that cannot be read, or only in part")
+@check("document-unreadable", "note", "A document that cannot be read completely")
 def unreadable_documents(vault: VaultInspection) -> Iterator[Finding]:
     for record in vault.documents:
         if record.problem:
             hint = _LARGE_HINT if "larger than" in record.problem else _DOCUMENT_HINT
-            yield Finding(record.path, f"{record.problem}; only its name is found: {hint}")
+            yield Finding(record.path, f"{record.problem}; recall finds only its name: {hint}")
         elif record.metadata.get("partly_read"):
-            yield Finding(record.path, "Only its first 2 million characters are indexed")
+            yield Finding(record.path, "Only the first 2 million characters are indexed")
 
 
 @check(

@@ -186,7 +186,7 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
 
 
 def _unresolved(vault: VaultInspection) -> Iterator[tuple[LinkEntry, set[tuple[str, str]]]]:
-    """Yield the memories with unresolved links, and the ``target`` and ``beside`` of these."""
+    """Yield the memories with unresolved links, and the ``target`` and ``beside`` of each link."""
     sees_repository = vault.call.caller.sees_repository
     repository_files = RepositoryFiles(vault.call.root) if sees_repository else None
     others = (path for path in vault.tree["file"] if path not in vault.memory_paths)

@@ -216,7 +216,7 @@ def inspect_vault(call: Call) -> VaultInspection:
 def inspect_memory(
     call: Call, links: LinkGraph, memory: MemoryRecord, data: bytes
 ) -> VaultInspection:
-    """Inspect one memory in a text that may differ from its file, and remember no results."""
+    """Inspect one memory from a text that may differ from its file, without storing results."""
     tree = walk_tree(call.root, call.settings.exclusions)
     problems = _problems(call, memory.path, data, is_memory=True)
     file = InspectedFile(memory.path, document.etag(data), **problems)
@@ -251,7 +251,7 @@ def _inspect_memory(
 
 
 def _with_record(record: MemoryRecord, file: InspectedFile) -> InspectedMemory:
-    """Add the problems that the record of a memory states to those of its file."""
+    """Add the problems in a memory's record to those of its file."""
     if record.problem.startswith(_HEADER_PROBLEMS) and not file.conflict_markers:
         file = file._replace(broken=record.problem.partition(": ")[2])
     if record.problem.startswith(memory_file.UNREAD):

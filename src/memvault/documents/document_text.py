@@ -36,7 +36,7 @@ class DocumentText:
 
     @property
     def is_full(self) -> bool:
-        """Whether the maximum length is reached."""
+        """Whether the text has reached the maximum length."""
         return self._length > MAX_CHARACTERS
 
     @property
@@ -45,14 +45,14 @@ class DocumentText:
         return self._length > 0
 
     def add(self, markdown: str, heading: str = "") -> None:
-        """Add a section, below a heading if it has none of its own; text without any is omitted."""
+        """Add a section with an optional heading, unless the text is blank."""
         markdown = markdown.strip("\n")
         if markdown.strip():
             self._parts.append(f"## {heading}\n\n{markdown}" if heading else markdown)
             self._length += len(markdown)
 
     def set_properties(self, values: Mapping[str, object]) -> None:
-        """Set the known properties; a title made up by a program is left out."""
+        """Set the known properties, except a title that is generic or a file name."""
         title = _CREATOR.sub("", convert.one_line(values.get("title")))
         if not (
             _GENERIC_TITLE.fullmatch(title) or _FILE_NAME.fullmatch(title) or is_identifier(title)

@@ -27,7 +27,7 @@ def open_package(data: bytes, kind: str) -> Source:
         UnreadableDocument: it is not a zip, or it is damaged.
     """
     if data.startswith(_OLE):
-        raise UnreadableDocument("it is protected by a password, or in an old format of Office")
+        raise UnreadableDocument("it is password-protected or in an old Office format")
     if not data.startswith(b"PK"):
         raise UnreadableDocument(f"it is not {kind}")
     try:
@@ -49,7 +49,7 @@ def set_core_properties(text: DocumentText, package: Source) -> None:
 
 
 def related(package: Source, part: str, kind: str = "") -> dict[str, str]:
-    """Return the parts to which a part refers, by id; only those of a kind if it is given."""
+    """Return the parts that a part refers to, by relationship id, optionally only one kind."""
     folder, file = posixpath.split(part)
     relations = f"{folder}/_rels/{file}.rels".lstrip("/")
     if relations not in package.name_set:
@@ -64,12 +64,17 @@ def related(package: Source, part: str, kind: str = "") -> dict[str, str]:
 
 
 def main_part(package: Source, usual: str) -> str:
-    """Return the name of the part with the document; ``usual`` if the package does not say."""
+    """Return the name of the main part, or ``usual`` if the package does not specify it."""
     return next(iter(related(package, "", "/officeDocument").values()), usual)
 
 
 def read_word(data: bytes) -> DocumentText:
-    """Return the text of a Word document; raises as ``open_package``, and ``ValueError``."""
+    """Return the text of a Word document.
+
+    Raises:
+        UnreadableDocument: it is not a Word document, or its zip is damaged.
+        ValueError: its XML is damaged or too large.
+    """
     package = open_package(data, "a Word document")
     main = main_part(package, "word/document.xml")
     document, text = Docx(package, "document", main), DocumentText()
@@ -79,7 +84,12 @@ def read_word(data: bytes) -> DocumentText:
 
 
 def read_slides(data: bytes) -> DocumentText:
-    """Return the text of a presentation by slide; raises as ``read_word``."""
+    """Return the text of a presentation, with a section for each slide.
+
+    Raises:
+        UnreadableDocument: it is not a presentation, or its zip is damaged.
+        ValueError: its XML is damaged or too large.
+    """
     package = open_package(data, "a PowerPoint presentation")
     start = main_part(package, "ppt/presentation.xml")
     slides, text = related(package, start), DocumentText()
@@ -117,7 +127,7 @@ def _slide(package: Source, part: str) -> str:
 
 
 def _shapes(root: Any) -> Iterator[Any]:
-    """Yield the shapes and the tables of a slide, in their order in the file."""
+    """Yield the shapes and tables of a slide in document order."""
     return (element for element in root.iter("{*}sp", "{*}tbl") if isinstance(element.tag, str))
 
 

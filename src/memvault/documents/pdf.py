@@ -14,16 +14,16 @@ _DATE = re.compile(
     r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?|Z)?", re.ASCII
 )
 _HYPHEN = re.compile("[\x02\ufffe\u00ad]\r?\n?")
-"""Matches a hyphen that the program which made the file inserted at the end of a line."""
+"""Matches a hyphen that the authoring program inserted at the end of a line."""
 _GLYPHS = re.compile("[\ue000-\uf8ff]")
-"""Matches a character that has a meaning only in one font."""
+"""Matches private-use characters, whose meaning depends on the font."""
 _SENTENCE_ENDS = (".", "!", "?", ":", "。", "！", "？")
 _SHORT = 0.8
-"""A line shorter than this part of the page's long lines ends a paragraph."""
+"""A line shorter than this fraction of the page's long lines ends a paragraph."""
 
 
 def read(data: bytes) -> DocumentText:
-    """Return the text by page.
+    """Return the text, with a section for each page.
 
     Raises:
         UnreadableDocument: the file is encrypted, damaged or has no text.
@@ -37,7 +37,7 @@ def read(data: bytes) -> DocumentText:
         count = len(file)
     except pypdfium2.PdfiumError as error:
         if "password" in str(error).lower():
-            raise UnreadableDocument("it is protected by a password") from error
+            raise UnreadableDocument("it is password-protected") from error
         raise UnreadableDocument("it is damaged") from error
     text = DocumentText()
     values = file.get_metadata_dict()
@@ -83,7 +83,7 @@ def _joined(lines: list[str]) -> str:
 
 
 def _time(value: str) -> str:
-    """Return a date of PDF as ISO 8601, or an empty string."""
+    """Convert a PDF date to ISO 8601, or to an empty string if it is invalid."""
     match = _DATE.match(value)
     if match is None:
         return ""

@@ -49,7 +49,7 @@ def read_csv(data: bytes, encoding: str) -> DocumentText:
 
 
 def _add_rows(text: DocumentText, label: str, rows: Iterable[tuple[int, list[str]]]) -> None:
-    """Add a section for every few rows, each with the first row as the head of its table."""
+    """Add a section for every ``_ROWS`` rows, each with the first row as its table header."""
     numbered = (
         (number, [escaped(cell, is_line=True) for cell in row[:_MAX_COLUMNS]])
         for number, row in rows
@@ -71,7 +71,12 @@ def _add_rows(text: DocumentText, label: str, rows: Iterable[tuple[int, list[str
 
 
 def read_workbook(data: bytes) -> DocumentText:
-    """Return the rows of a workbook by sheet; raises as ``office.read_word``."""
+    """Return the rows of a workbook, with sections for each sheet.
+
+    Raises:
+        UnreadableDocument: it is not a workbook, or its zip is damaged.
+        ValueError: its XML is damaged or too large.
+    """
     package, text = open_package(data, "an Excel workbook"), DocumentText()
     start = main_part(package, "xl/workbook.xml")
     if start not in package.name_set:
@@ -93,20 +98,20 @@ def read_workbook(data: bytes) -> DocumentText:
 
 
 def _strings(package: Source, part: str) -> list[str]:
-    """Return the texts that cells share."""
+    """Return the workbook's shared strings."""
     if part not in package.name_set:
         return []
     return [_text_of(element) for element in each(package.read(part), "si")]
 
 
 def _text_of(element: Any) -> str:
-    """Return the text in an element, without the pronunciation of Japanese text."""
+    """Return an element's text without the phonetic guides of Japanese text."""
     parts = (part for part in element.iter("{*}t") if name(part.getparent()) != "rPh")
     return "".join(str(part.text or "") for part in parts)
 
 
 def _date_styles(package: Source, part: str) -> frozenset[int]:
-    """Return the numbers of the cell styles that show a number as a date."""
+    """Return the indexes of the cell styles that format numbers as dates."""
     if part not in package.name_set:
         return frozenset()
     root = parsed(package.read(part))
@@ -126,7 +131,7 @@ def _date_styles(package: Source, part: str) -> frozenset[int]:
 def _rows(
     data: bytes, strings: list[str], dates: frozenset[int], first_day: datetime
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of each row that has any."""
+    """Yield the number and cells of each row that is not empty."""
     number = 0
     for row in each(data, "row"):
         given = value(row, "r")
@@ -150,7 +155,7 @@ def _column(letters: str) -> int:
 
 
 def _cell(cell: Any, strings: list[str], dates: frozenset[int], first_day: datetime) -> str:
-    """Return a cell as text; a formula as its last result."""
+    """Return a cell as text; a formula becomes its last result."""
     kind = value(cell, "t")
     if kind == "inlineStr":
         return _text_of(cell)

@@ -61,7 +61,12 @@ def _remove(element: Any) -> None:
 
 
 def read_book(data: bytes) -> DocumentText:
-    """Return the text of an EPUB book by chapter; raises as ``read_html``."""
+    """Return the text of an EPUB book, with a section for each chapter.
+
+    Raises:
+        UnreadableDocument: it is not an EPUB book, its zip is damaged, or it is copy-protected.
+        ValueError: its XML or HTML is damaged or too large.
+    """
     package = open_package(data, "an EPUB book")
     try:
         container = parsed(package.read("META-INF/container.xml"), allows_doctype=True)
@@ -79,7 +84,7 @@ def read_book(data: bytes) -> DocumentText:
         href = unquote(files.get(value(entry, "idref"), ""))
         part = posixpath.normpath(posixpath.join(folder, href))
         if part in encrypted:
-            raise UnreadableDocument("it is protected against copying")
+            raise UnreadableDocument("it is copy-protected")
         if part in package.name_set:
             chapter, title = _page(package.read(part), "auto")
             has_heading = _HEADING.search(chapter) is not None

@@ -1,7 +1,7 @@
 """Extract the text of documents: ``python -P -m memvault.documents.worker``.
 
-The process answers requests of ``store.document_reader`` on its standard input. It has limits on
-memory and time, since documents come from strangers, and exits when the input ends.
+The process answers requests from ``store.document_reader`` on its standard input, and exits when
+the input ends. Its memory and CPU time are limited, because documents may be untrusted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memvault.store.document_reader import MEMORY, REPLY, REQUEST, SECONDS
 
 
 def extract(ending: str, data: bytes, encoding: str) -> DocumentText:
-    """Return the text of a document in the format with this ending of file names."""
+    """Extract the text of a document; ``ending`` is its file name extension in lower case."""
     if ending == ".pdf":
         from memvault.documents import pdf
 
@@ -49,7 +49,7 @@ def _answer(ending: str, data: bytes, encoding: str) -> tuple[bool, bytes]:
     except RecursionError:
         reason = "it is nested too deeply"
     except (ValueError, OSError) as error:
-        detail = " ".join(str(error).split()).partition(", ")[0]  # then follow libxml's hints
+        detail = " ".join(str(error).split()).partition(", ")[0]  # libxml's hints follow
         reason = f"it is damaged or too complex ({detail[:200]})"
     except Exception as error:  # a bug here or in a parser must not end the process
         reason = f"it is damaged ({type(error).__name__})"
@@ -68,7 +68,7 @@ def _limit_memory() -> None:
 
 
 def _limit_time() -> None:
-    """Let the system end this process if the next document takes too much processor time."""
+    """Limit the CPU time that this process may use for the next document."""
     if sys.platform == "win32":
         return
     import resource
@@ -89,7 +89,7 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
 
 
 def main() -> None:
-    """Serve the parent process, which alone handles Ctrl-C."""
+    """Answer the parent process, and leave Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit_memory()
     replies = os.fdopen(os.dup(1), "wb")

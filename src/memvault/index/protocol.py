@@ -132,7 +132,7 @@ class MemoryRecord(NamedTuple):
 
     @property
     def name(self) -> MemoryName:
-        """Return its names."""
+        """Return the memory's names."""
         return MemoryName(self.uid, self.path, self.mem_id, self.title, self.aliases)
 
     def memory(self, body: str, newline: str, body_line: int = 1) -> Memory:

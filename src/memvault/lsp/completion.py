@@ -19,27 +19,27 @@ from memvault.vault.markdown import headings, mask_code
 from memvault.vault.names import link_path, normalize_title, tag_key
 
 TRIGGERS = ["[", "#", "^", "/"]
-"""The characters after which an editor asks for completions, besides letters."""
+"""The characters, in addition to letters, after which an editor requests completions."""
 _MOST = 100
 _NOT_IN_LINKS = frozenset("[]|#^\n")
 _TAG = re.compile(r"(?:^|(?<=[\s(>]))#([^\s#\[\]()`'\",;:!?]*)$")
 _KEY_LINE = re.compile(r"([^\s:#'\"\[\]-][^:]{0,80}):(?:[ \t]+(.*))?$")
 _ITEM_LINE = re.compile(r"[ \t]*-[ \t]+(.*)$")
 _HEADER_KEYS = {
-    "title": "The title, if it is neither the first heading nor the file name",
-    "aliases": "Other names, which links may use",
+    "title": "The title, if it differs from the first heading and the file name",
+    "aliases": "Other names that links can use",
     "tags": "Tags",
     "memory_type": "The type, such as decision or procedure",
     "created": "When it was created",
     "modified": "When it was last changed",
     "supersedes": "The memories that this one replaces",
     "superseded_by": "The memory that replaces this one",
-    "valid_from": "The day from which it is valid",
+    "valid_from": "The first day on which it is valid",
     "valid_to": "The last day on which it is valid",
-    "importance": "From 0 to 1",
-    "area": "The area that it belongs to",
-    "cites": "Code in the repository that it is about",
-    "secrets": "allowed, if secrets may be shown",
+    "importance": "A number from 0 to 1",
+    "area": "The area it belongs to",
+    "cites": "The code in the repository that it describes",
+    "secrets": "allowed: this memory may contain secrets",
 }
 
 
@@ -75,7 +75,7 @@ def complete(document: EditorDocument, position: types.Position) -> types.Comple
 
 
 def _header_parts(document: EditorDocument, offset: int) -> FrontMatter | None:
-    """Return the parts of the text if an offset is in its header, which may not be closed yet."""
+    """Return the parts of the text if an offset is in its header, which may be unclosed."""
     parts = document.parts
     if not parts.before:
         closed = close_front_matter(document.text)
@@ -97,7 +97,7 @@ def _list(
 ) -> types.CompletionList:
     """Return choices that replace what was typed, without those that contain a secret.
 
-    ``end`` closes what they complete.
+    ``end`` closes the link or list, and is inserted if it is missing.
     """
     missing = "" if document.text.startswith(end, offset) else end
     replaced = document.lines.range(offset - len(typed), offset)
@@ -210,7 +210,7 @@ def _tags(state: EditorState, typed: str) -> Iterator[_Choice]:
 def _header(
     document: EditorDocument, above: list[str], before: str, offset: int
 ) -> types.CompletionList | None:
-    """Return the completions in a header: of keys, or of the values of a key."""
+    """Return the completions in a header: keys, or the values of a key."""
     key_line, item = _KEY_LINE.match(before), _ITEM_LINE.match(before)
     if item is not None:
         key = next((line for line in reversed(above) if not line.startswith((" ", "\t", "-"))), "")

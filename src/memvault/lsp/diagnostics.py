@@ -28,7 +28,7 @@ CHECKS = (
     "link-settled",
     "kept-twice",
 )
-"""The checks that need only one text and the names of the others."""
+"""The checks that need only one text and the names of the other memories."""
 _SEVERITIES = {
     "error": types.DiagnosticSeverity.Error,
     "warning": types.DiagnosticSeverity.Warning,
@@ -69,7 +69,7 @@ def diagnose(document: EditorDocument) -> list[types.Diagnostic]:
 
 def too_large() -> list[types.Diagnostic]:
     """Return the note for a text that is too large to be checked while it is edited."""
-    message = f"Not checked while editing, since it is longer than {MAX_TEXT:,} characters"
+    message = f"Not checked while it is edited: the text is longer than {MAX_TEXT:,} characters"
     start = types.Position(0, 0)
     return [_diagnostic("too-large", "note", message, types.Range(start, start))]
 

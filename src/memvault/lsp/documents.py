@@ -30,11 +30,11 @@ from memvault.vault.names import link_path, name_key, normalize_title
 from memvault.workspace import Workspace
 
 MAX_TEXT = 2_000_000
-"""Maximum number of characters of an unsaved text; a longer one is used as saved."""
+"""Maximum length of an unsaved text in characters; for longer ones, the file is used."""
 MAX_NAME = 300
-"""Maximum number of characters of a name that is listed or linked to."""
+"""Maximum length in characters of a name that is listed or linked to."""
 MAX_SECRET = 20_000
-"""Number of characters that are searched for secrets if only the first of them are shown."""
+"""Number of characters searched for secrets if only the beginning of a text is shown."""
 _CALLER = LOCAL._replace(may_run_programs=False, scope="read", sees_worktrees=False)
 
 
@@ -258,8 +258,8 @@ class EditorVault:
         """Return the current state of the vault with the editor's texts.
 
         Raises:
-            MemvaultError: the vault cannot be read, or with ``complete`` another process is
-                indexing it for a minute.
+            MemvaultError: the vault cannot be read, or with ``complete``, another process is
+                still indexing it after a minute.
         """
         self.workspace.refresh_settings()
         call = Call(self.workspace, _CALLER, read_only=not complete)
@@ -304,7 +304,7 @@ class EditorVault:
         return memory
 
     def free_memory(self) -> None:
-        """Release what the next request can load again."""
+        """Release data that the next request can load again."""
         self._saved = self._state = None
         self._unsaved.clear()
         self.workspace.free_memory()
@@ -317,7 +317,7 @@ def _unified(text: str) -> str:
 class EditorVaults:
     """The vaults of the files that are open in the editor.
 
-    With ``only``, files outside of that vault belong to none. Otherwise the vault of a file is the
+    With ``only``, files outside that vault are not served. Otherwise the vault of a file is the
     nearest one above it, as on the command line.
     """
 
@@ -370,7 +370,7 @@ class EditorVaults:
     def open(
         self, uri: str, open_files: Mapping[str, Buffer], encoding: str, complete: bool = False
     ) -> EditorDocument | None:
-        """Return an open memory; None if the file is none, or too large to be parsed."""
+        """Return an open memory; None if the file is not a memory or is too large to parse."""
         place = self.find(uri)
         if place is None:
             return None
@@ -385,6 +385,6 @@ class EditorVaults:
         return EditorDocument(state, path, lines, parts, memory._replace(body=parts.body))
 
     def free_memory(self) -> None:
-        """Release what the next request can load again."""
+        """Release data that the next request can load again."""
         for vault in self._open.values():
             vault.free_memory()

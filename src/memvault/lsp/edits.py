@@ -30,7 +30,7 @@ from memvault.vault.names import link_path, tag_key
 
 _WORD = re.compile(r"[\w'’-]+")
 _MAX_WORDS = 5
-"""Maximum number of words of a title that is looked up at the cursor."""
+"""Maximum number of words in a title that is looked up at the cursor."""
 _MAX_CANDIDATES = 3
 _MAX_SELECTION = 200
 
@@ -38,7 +38,7 @@ _MAX_SELECTION = 200
 class EditBuilder:
     """Collects edits of a vault's files as one ``WorkspaceEdit``.
 
-    ``versioned`` is whether the editor supports edits of a version of a text, and ``resources``
+    ``versioned`` is whether the editor supports versioned document edits, and ``resources``
     contains the kinds of file operations that it supports.
     """
 
@@ -89,7 +89,7 @@ class EditBuilder:
             raise Refused(f"This editor cannot {kind} files", "use the command line instead")
 
     def build(self) -> types.WorkspaceEdit:
-        """Return the edit; editors without versioned edits get only the changes of texts."""
+        """Return the edit; editors without versioned edits get only text changes."""
         if self._versioned:
             return types.WorkspaceEdit(document_changes=self._changes)
         changes = {change.text_document.uri: change.edits for change in self._changes}
@@ -97,12 +97,12 @@ class EditBuilder:
 
 
 def rename_target(doc: EditorDocument, offset: int) -> tuple[Memory, tuple[int, int]]:
-    """Return the memory that a rename at an offset is about, and the span of its name there.
+    """Return the memory to rename at an offset, and the span of its name there.
 
     It is the target of a link, or the open memory if the offset is in its title.
 
     Raises:
-        UsageError: there is neither a link to a memory nor the title.
+        UsageError: the offset is neither in a link to a memory nor in the title.
     """
     found = link_at(doc, offset)
     if found is not None and found.resolved.target is not None:
@@ -133,7 +133,7 @@ def renamed(
     Raises:
         MemvaultError: the name is invalid or taken, or a file cannot be changed.
     """
-    name = memory.title if name == state.mask(memory.title) else name  # as proposed
+    name = memory.title if name == state.mask(memory.title) else name  # unchanged, perhaps masked
     is_path = name.strip().lower().endswith(".md")
     unmoved = "" if edit.can("rename") else memory.path
     title, path = ("", name.strip()) if is_path else (name, unmoved)
@@ -149,14 +149,16 @@ def renamed(
 def moved(
     edit: EditBuilder, state: EditorState, moves: Iterable[tuple[str, str]]
 ) -> types.WorkspaceEdit:
-    """Return the edits of links for files that the editor is about to move itself."""
+    """Return the edits of links for files that the editor is about to move."""
     changed: dict[str, bytes] = {}
     for old, new in moves:
         memory = state.store.read(old)
         plan = rename.plan_rename(state.store, lambda: state.graph, memory, "", new)
         for entry, data in rename.edited_files(state.store, plan):
             if entry.path in changed:
-                raise Refused(f"{entry.path} links to several of these files", "move one at a time")
+                raise Refused(
+                    f"{entry.path} links to several of these files", "move one file at a time"
+                )
             changed[entry.path] = data
     for path, data in changed.items():
         edit.replace(path, data)

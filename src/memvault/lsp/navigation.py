@@ -72,7 +72,7 @@ def blocks_in(body: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _heading_key(text: str) -> str:
-    """Return a heading for comparison; links to headings leave out some characters."""
+    """Normalize a heading for comparison; links to headings omit some characters."""
     return " ".join(_ALPHANUMERIC.findall(normalize_title(text)))
 
 
@@ -87,7 +87,7 @@ def place_of(body: str, heading: str) -> int:
 
 
 def definition(document: EditorDocument, position: types.Position) -> types.Location | None:
-    """Return the place that the link at a position leads to."""
+    """Return the location that the link at a position leads to."""
     state = document.state
     found = link_at(document, document.lines.offset(position))
     if found is None:
@@ -140,7 +140,7 @@ def _preview(state: EditorState, record: MemoryRecord, heading: str, markdown: b
 
 
 def _subject(document: EditorDocument, offset: int) -> tuple[MemoryRecord | None, str]:
-    """Return the memory that references are about, and its heading or block, if any.
+    """Return the memory whose references are requested, and its heading or block, if any.
 
     It is the target of the link at an offset, or else the open memory, with the heading there.
     """
@@ -158,7 +158,7 @@ def _subject(document: EditorDocument, offset: int) -> tuple[MemoryRecord | None
 
 
 def references(document: EditorDocument, position: types.Position) -> list[types.Location]:
-    """Return the places of all links to the memory at a position, latest memory first."""
+    """Return the locations of all links to the memory at a position, latest memory first."""
     state = document.state
     record, heading = _subject(document, document.lines.offset(position))
     found: dict[tuple[str, int, int], types.Location] = {}
@@ -184,7 +184,7 @@ def references(document: EditorDocument, position: types.Position) -> list[types
 
 
 def _header_places(lines: TextLines, end: int, target: str) -> list[tuple[int, int]]:
-    """Return the place of a name in the header, which ends before the line ``end``."""
+    """Return the span of a name in the header, which ends before the line ``end``."""
     for start, text in ((lines.span(number)[0], lines.line(number)) for number in range(end)):
         at = text.find(target)
         if at >= 0:
@@ -193,9 +193,10 @@ def _header_places(lines: TextLines, end: int, target: str) -> list[tuple[int, i
 
 
 def _link_places(lines: TextLines, number: int, target: str, heading: str) -> list[tuple[int, int]]:
-    """Return the places of the links to a target that begin in a line.
+    """Return the spans of the links to a target that begin in a line.
 
-    A link over several lines has the place of its line. With ``heading``, only links to it count.
+    For a link over several lines, the span is its first line. With ``heading``, only links to that
+    heading count.
     """
     if number >= len(lines):
         return []

@@ -9,13 +9,13 @@ from lsprotocol import types
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
-"""For each encoding of the protocol, Python's codec, and the number of bytes of a code unit."""
+"""Maps the protocol's encodings to Python's codec and the bytes per code unit."""
 
 
 class TextLines:
     """A text and its lines, which end with LF, CRLF or CR as in the protocol.
 
-    ``encoding`` is the unit of an editor's columns. Positions outside the text are moved into it.
+    ``encoding`` is the unit of an editor's columns. Positions outside the text are clamped.
     """
 
     def __init__(self, text: str, encoding: str = "utf-16") -> None:
@@ -77,7 +77,7 @@ class TextLines:
         return [self.text[start:end] for start, end in zip(self._starts, ends, strict=True)]
 
     def edits(self, new: str) -> list[types.TextEdit]:
-        """Return edits that change this text to a new one: of single lines, or else of a block."""
+        """Return edits that turn this text into a new one: line by line, or as one block."""
         old_lines, new_lines = self.whole_lines(), TextLines(new).whole_lines()
         first, last = 0, 0
         shorter = min(len(old_lines), len(new_lines))

@@ -39,9 +39,9 @@ _PAUSE = 0.3
 def serve(only: Path | None) -> int:
     """Serve an editor over standard input and output until it exits; return the exit code.
 
-    With ``only``, files outside of that vault get no answers.
+    With ``only``, files outside that vault are not served.
     """
-    for name in ("pygls", "asyncio"):  # They log whole messages, with the texts of files.
+    for name in ("pygls", "asyncio"):  # They log whole messages, including file contents.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     with claimed_stdio("an editor", "lsp") as (read, written):
         server = MemoryServer(EditorVaults(only))
@@ -142,12 +142,12 @@ class MemoryServer(LanguageServer):
             )
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Print an error that is not the answer to a request on standard error."""
+        """Print an error that belongs to no request to standard error."""
         if source is not FeatureRequestError:
             print(f"memvault lsp: {escape_line(masked(str(error)))}", file=sys.stderr)
 
     def _register(self) -> None:
-        """Register the answer to each request, and what follows each change of a text."""
+        """Register a handler for each request and notification."""
         document = self._for_document
         markdown = types.FileOperationFilter(types.FileOperationPattern("**/*.md"), "file")
         self._on(
@@ -215,10 +215,10 @@ class MemoryServer(LanguageServer):
         self.feature(method, options)(handle)
 
     async def _answer(self, work: Callable[[Files], Answer], shows: bool = False) -> Answer | None:
-        """Run work in the thread of the vaults with the currently open files.
+        """Run work in the vault thread with the currently open files.
 
-        An error is the answer if it ``shows``, since a person waits for it. Otherwise, the answer
-        is empty, and the editor shows each message once.
+        With ``shows``, an error is the answer, because a person waits for it. Otherwise, the answer
+        is empty, and the editor shows each error message once.
         """
         try:
             documents = self.workspace.text_documents
@@ -246,7 +246,7 @@ class MemoryServer(LanguageServer):
             return None
 
     def _postpone_release(self) -> None:
-        """Release memory after some time without requests."""
+        """Restart the timer that releases memory when there are no requests."""
         if self._release is not None:
             self._release.cancel()
 
@@ -266,7 +266,7 @@ class MemoryServer(LanguageServer):
     ) -> Callable[[Any, Files], Answer | None]:
         """Return the answer to a request about an open file; None if it is not a memory.
 
-        With ``complete``, another process that is indexing the vault is waited for.
+        With ``complete``, wait while another process indexes the vault.
         """
 
         def answered(params: Any, files: Files) -> Answer | None:
@@ -342,7 +342,7 @@ class MemoryServer(LanguageServer):
         return edits.moved(self._new_edit(state), state, moves)
 
     def _check(self, uri: str, pause: float) -> None:
-        """Check a text after a pause, instead of its earlier version."""
+        """Schedule a check of a text, which replaces a pending check of an earlier version."""
         if uri in self._checks:
             self._checks[uri].cancel()
         self._checks[uri] = asyncio.get_running_loop().create_task(self._publish(uri, pause))

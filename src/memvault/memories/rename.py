@@ -73,7 +73,8 @@ def plan_rename(
     Raises:
         UsageError: the new title or destination is invalid, such as an excluded folder.
         NotFound: the memory's file was moved or deleted concurrently.
-        Refused: the destination is outside the vault, or contains a secret, or it is a document.
+        Refused: the destination is outside the vault or contains a secret, or the memory is a
+            document.
         Conflict: another file has that path.
     """
     require_memory(memory.path)

@@ -302,7 +302,7 @@ class _ClosestPaths(Generic[Entry]):
 
 
 def _append(entries: list[Entry] | None, entry: Entry, most: int = MAX_SUGGESTIONS) -> None:
-    """Append an entry to the entries of a key, unless it is the last or there are enough."""
+    """Append an entry to a key's entries, unless it was just added or there are enough."""
     if entries is not None and len(entries) < most and entry not in entries[-1:]:
         entries.append(entry)
 
@@ -342,9 +342,9 @@ class _ClosestNames(Generic[Entry]):
                         self._add_beginning(part, entry)
 
     def _add_beginning(self, part: str, entry: Entry) -> None:
-        """Add an entry with a word that begins with the name, as long as it may be suggested.
+        """Add an entry with a word that begins with the name, unless there are enough.
 
-        With twice the suggestions, enough remain without those that are similar as well.
+        Twice ``MAX_SUGGESTIONS`` are enough, even without those that ``best`` lists as similar.
         """
         most = 2 * MAX_SUGGESTIONS
         if part in self._beginnings or len(self._begun) < most:

@@ -281,8 +281,8 @@ class EngineSettings(Section):
 class DocumentSettings(Section):
     """Documents."""
 
-    index = Setting(True, FLAG, "false: ignore them")
-    megabytes = Setting(50, whole(1, 1_000), "maximum size")
+    index = Setting(True, FLAG, "false: ignore documents")
+    megabytes = Setting(50, whole(1, 1_000), "maximum document size")
 
 
 class PlansSettings(Section):

@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from memvault.settings.vault_settings import Settings
 
 VERSION = 1
-"""Incremented, with ``_FORMAT`` of the index, when a document is converted differently."""
+"""Increment this and the index's ``_FORMAT`` when the conversion of documents changes."""
 SECONDS = 10
-"""Maximum processor time for one document; Windows has only the other limit."""
+"""Maximum CPU time for one document in seconds; Windows limits only elapsed time."""
 MEMORY = 500 << 20
 """Maximum address space of the process in bytes; macOS and Windows do not enforce it."""
 REQUEST, REPLY = struct.Struct(">HHQ"), struct.Struct(">?Q")
 _WALL_SECONDS = 10 if sys.platform == "win32" else 60
 _WORKER = "memvault.documents.worker"
-"""The module of the process, which is not imported here: its parsers are in a higher layer."""
+"""The module of the parser process, not imported here because it is in a higher layer."""
 _LIBRARY = "pypdfium2"
 _FOLDER = f"documents-{VERSION}"
 _KEPT_DAYS, _DAY = 30, 86_400.0
 
 
 class _Reply(NamedTuple):
-    """A document's text, or the reason why it has none; ``is_final`` if another try is useless."""
+    """A document's text, or the reason it has none; ``is_final`` if retrying would not help."""
 
     is_read: bool
     content: bytes
@@ -50,7 +50,7 @@ class _Reply(NamedTuple):
 class DocumentReader:
     """Reads the documents of one vault.
 
-    ``find_folder`` returns the folder of the vault's index, which has the cache, or None.
+    ``find_folder`` returns the folder of the vault's index, which contains the cache, or None.
     """
 
     def __init__(
@@ -82,15 +82,16 @@ class DocumentReader:
             if os.lstat(self._root / path).st_size > most:
                 raise StorageError(
                     f"The document is larger than {most >> 20} MB: {path}",
-                    "raise megabytes under [documents] in memvault.toml, or add it to ignore",
+                    "raise `megabytes` under [documents] in memvault.toml, or add the file to "
+                    "`ignore`",
                 )
             data = plain_files.read(self._root / path, most)
         reply = self._reply(path[path.rfind(".") :].lower(), data)
         if not reply.is_read:
             reason = reply.content.decode("utf-8", "replace")
             raise StorageError(
-                f"The document cannot be read, since {reason}: {path}",
-                "open it in its own program, or add it to ignore in memvault.toml",
+                f"The document cannot be read because {reason}: {path}",
+                "open it in another program, or add it to `ignore` in memvault.toml",
             )
         return reply.content
 
@@ -120,7 +121,7 @@ class DocumentReader:
         with self._lock:
             reply = self._ask(ending, encoding, data)
         if file is not None and reply.is_final:
-            with contextlib.suppress(OSError, MemvaultError):  # a full disk only costs time
+            with contextlib.suppress(OSError, MemvaultError):  # then it is not cached
                 self._store(file, (b"+" if reply.is_read else b"-") + reply.content)
         return reply
 
@@ -134,11 +135,11 @@ class DocumentReader:
                     other.unlink(missing_ok=True)
 
     def _ask(self, ending: str, encoding: str, data: bytes) -> _Reply:
-        """Let the process parse a document; it is replaced if it exceeds a limit."""
+        """Parse a document in the process, which is replaced after it exceeds a limit."""
         try:
             worker = self._started()
         except OSError as error:
-            return _Reply(False, f"its process cannot be started: {error}".encode(), False)
+            return _Reply(False, f"the parser process cannot be started: {error}".encode(), False)
         assert worker.stdin is not None
         assert worker.stdout is not None
         is_late = threading.Event()
@@ -174,7 +175,7 @@ class DocumentReader:
 
     def _started(self) -> Worker:
         if self._worker is not None and self._worker.poll() is not None:
-            self.close()  # the system ended it after the last document
+            self.close()  # it was killed after the last document
         if self._worker is None:
             from memvault import process
 
@@ -185,7 +186,7 @@ class DocumentReader:
 
 
 def _mark_used(file: Path) -> None:
-    """Set a cached text's time once a day, so that it is not deleted."""
+    """Update a cached text's modification time, once a day at most, so it is not deleted."""
     if time.time() - file.stat().st_mtime > _DAY:
         os.utime(file)
 
@@ -195,9 +196,9 @@ def _failure(code: int, is_late: bool) -> _Reply:
     import signal
 
     if is_late:
-        reason = f"reading it takes longer than {_WALL_SECONDS} seconds"
+        reason = f"reading it takes more than {_WALL_SECONDS} seconds"
     elif code == -getattr(signal, "SIGXCPU", 0):
-        reason = f"reading it takes longer than {SECONDS} seconds"
+        reason = f"reading it takes more than {SECONDS} seconds of CPU time"
     else:
-        reason = f"its parser failed, or needs more than {MEMORY >> 20} MB of memory"
+        reason = f"the parser failed or needed more than {MEMORY >> 20} MB of memory"
     return _Reply(False, reason.encode(), not is_late and code != -getattr(signal, "SIGKILL", 9))

@@ -42,8 +42,8 @@ def require_memory(path: str) -> None:
     """Raise ``Refused`` if the file at a path is a document, which is never changed."""
     if is_document(path):
         raise Refused(
-            f"{path} is a document, which memvault only reads",
-            "change the file in its own program, or write a memory that links to it",
+            f"{path} is a document, which memvault never changes",
+            "edit it in another program, or add a memory that links to it",
         )
 
 

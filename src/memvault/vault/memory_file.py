@@ -81,8 +81,8 @@ def read_memory(
 def read_document(data: bytes, state: FileState) -> Memory:
     """Parse a document from its text as a markdown file.
 
-    What looks like a tag in its text is not a tag. Its times count as those of a header, since
-    commits do not tell when a document was written.
+    Its text has no tags. Its times count as if they were in a header, because the dates of commits
+    do not say when a document was written.
     """
     memory = read_memory(data, state, frozenset())
     name = replace_surrogates(PurePosixPath(state.path).name)

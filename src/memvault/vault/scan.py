@@ -149,7 +149,7 @@ def _no_watch(folder: str) -> None:
 
 
 def _no_documents() -> bool:
-    """Return that documents are not listed, the default."""
+    """Return False: by default, documents are not listed."""
     return False
 
 

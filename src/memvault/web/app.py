@@ -150,7 +150,7 @@ class _Guard:
             return _refused(_UNOPENED, 403)
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if is_form and media_type != _FORM_TYPE:
-            return _refused("Only forms can be sent to this page", 415)
+            return _refused("This page accepts only forms", 415)
         return None
 
     def _answer(
@@ -338,7 +338,7 @@ class _Routes:
         return Response(data, media_type=kind or "application/octet-stream", headers=headers)
 
     def asset(self, name: str) -> Callable[[Request], Response]:
-        """Return the handler of a file of the pages, which browsers may cache."""
+        """Return the handler for an asset, which browsers may cache."""
         kind = _ASSET_TYPES[PurePosixPath(name).suffix]
 
         def handle(_: Request) -> Response:

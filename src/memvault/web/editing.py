@@ -92,7 +92,10 @@ def memory_edit(
     else:
         name = create.clean_title(title)
     if etag != memory.etag and (body, name) != (memory.body, memory.title):
-        raise Conflict("The memory has changed since you opened it", "nothing was saved")
+        raise Conflict(
+            "The memory has changed since you opened it",
+            "nothing was saved; compare the versions, then overwrite or cancel",
+        )
     if body != memory.body:
         memory = edit.replace_body(call.store, memory, body, etag, call.citations)
     if name != memory.title:
@@ -138,7 +141,7 @@ class Editing:
             return route.show(name, form, error)
 
     def notice(self, key: str) -> str:
-        """Return the notice about the change that led to a page; empty without one."""
+        """Return the notice to show after a change, or an empty string."""
         return self._notices.get(key, "")
 
     def _new(self, _: str, form: Form, error: MemvaultError | None = None) -> Page:
@@ -192,7 +195,7 @@ class Editing:
         return self._done("Saved", self._run(memory_edit, path=memory.path, **fields))
 
     def _preview(self, _: str, form: Form, page: Page | None = None) -> Page:
-        """Return a page, or else only the preview, with the text as HTML and secrets masked."""
+        """Return a page with the preview, or only the preview, with secrets masked."""
         name = form.get("name", "")
         path = self._load(name)[1].path if name else "new.md"
         text = edit.form_text(form.get("text", ""))
@@ -241,7 +244,7 @@ class Editing:
     def _delete(self, name: str, form: Form) -> str:
         _, memory = self._load(name)
         if form.get("etag") != memory.etag:
-            raise Conflict("The memory has changed since you opened the page", "check it again")
+            raise Conflict("The memory has changed since you opened the page", "review it again")
         self._run(memory_delete, ids=[memory.mem_id])
         return self._done(f"Forgot {memory.title}; it is in the trash", {}, "search")
 

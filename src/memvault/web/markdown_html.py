@@ -84,7 +84,7 @@ def _parser() -> MarkdownIt:
 
 
 def heading_anchor(text: str) -> str:
-    """Return the anchor of a heading, which no element of the pages has."""
+    """Return a heading's anchor, which differs from the ids of the pages' own elements."""
     return f"h-{'-'.join(_NOT_IN_SLUG.sub('', text).lower().split())}"
 
 

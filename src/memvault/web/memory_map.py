@@ -81,7 +81,7 @@ def _beginning(call: Call, record: MemoryRecord) -> str:
 
 
 def around(graph: dict[str, Any], mem_id: str) -> dict[str, Any]:
-    """Return the part of a map with one memory, the most linked ones that it is linked with.
+    """Return the part of a map that contains one memory and its most linked neighbors.
 
     The memory is the first node; there are no nodes if the map does not contain it.
     """

@@ -40,7 +40,7 @@ _MOST_LINKED = 200
 _MAX_TYPES, _MAX_TAGS = 8, 12
 _WEEKS = 53
 _MAX_COMPARED = 3_000_000
-"""Maximum number of pairs of words that a comparison of two revisions considers, about a second."""
+"""Maximum number of word pairs compared between two revisions, which takes about a second."""
 _MIN_RATIO = 0.3
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 _WORDS = re.compile(r"\w+|\W")
@@ -213,7 +213,7 @@ def diff_lines(diff: str) -> list[DiffLine]:
 
 
 def _mark_words(lines: list[DiffLine]) -> None:
-    """Mark the words that differ where as many lines were added as removed."""
+    """Mark changed words wherever as many lines were added as removed."""
     budget = _MAX_COMPARED
     start = 0
     for kind, run in groupby(list(lines), key=lambda line: line.kind):

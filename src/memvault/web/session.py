@@ -81,7 +81,7 @@ class Overview(NamedTuple):
 
 
 class PageWorker(Protocol):
-    """A process with a session of its own, which does the slow work."""
+    """A process with its own session that does the slow work."""
 
     def run(self, method: str) -> Any:
         """Return what a method of the session returns; raises ``MemvaultError``."""
@@ -178,7 +178,7 @@ class WebSession:
     def search(
         self, query: str, tags: Sequence[str] = (), memory_type: str = "", since: str = ""
     ) -> Mapping[str, Any]:
-        """Return the memories for a query, or the newest with the tags and of a type."""
+        """Return the memories that match a query and filters; without words, the newest ones."""
         filters: Any = {
             "tags": list(tags) or None,
             "memory_type": memory_type or None,
@@ -298,7 +298,7 @@ class WebSession:
         return self._cached("map", lambda: self.on_view(build, slow=True))
 
     def similar(self) -> list[tuple[int, int]]:
-        """Return ``similar_memories`` of all memories, whose order is that of the map."""
+        """Return ``similar_memories`` of all memories, in the order of the map."""
 
         def build(call: Call, view: View) -> list[tuple[int, int]]:
             return similar_memories(call, shown_records(view))

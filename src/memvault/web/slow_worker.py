@@ -49,7 +49,9 @@ class SlowWorker:
             if isinstance(result, MemvaultError):
                 raise result
             return result
-        raise StorageError("The page cannot be computed", "the process for it has ended twice")
+        raise StorageError(
+            "The page cannot be computed", "its process ended twice; reload the page"
+        )
 
     def _answer(self, method: str) -> Any:
         if self._process is None:
@@ -77,11 +79,11 @@ def main(root: Path) -> None:
     """Answer requests until the input ends."""
     from memvault.web.session import WebSession
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The server handles it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The server handles Ctrl-C.
     if sys.platform != "win32":
         os.nice(_NICENESS)
     session = WebSession(root)
-    # Nothing else that is printed may disturb the answers.
+    # Other output must not corrupt the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     methods = SimpleQueue[str]()
@@ -97,11 +99,11 @@ def main(root: Path) -> None:
 
 
 def _receive(methods: SimpleQueue[str]) -> None:
-    """Pass on the requested methods, and end the process with its input."""
+    """Queue the requested methods, and exit at the end of the input."""
     with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
         while True:
             methods.put(pickle.load(sys.stdin.buffer))  # noqa: S301  # sent by the parent process
-    os._exit(0)  # A server that was killed does not wait for the page that is being computed.
+    os._exit(0)  # If the server was killed, nobody waits for the page.
 
 
 if __name__ == "__main__":

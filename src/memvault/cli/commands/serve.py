@@ -83,14 +83,14 @@ def mcp(
     return None
 
 
-@command("lsp", ("memvault lsp", "memvault lsp --vault ~/notes"), group="programs")
+@command("lsp", ("memvault lsp", "memvault lsp --vault ."), group="programs")
 def lsp(options: GlobalOptions) -> None:
     """Serve memories to an editor over the Language Server Protocol, on standard input and output.
 
-    It completes links, tags and headers, follows and renames links, and reports problems. The vault
-    of a file is the nearest one above it; with `--vault`, only that one. It writes nothing: the
-    editor applies the edits. It needs pygls, which the extra lsp installs: pip install '.[lsp]' in
-    a checkout.
+    It completes links, tags and headers, finds definitions and references, renames memories, and
+    reports problems. The vault of a file is the nearest one above it; with `--vault`, only that
+    vault is served. It writes nothing: the editor applies the edits. It needs pygls, which the
+    extra lsp installs: pip install '.[lsp]' in a checkout.
     """
     try:
         from memvault.lsp import server

@@ -7,7 +7,7 @@ from memvault.model import Memory, is_document
 
 _MAX_SIMILAR = 3
 _MAX_DOCUMENTS = 10
-"""The number of documents that may be more similar, and are left out."""
+"""Maximum number of more similar documents that are skipped."""
 _MAX_SIMILAR_TEXT = 400
 """Number of leading characters used to find similar memories; more would take longer to embed."""
 

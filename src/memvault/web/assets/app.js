@@ -90,7 +90,7 @@
     if (known && code.textContent.length < MAX_CODE) globalThis.memvaultHighlight.highlightElement(code);
   }
 
-  // A block that scrolls needs the focus to be scrolled by keyboard.
+  // A block must be focusable to be scrolled by keyboard.
   for (const block of document.querySelectorAll("pre, .text table")) if (block.scrollWidth > block.clientWidth) block.tabIndex = 0;
 
   const growth = $("growth");

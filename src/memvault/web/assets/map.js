@@ -50,7 +50,7 @@
       });
     }
 
-    /** Replace the edges, find the communities of linked nodes, and place the nodes by these. */
+    /** Replace the edges, find the communities of linked nodes, and place the nodes by community. */
     connect(edges) {
       const graph = (this.graph = new UndirectedGraph());
       this.data.nodes.forEach((node, number) => graph.addNode(number, { x: 0, y: 0, label: node.title }));
@@ -59,7 +59,7 @@
       this.linked = new Set(linked);
       const count = graph.order;
       this.hubs = Math.max(24, Math.sqrt(count) * 1.5);
-      // A link of a hub says less about where a memory belongs.
+      // A link to or from a hub says less about where a memory belongs.
       this.weight = (one, other) => Math.min(1, (this.hubs / Math.max(graph.degree(one), graph.degree(other))) ** 2);
       const getEdgeWeight = (_edge, _attributes, one, other) => this.weight(one, other);
       const groups = graph.size ? louvain(graph, { rng: this.random(), getEdgeWeight }) : {};
@@ -476,7 +476,7 @@
       document.body.dataset.arranged = by;
     };
     $("by").addEventListener("change", arrange);
-    // Where few memories are linked, the links say little about the vault.
+    // If few memories are linked, the links say little about the vault.
     if (view.linked.size < data.nodes.length / 10) {
       $("by").value = "meaning";
       arrange();

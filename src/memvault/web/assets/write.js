@@ -1,4 +1,4 @@
-// Keys, live preview and a question before unsaved text is lost. Without it, the pages have buttons.
+// Keys, live preview, and a prompt before unsaved text is lost. Without scripts, the pages have buttons.
 "use strict";
 (() => {
   const form = document.querySelector("form.editor");
