@@ -197,6 +197,20 @@ def test_anthropic_delete_and_rename_handle_folders(ask: Ask, folder: Path, vaul
         assert "itself cannot be" in refusal(ask, command, **{key: "/memories"}, **more)
 
 
+def test_anthropic_folder_contains_only_memories(ask: Ask, folder: Path, vault: Vault) -> None:
+    """A document is not listed, and stays in place when its folder is renamed or deleted."""
+    ask("create", "/memories/old/a.md", file_text="text")
+    write(folder, "memories/old/people.csv", "name,role\nAda,keeper\n")
+    assert vault.call("memory_list", memoryType="document")["total"] in (0, 1)  # with the extra
+    assert "people.csv" not in ask("view", "/memories")
+    said = ask("rename", old_path="/memories/old", new_path="/memories/new")
+    assert said == "Successfully renamed /memories/old to /memories/new"
+    write(folder, "memories/new/people.csv", "name,role\n")
+    assert ask("delete", "/memories/new") == "Successfully deleted /memories/new"
+    left = {path.name for path in (folder / "memories").rglob("*") if path.is_file()}
+    assert left == {"people.csv"}
+
+
 def test_anthropic_files_are_ordinary_memories(ask: Ask, folder: Path, vault: Vault) -> None:
     """Recall finds them, a rename keeps the memId, and headers are hidden and preserved."""
     ask("create", "/memories/coffee.txt", file_text="The user drinks espresso.\n")

@@ -74,7 +74,9 @@ class MemoryFolder:
         return {
             path: sizes[path]
             for path in sorted(sizes)
-            if path.startswith(start) and _EXCLUDED not in path.split("/")
+            if path.startswith(start)
+            and paths.is_memory_path(path)
+            and _EXCLUDED not in path.split("/")
         }
 
 
