@@ -327,3 +327,14 @@ def test_secrets_in_documents_are_masked(folder: Path) -> None:
     workspace.close()
     assert "token is" in shown
     assert _SECRET not in shown
+
+
+def test_agent_keeps_document_in_active_memory(folder: Path, run: Run) -> None:
+    """A loaded document stays in active memory until documents are disabled."""
+    write(folder, "report.pdf", pdf(_PAGES, "Quarterly report"))
+    succeeded(run("load", "report.pdf", cwd=folder))
+    assert "Quarterly report" in succeeded(run("active", cwd=folder)).out
+    settings = folder / "memvault.toml"
+    enabled = settings.read_text()
+    settings.write_text(f"{enabled}\n[documents]\nindex = false\n")
+    assert "Quarterly report" not in succeeded(run("active", cwd=folder)).out

@@ -24,7 +24,7 @@ from memvault.model import Memory
 from memvault.recall import resolve
 from memvault.recall.recall_engine import RecallEngine
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.paths import is_memory_path, resolve_inside
+from memvault.vault.paths import resolve_inside
 
 MAX_LENGTH = 20_000
 """Maximum number of characters that one load adds to active memory."""
@@ -301,7 +301,7 @@ class ActiveMemory:
             if (
                 all(type(text) is str and text for text in values[:4])
                 and all(type(number) is int and number >= 0 for number in values[4:])
-                and is_memory_path(piece.path)
+                and self._store.may_list(piece.path)
                 and resolve_inside(self._store.root, piece.path) == piece.path
             ):
                 return piece

@@ -114,6 +114,11 @@ class MemoryStore:
         """Return whether documents are read like memories."""
         return self.documents.is_on
 
+    def may_list(self, path: str) -> bool:
+        """Return whether a file at this path can be read, apart from exclusions."""
+        is_document_read = paths.is_document_path(path) and self.has_documents()
+        return paths.is_memory_path(path) or is_document_read
+
     def close(self) -> None:
         """Stop the process that reads documents, if it is running."""
         if "documents" in self.__dict__:
