@@ -29,6 +29,7 @@ from conftest import (
     write,
 )
 from engine_server import LOADED as LOADED  # modules preloaded for commands; see conftest
+from made_documents import pdf
 from memvault.tools.core import registry
 from milvus_script import elsewhere
 
@@ -436,3 +437,22 @@ def test_remote_vault_push_resumes_after_kill(
     found = succeeded(there("--vault", "team", "recall", "thing377", "-n", "1", "--json")).json
     assert found["memories"][0]["filePath"] == "fact/n377.md"
     assert succeeded(there("--vault", "team", "list", "--json")).json["total"] == 400
+
+
+@only_with("pypdfium2", extra="documents")
+def test_remote_documents_are_recalled(
+    folder: Path, engine: Path, there: There, run: Run, tmp_path: Path
+) -> None:
+    """Documents of a published vault are recalled and shown as where their files are."""
+    write(folder, "report.pdf", pdf(["The wombat census.", "Hire two zookeepers."], "Report"))
+    succeeded(run("index", "push"))
+    here = succeeded(run("recall", "hire zookeepers", "--json")).json["memories"]
+    succeeded(there("vaults", "add", "team", str(engine)))
+    found = succeeded(there("recall", "hire zookeepers", "--json", "--vault", "team"))
+    assert found.json["memories"][0]["place"] == "report.pdf#page=2"
+    assert [entry["title"] for entry in found.json["memories"]] == [e["title"] for e in here]
+    shown = succeeded(there("show", "report.pdf", "--page", "2", "--vault", "team"))
+    assert "Hire two zookeepers." in shown.out
+    assert "document" in shown.out
+    listed = succeeded(there("list", "--type", "document", "--json", "--vault", "team"))
+    assert listed.json["total"] == 1

@@ -29,10 +29,10 @@ from memvault.index.milvus.publication import Publication
 from memvault.index.milvus.published import index_name, publication_version
 from memvault.index.milvus.text_rows import StoredText, StoredTexts
 from memvault.index.protocol import IndexCorrupted, StaleView, WaitPolicy
-from memvault.model import FileState, Memory
+from memvault.model import FileState, Memory, is_document
 from memvault.store.change_set import FILE_MISSING_HINT
 from memvault.vault.document import etag
-from memvault.vault.memory_file import read_memory
+from memvault.vault.memory_file import read_document, read_memory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,6 +126,8 @@ class RemoteReader:
     def read(self, path: str) -> Memory:
         """Read one memory; raise ``NotFound`` if no published memory has this path."""
         data, state = self.read_bytes(path)
+        if is_document(path):
+            return read_document(data, state)
         return read_memory(data, state, self._known_types, self.settings.encoding)
 
     def read_bytes(self, path: str) -> tuple[bytes, FileState]:

@@ -249,7 +249,7 @@ def _is_valid(record: MemoryRecord) -> bool:
     return (
         all(isinstance(getattr(record, name), types.get(name, str)) for name in RECORD_FIELDS)
         and all(isinstance(tag, str) for tag in record.tags)
-        and paths.is_memory_path(record.path)
+        and (paths.is_memory_path(record.path) or paths.is_document_path(record.path))
         and naming.is_mem_id(record.mem_id)
         and record.language in ("", *LANGUAGES)
     )
