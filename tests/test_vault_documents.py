@@ -338,3 +338,12 @@ def test_agent_keeps_document_in_active_memory(folder: Path, run: Run) -> None:
     enabled = settings.read_text()
     settings.write_text(f"{enabled}\n[documents]\nindex = false\n")
     assert "Quarterly report" not in succeeded(run("active", cwd=folder)).out
+
+
+def test_moved_note_keeps_short_links_beside_document(folder: Path, run: Run) -> None:
+    """A link by file name stays short if only a document's name is the same without its ending."""
+    write(folder, "deep/plan.csv", "a,b\n")
+    write(folder, "a/old.md", "Text.\n")
+    write(folder, "index.md", "See [[old]] and [[plan.csv]].\n")
+    succeeded(run("rename", "a/old.md", "--to", "deep/plan.md", "--yes", cwd=folder))
+    assert (folder / "index.md").read_text().endswith("See [[plan]] and [[plan.csv]].\n")

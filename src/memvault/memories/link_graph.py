@@ -70,8 +70,9 @@ class LinkGraph:
 
     @cached_property
     def files(self) -> Counter[str]:
-        """The number of memories by file name, normalized as in the index."""
-        return Counter(name_key(PurePosixPath(entry.path).stem) for entry in self.entries.values())
+        """The number of memories and documents by file name, normalized as in the index."""
+        paths = (PurePosixPath(entry.path) for entry in self.entries.values())
+        return Counter(name_key(path.name) for path in paths)
 
     def record(self, key: int) -> MemoryRecord:
         """Return the record of a memory."""
