@@ -12,6 +12,7 @@ import pytest
 
 from conftest import Run, only_with, succeeded, write
 from lsp_client import LspClient, offset, position, range_text
+from made_documents import pptx
 from made_secrets import made
 
 pytestmark = only_with("pygls", "lsprotocol", extra="lsp")
@@ -229,6 +230,26 @@ def test_definition_follows_links_of_every_form(editor: LspClient) -> None:
     assert defined(editor, "a.md", "(pictures/¦x") == ("pictures/x.png", 0)
     assert defined(editor, "a.md", "[[no¦ne") is None
     assert defined(editor, "a.md", "http://¦a") is None
+
+
+@only_with("pypdfium2", extra="documents")
+def test_link_to_document_opens_it_and_shows_its_slide(tmp_path: Path) -> None:
+    """A link to a slide opens the file at its beginning, and hovering over it shows that slide."""
+    deck = pptx([("Agenda", "Welcome"), ("Otters", "They eat crayfish")])
+    write(tmp_path / "vault", "memvault.toml", "version = 1\n")
+    write(tmp_path / "vault", "deck.pptx", deck)
+    write(tmp_path / "vault", "c.md", "[[deck.pptx#page=2]]\n")
+    with LspClient(tmp_path / "vault") as editor:
+        editor.open("c.md", "[[deck.pptx#page=2]] changed\n")
+        assert defined(editor, "c.md", "[[deck¦") == ("deck.pptx", 0)
+        shown = editor.request("textDocument/hover", **editor.at("c.md", "[[deck¦"))
+        assert "crayfish" in shown["contents"]["value"]
+        assert "Welcome" not in shown["contents"]["value"]
+        (symbol,) = editor.request("workspace/symbol", query="crayfish")[:1]
+        assert symbol["location"]["uri"].endswith("deck.pptx")
+        assert symbol["location"]["range"]["start"]["line"] == 0
+        assert editor.exit() == 0
+    assert (tmp_path / "vault/deck.pptx").read_bytes() == deck
 
 
 def references(editor: LspClient, path: str, marked: str) -> set[tuple[str, str]]:

@@ -14,7 +14,9 @@ from memvault.index.protocol import MemoryRecord
 from memvault.lsp.documents import MAX_NAME, MAX_SECRET, EditorDocument, EditorState
 from memvault.lsp.positions import TextLines
 from memvault.memories.link_graph import ResolvedLink
+from memvault.model import is_document
 from memvault.recall.answer import RecallRequest
+from memvault.recall.document_place import heading_of
 from memvault.sanitize import escape_line, escape_text, shorten
 from memvault.vault.front_matter import split_front_matter
 from memvault.vault.markdown import headings, lines_with_code, links
@@ -99,6 +101,8 @@ def definition(document: EditorDocument, position: types.Position) -> types.Loca
         if not path or path.startswith(".") or not (state.store.root / path).is_file():
             return None
         return types.Location(state.uri(path), types.Range(start, start))
+    if is_document(target.path):  # its text has other lines than its file
+        return types.Location(state.uri(target.path), types.Range(start, start))
     lines = TextLines(state.text_of(target.path), document.lines.encoding)
     body = split_front_matter(lines.text).body
     at = place_of(body, found.heading) if found.heading else 0
@@ -123,6 +127,8 @@ def _preview(state: EditorState, record: MemoryRecord, heading: str, markdown: b
     """
     mask = state.call.settings.detector.masking(record.metadata)
     body = split_front_matter(state.text_of(record.path)).body
+    if is_document(record.path):
+        heading = heading_of(heading, body)
     start = place_of(body, heading) if heading else 0
     shown = mask(body[start : start + MAX_SECRET]).strip().replace("\r\n", "\n")
     text = escape_text(shorten(shown, _MAX_PREVIEW).replace("\r", "\n"))
@@ -239,7 +245,10 @@ def workspace_symbols(state: EditorState, query: str) -> list[types.WorkspaceSym
     """Return the memories that recall finds for a query; without words, the latest ones."""
     if query.strip():
         answer = state.call.engine.search(RecallRequest(query.strip(), limit=_MAX_SYMBOLS))
-        places = {entry.memory.path: entry.line_number for entry in answer.found}
+        places = {
+            entry.memory.path: 1 if is_document(entry.memory.path) else entry.line_number
+            for entry in answer.found
+        }
     else:
         latest, _ = state.call.engine.latest_records(_MAX_SYMBOLS, 0)
         places = {record.path: 1 for record in latest}
