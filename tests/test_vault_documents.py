@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
+import sys
+import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +20,7 @@ from made_documents import docx, epub, packed, paragraph, pdf, pptx, xlsx
 from made_secrets import made
 from memvault import Vault, open_vault
 from memvault.call import LOCAL
+from memvault.errors import StorageError
 from memvault.model import is_document
 from memvault.settings.vault_settings import load_settings
 from memvault.store.document_reader import VERSION
@@ -347,3 +352,24 @@ def test_moved_note_keeps_short_links_beside_document(folder: Path, run: Run) ->
     write(folder, "index.md", "See [[old]] and [[plan.csv]].\n")
     succeeded(run("rename", "a/old.md", "--to", "deep/plan.md", "--yes", cwd=folder))
     assert (folder / "index.md").read_text().endswith("See [[plan]] and [[plan.csv]].\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+def test_ended_parser_is_not_remembered(folder: Path, tmp_path: Path) -> None:
+    """A document whose parser was ended by another program is parsed again at the next read."""
+    write(folder, "a.pdf", pdf(["The wombat sleeps."]))
+    store = MemoryStore(folder, load_settings(folder), find_index=lambda: tmp_path)
+
+    def read() -> None:
+        with contextlib.suppress(StorageError):
+            store.read("a.pdf")
+
+    worker = store.documents._started()
+    worker.send_signal(signal.SIGSTOP)
+    reading = threading.Thread(target=read)
+    reading.start()
+    worker.terminate()
+    worker.send_signal(signal.SIGCONT)
+    reading.join()
+    assert "The wombat sleeps." in store.read("a.pdf").body
+    store.close()

@@ -201,4 +201,6 @@ def _failure(code: int, is_late: bool) -> _Reply:
         reason = f"reading it takes more than {SECONDS} seconds of CPU time"
     else:
         reason = f"the parser failed or needed more than {MEMORY >> 20} MB of memory"
-    return _Reply(False, reason.encode(), not is_late and code != -getattr(signal, "SIGKILL", 9))
+    others = (getattr(signal, name, 0) for name in ("SIGKILL", "SIGTERM", "SIGHUP", "SIGQUIT"))
+    is_ended_by_others = -code in filter(None, others)
+    return _Reply(False, reason.encode(), not (is_late or is_ended_by_others))
