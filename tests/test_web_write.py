@@ -488,3 +488,17 @@ def test_web_write_option_serves_forms(root: Path) -> None:
         origin = "/".join(address.split("/")[:3])
         assert code_of(browser, Request(place, data, {"Origin": origin})) == 200
     assert (root / "fact/tea.md").read_bytes().endswith(b"More.\n")
+
+
+@only_with("pypdfium2", extra="documents")
+def test_web_offers_no_change_of_a_document(browser: Browser, root: Path) -> None:
+    """The page of a document has no buttons that change it, and the forms refuse it."""
+    write(root, "people.csv", "name,role\nAda,keeper\n")
+    with open_vault(root) as vault:
+        mem_id = vault.call("memory_show", memId="people.csv")["memId"]
+    page = browser.get(f"/m/{mem_id}")
+    assert "Ada" in page
+    assert not any(f"{mem_id}/{action}" in page for action in ("edit", "rename", "forget", "tags"))
+    for action in ("edit", "tags", "rename", "forget"):
+        refusal = browser.get(f"/m/{mem_id}/{action}", 400)
+        assert "is a document, which memvault only reads" in refusal

@@ -18,6 +18,7 @@ from memvault.errors import Conflict, MemvaultError, NotFound, Refused, UsageErr
 from memvault.history import log
 from memvault.memories import create, edit
 from memvault.model import FileState, Memory
+from memvault.store.memory_store import require_memory
 from memvault.tools.core import available, invoke
 from memvault.tools.core.registry import Tool
 from memvault.tools.history import memory_undo
@@ -278,6 +279,7 @@ class Editing:
         with self._session.reading() as call:
             invoke.require_local_files(call, "editing")
             memory = call.resolve(path, writes=True)
+            require_memory(memory.path)
             masked = call.settings.detector.masking(memory.metadata)
             shown = (memory.path, memory.title, memory.body, *memory.tags)
             if any(masked(text) != text for text in shown):

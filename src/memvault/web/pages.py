@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from memvault import clock, sanitize
+from memvault.model import is_document
 from memvault.recall.matched_words import marked_pieces
 from memvault.tools.core.render import passage, rounded_down
 from memvault.web.addresses import Addresses
@@ -62,6 +63,7 @@ def _environment() -> Environment:
     made.filters["minute"] = lambda text: clock.local(str(text or ""), 16).replace("T", " ")
     made.filters["seen"] = lambda text: sanitize.escape_text(str(text))
     made.filters["plain"] = _plain
+    made.tests["document"] = is_document
     made.filters["marked"] = _marked
     made.filters["rounded_down"] = rounded_down
     made.filters["address"] = lambda text: quote(str(text), safe="")
