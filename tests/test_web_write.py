@@ -501,4 +501,4 @@ def test_web_offers_no_change_of_a_document(browser: Browser, root: Path) -> Non
     assert not any(f"{mem_id}/{action}" in page for action in ("edit", "rename", "forget", "tags"))
     for action in ("edit", "tags", "rename", "forget"):
         refusal = browser.get(f"/m/{mem_id}/{action}", 400)
-        assert "is a document, which memvault only reads" in refusal
+        assert "is a document, which memvault never changes" in refusal
