@@ -51,15 +51,11 @@ _WRITERS = {
     "index/keyword/segment.py": "segments in the index's own folder",
     "index/vectors/vector_file.py": "rows in the index's own folder",
     "index/embedding_worker.py": "the priority of its session, in /proc",
-    "index/local/analysis_pool.py": "a pipe to the process that writes",
     "cli/shutdown.py": "the empty device",
     "cli/daemon/server.py": "the empty device",
     "server/audit.py": "the file that --audit names",
-    "process.py": "the empty device",
+    "process.py": "the empty device, and pipes between memvault's own processes",
     "importers/database.py": "a temporary file, into which a database in a zip is unpacked",
-    "documents/worker.py": "a pipe to the process that reads the vault",
-    "web/slow_worker.py": "the same",
-    "importers/reader_process.py": "a pipe to the process that imports",
 }
 """Modules that may open a file for writing, and what for."""
 

@@ -66,7 +66,7 @@ def editor(_server: LspClient) -> Iterator[LspClient]:
 
 
 def labels(completions: Any) -> list[str]:
-    """Return what an editor lists."""
+    """Return the labels of completions."""
     return [item["label"] for item in completions["items"]]
 
 

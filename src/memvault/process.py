@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, cast
 
 from memvault.errors import UsageError
 
@@ -331,6 +331,23 @@ def start_worker(command: Sequence[str], environment: Mapping[str, str]) -> Work
     return subprocess.Popen(
         list(command), env=dict(environment), stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
     )
+
+
+def end_worker(worker: Worker) -> None:
+    """End a process that ``start_worker`` started, even while it is busy."""
+    worker.kill()
+    worker.wait()
+    for pipe in (worker.stdin, worker.stdout):
+        with contextlib.suppress(OSError):
+            if pipe is not None:
+                pipe.close()
+
+
+def claimed_output() -> BinaryIO:
+    """Return a file for the answers of a worker; what else is printed goes to standard error."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return answers
 
 
 async def start_async_worker(

@@ -86,7 +86,7 @@ class NoResults(RememberedResults):
     def __init__(self) -> None:
         pass
 
-    def get(self, check: str, inputs: Sequence[Any], compute: Callable[[], Any]) -> Any:  # noqa: ARG002
+    def get(self, check: str, inputs: Sequence[Any], compute: Callable[[], Any]) -> Any:  # noqa: ARG002  # the same signature
         """Return the computed result, or None if it is empty."""
         return compute() or None
 

@@ -7,12 +7,12 @@ the input ends. Its memory and CPU time are limited, because documents may be un
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 import time
 from typing import IO
 
+from memvault import process
 from memvault.documents.document_text import DocumentText, UnreadableDocument
 from memvault.store.document_reader import MEMORY, REPLY, REQUEST, SECONDS
 
@@ -92,10 +92,8 @@ def main() -> None:
     """Answer the parent process, and leave Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit_memory()
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # libraries may print to stdout, which carries the replies
     with contextlib.suppress(BrokenPipeError):
-        serve(sys.stdin.buffer, replies)
+        serve(sys.stdin.buffer, process.claimed_output())
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
 import signal
 import struct
@@ -325,10 +324,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     limit()
-    results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # libraries may print to stdout, which carries the messages
     with contextlib.suppress(BrokenPipeError):
-        serve(sys.stdin.buffer, results)
+        serve(sys.stdin.buffer, process.claimed_output())
 
 
 if __name__ == "__main__":

@@ -175,6 +175,13 @@ def latest_first(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
     return sorted(records, key=by_time, reverse=True)
 
 
+def state_of(view: View) -> Hashable:
+    """Return a value that changes whenever a memory of a view is added, changed or deleted."""
+    if view.state is not None:
+        return view.state
+    return frozenset((record.path, record.etag) for record in view.records())
+
+
 def latest_of(
     records: Iterable[MemoryRecord], limit: int, offset: int
 ) -> tuple[list[MemoryRecord], int]:

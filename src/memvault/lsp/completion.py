@@ -16,12 +16,11 @@ from memvault.vault.front_matter import FrontMatter, close_front_matter
 from memvault.vault.header_links import LINK_KEYS
 from memvault.vault.header_yaml import dump_value
 from memvault.vault.markdown import headings, mask_code
-from memvault.vault.names import link_path, normalize_title, tag_key
+from memvault.vault.names import NOT_IN_LINKS, link_path, normalize_title, tag_key
 
 TRIGGERS = ["[", "#", "^", "/"]
 """The characters, in addition to letters, after which an editor requests completions."""
 _MOST = 100
-_NOT_IN_LINKS = frozenset("[]|#^\n")
 _TAG = re.compile(r"(?:^|(?<=[\s(>]))#([^\s#\[\]()`'\",;:!?]*)$")
 _KEY_LINE = re.compile(r"([^\s:#'\"\[\]-][^:]{0,80}):(?:[ \t]+(.*))?$")
 _ITEM_LINE = re.compile(r"[ \t]*-[ \t]+(.*)$")
@@ -144,7 +143,7 @@ def _headings(body: str) -> list[_Choice]:
     return [
         _Choice(written, text, "#" * level, kind)
         for level, text in texts
-        for written in [" ".join("".join(" " if c in _NOT_IN_LINKS else c for c in text).split())]
+        for written in [" ".join("".join(" " if c in NOT_IN_LINKS else c for c in text).split())]
         if written
     ]
 
@@ -185,7 +184,7 @@ def _name_choice(state: EditorState, name: CompletionName) -> _Choice | None:
     if target is None:
         return None
     is_label = name.kind == "alias" and name.name != target
-    if is_label and not _NOT_IN_LINKS.intersection(name.name):
+    if is_label and not NOT_IN_LINKS.intersection(name.name):
         target = f"{target}|{name.name}"
     return _Choice(target, name.name, f"{record.memory_type}  {record.path}", kind)
 
@@ -193,7 +192,7 @@ def _name_choice(state: EditorState, name: CompletionName) -> _Choice | None:
 def link_name(state: EditorState, title: str, path: str) -> str | None:
     """Return the text of a link to a memory: its title, or else its path; None if neither works."""
     for name in (title, path):
-        is_usable = len(name) <= MAX_NAME and not _NOT_IN_LINKS.intersection(name)
+        is_usable = len(name) <= MAX_NAME and not NOT_IN_LINKS.intersection(name)
         if is_usable and state.has_one_memory(name):
             return name
     return None

@@ -25,6 +25,7 @@ from memvault.settings import locate
 from memvault.store.memory_store import MemoryStore
 from memvault.tools.core.invoke import require_local_files
 from memvault.vault import decoding, paths
+from memvault.vault.document import with_line_feeds
 from memvault.vault.front_matter import FrontMatter, split_front_matter
 from memvault.vault.names import link_path, name_key, normalize_title
 from memvault.workspace import Workspace
@@ -297,7 +298,7 @@ class EditorVault:
             stored = None
             with contextlib.suppress(NotFound):
                 stored = decoding.decode(call.store.read_bytes(path)[0], call.settings.encoding)
-            if stored is None or _unified(stored.text) != _unified(text):
+            if stored is None or with_line_feeds(stored.text) != with_line_feeds(text):
                 data = text.encode()
                 memory = call.store.parse(data, _unsaved_state(path, data))
         self._unsaved[path] = text, stamp, memory
@@ -308,10 +309,6 @@ class EditorVault:
         self._saved = self._state = None
         self._unsaved.clear()
         self.workspace.free_memory()
-
-
-def _unified(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 class EditorVaults:

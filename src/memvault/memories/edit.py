@@ -13,7 +13,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault import header_dates
-from memvault.vault.document import plain_text
+from memvault.vault.document import plain_text, with_line_feeds
 from memvault.vault.sections import find_place
 
 if TYPE_CHECKING:
@@ -98,12 +98,12 @@ def replace_section(body: str, heading: str, text: str, newline: str) -> str:
 
 def form_text(body: str) -> str:
     """Return a body as a form in a browser sends it back, without its leading blank lines."""
-    return _unified(body.lstrip("\r\n")).replace("\0", "\ufffd")
+    return with_line_feeds(body.lstrip("\r\n")).replace("\0", "\ufffd")
 
 
 def with_form_text(body: str, text: str, newline: str) -> str:
     """Return a body with an edited ``form_text``; lines without a change keep their bytes."""
-    old, new = (_LINE.findall(part) for part in (body.lstrip("\r\n"), _unified(text)))
+    old, new = (_LINE.findall(part) for part in (body.lstrip("\r\n"), with_line_feeds(text)))
     shown = [line.rstrip("\r\n").replace("\0", "\ufffd") for line in old]
     typed = [line.rstrip("\n") for line in new]
     head = _equal(shown, typed)
@@ -127,10 +127,6 @@ def with_form_text(body: str, text: str, newline: str) -> str:
 def _equal(old: list[str], new: list[str]) -> int:
     """Return the number of equal lines at the beginning."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-
-
-def _unified(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _normalized(text: str, newline: str) -> str:

@@ -34,9 +34,7 @@ from memvault.vault.markdown_inline import (
     replaced,
     written_target,
 )
-from memvault.vault.names import link_path, name_key, path_suffixes
-
-_NOT_IN_LINKS = frozenset("[]|#^\n")
+from memvault.vault.names import NOT_IN_LINKS, link_path, name_key, path_suffixes
 
 
 class LinkRewrite(NamedTuple):
@@ -156,7 +154,7 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, destination: str) 
     new_path = destination if is_file else f"{destination.rstrip('/') or '.'}/{stem}{old.suffix}"
     if store.settings.secrets.on_write != "off" and masked(new_path) != new_path:
         raise Refused("The path contains a secret, and paths are not masked", "choose another path")
-    broken = sorted(_NOT_IN_LINKS.intersection(destination))
+    broken = sorted(NOT_IN_LINKS.intersection(destination))
     if broken:
         raise UsageError(
             f"Links to a path with {' '.join(broken)} do not work", "remove these characters"
@@ -284,7 +282,7 @@ def _new_name(
             name = link.target.mem_id
     if name == link.name:
         return None
-    return link.target.mem_id if _NOT_IN_LINKS.intersection(name) else name
+    return link.target.mem_id if NOT_IN_LINKS.intersection(name) else name
 
 
 def _new_path_target(
@@ -339,7 +337,7 @@ def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str
     if key == name_key(stem):
         return f"{file}{suffix}" if name_key(file) != key else name
     if key == name_key(memory.title) and memory.title != renaming.title:
-        return file if _NOT_IN_LINKS.intersection(renaming.title) else renaming.title
+        return file if NOT_IN_LINKS.intersection(renaming.title) else renaming.title
     return name  # a memId, or an alias that stays
 
 

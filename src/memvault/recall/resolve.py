@@ -99,7 +99,7 @@ def _link_kinds(name: str) -> tuple[Callable[[Nameable], bool], ...]:
 
 
 def _first_kind(entries: Iterable[Entry], kinds: Sequence[Callable[[Entry], bool]]) -> list[Entry]:
-    """Return the entries that match by the first kind with a match, memories before documents."""
+    """Return the matches of the first kind that has any; memories come before documents."""
     matches: list[Entry] = []
     best = 2 * len(kinds)
     for entry in entries:

@@ -99,12 +99,9 @@ class DocumentReader:
         """Stop the process, even while it is busy."""
         worker, self._worker = self._worker, None
         if worker is not None:
-            worker.kill()
-            worker.wait()
-            for pipe in (worker.stdin, worker.stdout):
-                with contextlib.suppress(OSError):
-                    if pipe is not None:
-                        pipe.close()
+            from memvault import process
+
+            process.end_worker(worker)
 
     def _reply(self, ending: str, data: bytes) -> _Reply:
         """Return the cached reply for a document, or parse it."""

@@ -134,9 +134,14 @@ def _decode_argument(text: str) -> str:
     return text
 
 
+def with_line_feeds(text: str) -> str:
+    """Return text with LF line endings."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
 def plain_text(text: str) -> str:
     """Return text with LF line endings and without control characters and lone surrogates."""
-    unified = _decode_argument(text).replace("\r\n", "\n").replace("\r", "\n")
+    unified = with_line_feeds(_decode_argument(text))
     if unified.isascii() and unified.isprintable():
         return unified
     return "".join(

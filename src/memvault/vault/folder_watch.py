@@ -17,9 +17,8 @@ from pathlib import Path
 from memvault.files import inotify
 from memvault.files.inotify import FolderEvent, Inotify, Mounts
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.model import is_document
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions
-from memvault.vault import scan
+from memvault.vault import paths, scan
 from memvault.vault.scan import Scan
 
 TRUSTED_SECONDS = 300.0
@@ -150,9 +149,8 @@ class FolderWatch:
             return True
         if event.mask & (_GONE | inotify.IS_DIRECTORY) or not event.name:
             return False
-        if event.name[-3:].lower() == ".md" or (
-            self._has_documents and is_document(event.name) and not event.name.startswith("~$")
-        ):
+        is_document = self._has_documents and paths.is_document_path(event.name)
+        if event.name[-3:].lower() == ".md" or is_document:
             self._changed.add(f"{folder}/{event.name}" if folder else event.name)
         # A changed ignore file can change which files are memories.
         return folder != "" or event.name != SETTINGS_FILE

@@ -11,6 +11,8 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.model import is_document
 from memvault.sanitize import replace_surrogates
 
+NOT_IN_LINKS = frozenset("[]|#^\n")
+"""The characters that the target of a wikilink cannot contain."""
 _MOST_MARKS = 30
 """Maximum number of combining marks normalized together, as in Unicode's stream-safe format."""
 _MARKS = lazy_pattern(f"(?:[^\\w\\s\0-\u02ff]|[\uff9e\uff9f]){{{_MOST_MARKS + 1},}}+")

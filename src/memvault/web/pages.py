@@ -215,7 +215,7 @@ def diff_lines(diff: str) -> list[DiffLine]:
 
 
 def _mark_words(lines: list[DiffLine]) -> None:
-    """Mark changed words wherever as many lines were added as removed."""
+    """Mark the changed words of replaced lines: as many added as removed ones."""
     budget = _MAX_COMPARED
     start = 0
     for kind, run in groupby(list(lines), key=lambda line: line.kind):

@@ -17,7 +17,7 @@ from memvault import clock
 from memvault.call import LOCAL, Call
 from memvault.errors import MemvaultError, NotFound
 from memvault.files import plain_files
-from memvault.index.protocol import MemoryRecord, latest_first
+from memvault.index.protocol import MemoryRecord, latest_first, state_of
 from memvault.insights.statistics import activity
 from memvault.model import is_document, is_example
 from memvault.recall import query_filters
@@ -345,9 +345,7 @@ def _changes_by_day(view: View) -> dict[str, int]:
 
 def _state(call: Call, view: View) -> object:
     """Return a value that changes whenever a memory or a setting changes."""
-    if view.state is not None:
-        return call.settings, view.state
-    return call.settings, {record.path: record.etag for record in view.records()}
+    return call.settings, state_of(view)
 
 
 def _hour() -> object:

@@ -67,11 +67,7 @@ class SlowWorker:
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
-                with contextlib.suppress(OSError):
-                    pipe.close()  # type: ignore[union-attr]
+            process.end_worker(self._process)
             self._process = None
 
 
@@ -83,9 +79,7 @@ def main(root: Path) -> None:
     if sys.platform != "win32":
         os.nice(_NICENESS)
     session = WebSession(root)
-    # Other output must not corrupt the answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    answers = process.claimed_output()
     methods = SimpleQueue[str]()
     threading.Thread(target=_receive, args=(methods,), daemon=True).start()
     with contextlib.suppress(BrokenPipeError):

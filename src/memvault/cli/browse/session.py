@@ -10,16 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 from memvault import clock
 from memvault.call import Call, Caller
 from memvault.errors import MemvaultError
 from memvault.tools.core.render import rounded_down
 from memvault.workspace import Workspace, silent
-
-if TYPE_CHECKING:
-    from memvault.index.protocol import View
 
 Result = TypeVar("Result")
 ToolResult = TypeVar("ToolResult", bound=Mapping[str, Any])
@@ -83,13 +80,6 @@ class SearchOutcome(NamedTuple):
     summary: str = ""
     problem: str = ""
     words: str = ""
-
-
-def _view_state(view: View) -> object:
-    """Return a value that changes whenever a memory is added, changed or deleted."""
-    if view.state is not None:
-        return view.state
-    return hash(frozenset((record.path, record.etag) for record in view.records()))
 
 
 def _summary(result: Mapping[str, Any]) -> str:
@@ -239,9 +229,10 @@ class BrowserSession:
         ]
 
     def _fingerprint(self) -> object:
+        from memvault.index.protocol import state_of
 
         call = Call(self._workspace, self._reader, tool="browse", read_only=True)
-        return call.engine.on_view(_view_state)
+        return call.engine.on_view(state_of)
 
     def _tag(self, path: str, added: Sequence[str], removed: Sequence[str]) -> None:
         from memvault.memories import tagging

@@ -136,7 +136,7 @@ def similar_pairs(space: EmbeddedTexts, least: float) -> list[Similar]:
 
 
 def nearest_pairs(space: EmbeddedTexts, count: int) -> list[tuple[int, int]]:
-    """Return each text paired with its most similar other texts, at most ``count``, sorted."""
+    """Return the pairs of each text and its ``count`` most similar others, by position, sorted."""
     pairs = _nearest(space.vectors, count)
     return sorted({(min(row, other), max(row, other)) for row, other, _ in pairs if row != other})
 

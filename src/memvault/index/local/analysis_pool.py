@@ -27,6 +27,7 @@ from memvault.index.local.file_analysis import Analysis, FileTask, analyze, embe
 from memvault.index.local.folder_diff import split_files, total_size
 from memvault.index.text.analyzer import main_language
 from memvault.model import FileState
+from memvault.process import claimed_output
 from memvault.repository.dates import CommitDates
 from memvault.store.memory_store import MemoryStore
 
@@ -237,10 +238,8 @@ def main() -> None:
     """Serve the parent process, which alone handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(100_000, 20, 20)
-    results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # output of libraries must not be read as a result
     with suppress(BrokenPipeError):
-        serve(sys.stdin.buffer, results)
+        serve(sys.stdin.buffer, claimed_output())
 
 
 if __name__ == "__main__":
