@@ -9,10 +9,11 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from memvault import clock
 from memvault.errors import MemvaultError, NotFound, Refused, TimedOut
+from memvault.named_tuple import NamedTuple
 from memvault.settings import vault_settings
 from memvault.store.change_set import ChangeSet
 from memvault.workspace import Workspace

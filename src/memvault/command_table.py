@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+
+from memvault.named_tuple import NamedTuple
 
 FILE = Path(__file__).parent / "data" / "commands.tsv"
 

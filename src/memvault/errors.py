@@ -24,7 +24,8 @@ action.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+
+from memvault.named_tuple import NamedTuple
 
 __all__ = [
     "Ambiguous",

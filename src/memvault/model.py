@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
+
+from memvault.named_tuple import NamedTuple
 
 MAX_RESULTS = 1_000
 """Maximum number of results of one search, because each one is read."""

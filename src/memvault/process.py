@@ -12,9 +12,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 from memvault.errors import UsageError
+from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     import subprocess

@@ -6,10 +6,11 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.agents.address import Address, address, agent_lock
 from memvault.errors import Conflict, NotFound, Refused, UsageError
+from memvault.named_tuple import NamedTuple
 from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore

@@ -14,13 +14,14 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.agents.address import Address, agent_lock
 from memvault.errors import Ambiguous, MemvaultError, NotFound, Refused, StorageError, UsageError
 from memvault.files import atomic, plain_files
 from memvault.index.embedding import tokenizer
 from memvault.model import Memory
+from memvault.named_tuple import NamedTuple
 from memvault.recall import resolve
 from memvault.recall.recall_engine import RecallEngine
 from memvault.store.memory_store import MemoryStore

@@ -6,10 +6,10 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from memvault.errors import UsageError, closest
 from memvault.files.lock import FileLock
+from memvault.named_tuple import NamedTuple
 from memvault.sanitize import shorten
 from memvault.vault.names import normalize
 from memvault.vault.naming import is_reserved

@@ -10,7 +10,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.agents.address import Address, agent_lock
@@ -18,6 +18,7 @@ from memvault.errors import Conflict, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 from memvault.files.plain_files import digest_of
+from memvault.named_tuple import NamedTuple
 from memvault.sanitize import replace_surrogates, shorten
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore

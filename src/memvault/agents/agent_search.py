@@ -7,7 +7,6 @@ read and compared with the query, which is analyzed like a query for memories.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from memvault.agents.address import Address
 from memvault.agents.agent_files import AgentFileStore
@@ -18,6 +17,7 @@ from memvault.agents.plans.plan_files import plan_name
 from memvault.errors import MemvaultError, UsageError
 from memvault.index.text.analyzer import analyzer, query_analyzer
 from memvault.index.text.passages import split_passages
+from memvault.named_tuple import NamedTuple
 from memvault.recall import snippets
 from memvault.recall.query import Query, parse
 from memvault.store.memory_store import MemoryStore

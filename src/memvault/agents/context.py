@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memvault import clock
 from memvault.agents.address import Address
@@ -13,6 +13,7 @@ from memvault.agents.messages.service_names import PLAN, sender_label
 from memvault.agents.values import all_values
 from memvault.errors import MemvaultError
 from memvault.index.protocol import BEST_EFFORT
+from memvault.named_tuple import NamedTuple
 from memvault.secrets.detector import SecretDetector, allows
 from memvault.store.memory_store import MemoryStore
 

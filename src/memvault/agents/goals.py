@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from memvault.agents.address import Address
 from memvault.agents.agent_files import AgentFileStore, AgentFileUpdate, one_line
 from memvault.errors import UsageError
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.sanitize import quote_argument, shorten
 from memvault.store.memory_store import MemoryStore
 

@@ -6,11 +6,11 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault import clock
 from memvault.agents.address import PRIMARY, Address, agent_names
 from memvault.errors import UsageError
+from memvault.named_tuple import NamedTuple
 
 _ITEM_FOLDERS = ("memories", "goals", "plans", "inbox")
 """The folders of an agent's files, with one file per item."""

@@ -14,12 +14,13 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.errors import MemvaultError, TimedOut, Unwritable
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
+from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import RELEVANT, STRONG
 from memvault.settings.vault_settings import Settings
 from memvault.vault.private_folder import (

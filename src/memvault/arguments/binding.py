@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from memvault.arguments.parameters import (
     JSON_NAMES,
@@ -22,6 +22,7 @@ from memvault.arguments.parameters import (
 )
 from memvault.errors import UsageError, closest, suggestion
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 _NUMBER = lazy_pattern(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
 _MARKER = lazy_pattern(r"([-*+]|\d{1,9}[.)])\s")

@@ -10,10 +10,11 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from memvault.errors import UsageError
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 LARGEST = 1e300
 MOST_ENTRIES = 5_000

@@ -10,12 +10,13 @@ error messages come from one place.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.arguments.parameters import Parameter
 from memvault.cli import registry
 from memvault.cli.options import GLOBAL_OPTIONS, decode
 from memvault.cli.registry import ShellCommand
+from memvault.named_tuple import NamedTuple
 
 SHORT_FLAGS = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
 """The short forms of options, which work in every command that has the option."""

@@ -13,12 +13,13 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault import sanitize
 from memvault.cli.options import GLOBAL_OPTIONS, scan
 from memvault.command_table import COMMANDS, TOOLS
 from memvault.errors import MemvaultError
+from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from memvault.arguments.parameters import Parameter

@@ -15,11 +15,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from memvault.cli.daemon.client import HOOK_SECONDS
 from memvault.cli.options import scan
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from memvault.call import Caller

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from memvault.arguments.parameters import Parameter, parameters_of
 from memvault.command_table import COMMANDS, TOOLS, Command
+from memvault.named_tuple import NamedTuple
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 from memvault.tools.core.render import Template

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.consolidation.proposals import (
@@ -30,6 +30,7 @@ from memvault.files.lock import FileLock
 from memvault.index.protocol import MemoryRecord
 from memvault.memories import edit
 from memvault.model import Memory
+from memvault.named_tuple import NamedTuple
 from memvault.recall import recall_counts
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine

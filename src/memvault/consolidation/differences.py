@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
 from memvault.consolidation.statements import WEEKDAYS, text_similarity
 from memvault.index.text.analyzer import Analyzer
+from memvault.named_tuple import NamedTuple
 
 _TOKEN = re.compile(r"\d+(?:[.,:]\d+)*|[%€$£]|[^\W\d_]\w*(?:\.\w+)*|\w+")
 _POSSESSIVE = re.compile(r"['’]s\b")

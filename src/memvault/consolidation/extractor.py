@@ -7,7 +7,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.consolidation.proposals import NewFact, NewProcedure, confidence_of, proposal_id
 from memvault.errors import Refused, TimedOut, UsageError
@@ -16,6 +16,7 @@ from memvault.experience.procedures import clean_name
 from memvault.experience.search import one_line
 from memvault.experience.skill_tree import checked_id
 from memvault.model import CATEGORY
+from memvault.named_tuple import NamedTuple
 from memvault.process import run
 from memvault.sanitize import shorten
 from memvault.vault.document import plain_text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from memvault.consolidation.differences import Wording, are_incompatible, contradiction, wording
 from memvault.consolidation.proposals import Contradiction, Quote
@@ -23,6 +22,7 @@ from memvault.index.embedding.text_clustering import (
     similar_pairs,
 )
 from memvault.index.text.analyzer import Analyzer
+from memvault.named_tuple import NamedTuple
 
 REPEATED_IN_OTHER_WORDS = 3
 """The minimum number of distinct episodes in a group joined only by meaning."""

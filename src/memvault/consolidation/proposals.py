@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
-from typing import NamedTuple
 
 from memvault.experience.episodes import Episode, texts
 from memvault.files.plain_files import digest_of
 from memvault.model import CATEGORY, EPISODE, Memory
+from memvault.named_tuple import NamedTuple
 
 _STEP = re.compile(r"\d+[.)]\s+(.+)")
 

@@ -13,7 +13,6 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import chain, count
-from typing import NamedTuple
 
 from memvault import clock
 from memvault.consolidation.proposals import (
@@ -50,6 +49,7 @@ from memvault.experience.skill_tree import found_id, key
 from memvault.index.embedding.text_clustering import Meaning
 from memvault.index.text.analyzer import Analyzer
 from memvault.model import IMPORTANCE, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.vault.names import normalize
 
 _MAX_ACTIONS = 100

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from memvault.consolidation.proposals import Quote
 from memvault.experience.episodes import Episode
@@ -27,6 +26,7 @@ from memvault.index.embedding.text_clustering import (
     mean_vector,
     similar_counts,
 )
+from memvault.named_tuple import NamedTuple
 
 MIN_STEPS = 3
 MIN_EPISODES = 3

@@ -9,12 +9,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.consolidation.proposals import Quote
 from memvault.experience.episodes import Episode
 from memvault.index.text.analyzer import Analyzer
 from memvault.index.text.sentences import split_sentences
+from memvault.named_tuple import NamedTuple
 from memvault.vault.markdown import lines_with_code
 
 Key = tuple[tuple[str, ...], tuple[str, ...]]

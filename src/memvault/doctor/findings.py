@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from memvault.call import Call
 from memvault.doctor.inspection import InspectedFile, VaultInspection
 from memvault.errors import Conflict
+from memvault.named_tuple import NamedTuple
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")

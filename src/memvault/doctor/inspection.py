@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from memvault import clock
 from memvault.call import Call
@@ -28,6 +28,7 @@ from memvault.index.protocol import (
 )
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_document
+from memvault.named_tuple import NamedTuple
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
 from memvault.store import secret_policy
 from memvault.vault import decoding, document, memory_file, paths

@@ -11,11 +11,12 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Container, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from memvault.experience.search import is_put_aside
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
+from memvault.named_tuple import NamedTuple
 from memvault.repository import citations
 
 if TYPE_CHECKING:

@@ -13,12 +13,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memvault.errors import UsageError
 from memvault.experience import search
 from memvault.memories import create
 from memvault.model import IMPORTANCE, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import plain_text

@@ -7,13 +7,14 @@ without these keys, such as a fact written by a person, has the default values.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault.errors import Refused, UsageError
 from memvault.experience import provenance, search
 from memvault.experience.episodes import number
 from memvault.memories import create, edit
 from memvault.model import CATEGORY, SOURCE, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.store.memory_store import MemoryStore, WriteResult
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.errors import Conflict, NotFound, suggestion
 from memvault.experience import provenance, search
@@ -21,6 +21,7 @@ from memvault.files.atomic import map_os_errors
 from memvault.files.lock import FileLock
 from memvault.memories import create, edit
 from memvault.model import RATE, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
 from memvault.store.memory_store import MemoryStore, WriteResult

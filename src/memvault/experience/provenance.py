@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
+from memvault.named_tuple import NamedTuple
 
 _NOT_IN_LINKS = lazy_pattern(r"[\[\]|#^]")
 

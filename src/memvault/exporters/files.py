@@ -6,12 +6,12 @@ import os
 import posixpath
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault.files import plain_files
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.files.walk import walk
 from memvault.model import FileState, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import markdown, markdown_inline, paths
 from memvault.vault.scan import file_state

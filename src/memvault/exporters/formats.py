@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault.errors import UsageError
 from memvault.exporters.files import ExportedFiles
+from memvault.named_tuple import NamedTuple
 
 
 class ExportFormat(NamedTuple):

@@ -7,7 +7,9 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
+
+from memvault.named_tuple import NamedTuple
 
 _POSIX_ACL = "system.posix_acl_access"
 

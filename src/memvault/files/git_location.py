@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault.files import plain_files
 from memvault.files.user_folders import is_owned
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 _OPERATIONS = {
     "rebase-merge": "rebase",

@@ -15,7 +15,9 @@ import struct
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+from memvault.named_tuple import NamedTuple
 
 _HEADER = struct.Struct("iIII")
 """The fields of an event: watch, mask, cookie, and length of the name."""

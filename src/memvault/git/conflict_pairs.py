@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault.git.tree_merge import LINK
+from memvault.named_tuple import NamedTuple
 from memvault.vault.header_links import referenced_names
 
 if TYPE_CHECKING:

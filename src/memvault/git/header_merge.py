@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from memvault.named_tuple import NamedTuple
 from memvault.vault import header_dates
 
 _COUNT = "usage_count"

@@ -8,11 +8,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.errors import MemvaultError
 from memvault.files import atomic
 from memvault.git.header_merge import merge_headers
+from memvault.named_tuple import NamedTuple
 from memvault.repository.program import Git
 from memvault.vault import naming
 from memvault.vault.decoding import DecodedText, decode

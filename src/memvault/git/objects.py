@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault.errors import Refused
+from memvault.named_tuple import NamedTuple
 from memvault.repository.program import Git, null_separated
 from memvault.sanitize import replace_surrogates
 from memvault.vault.names import folded, names_folded

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from memvault.call import Call
 from memvault.errors import Conflict, Refused
@@ -19,6 +19,7 @@ from memvault.git.checkout import ConcurrentEdit, fast_forward, restore_unfinish
 from memvault.git.commit import commit_all, lock
 from memvault.git.objects import differences, read_blobs, smaller_blobs
 from memvault.git.tree_merge import TreeMerger
+from memvault.named_tuple import NamedTuple
 from memvault.repository import submodules
 from memvault.repository.program import (
     LARGER,

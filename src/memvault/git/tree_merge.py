@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import count
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.errors import MemvaultError
 from memvault.git.merge import MemoryMerger, parse_version
@@ -26,6 +26,7 @@ from memvault.git.objects import (
     write_tree,
 )
 from memvault.model import FileState, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.repository.program import Git
 from memvault.sanitize import replace_surrogates as _shown
 from memvault.secrets.detector import masked

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.call import Call
 from memvault.errors import Ambiguous, NotFound
 from memvault.model import Memory
+from memvault.named_tuple import NamedTuple
 from memvault.store.journal import FileChange, JournalEntry
 from memvault.vault import decoding
 

@@ -13,12 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 from memvault.agents.address import locks_for_paths
 from memvault.call import Call
 from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused
 from memvault.files import plain_files
+from memvault.named_tuple import NamedTuple
 from memvault.store.change_set import FileRef
 from memvault.store.journal import FileChange, JournalEntry
 from memvault.store.memory_store import MemoryStore

@@ -13,11 +13,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from memvault.errors import NotFound, UsageError
 from memvault.importers.items import SkippedItem
 from memvault.importers.source import JUNK, LINK, MAX_FILES, PlainSource, Source
+from memvault.named_tuple import NamedTuple
 from memvault.vault import paths
 
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024

@@ -11,13 +11,14 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.importers import convert, html_markdown, json_source, plain_text, records
 from memvault.importers.content_counts import ContentCounts
 from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
+from memvault.named_tuple import NamedTuple
 
 _HEAD = 1 << 14
 _CHROME_EPOCH = 11_644_473_600

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.errors import UsageError
@@ -13,6 +13,7 @@ from memvault.importers.chat_text import fenced
 from memvault.importers.items import ImportedNote, SkippedItem, note_path
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories import create
+from memvault.named_tuple import NamedTuple
 
 _NO_TITLE = lazy_pattern(
     r"!?\[\[[^\[\]\n]*+\]\]|^\*\*[^\n]*\*\*(?: \(\w+\))?$|^`{3,}+[^\n]*+$|\\(?=[^\w\s])",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault.errors import MemvaultError, UsageError
 from memvault.importers import claims
@@ -17,6 +16,7 @@ from memvault.importers.formats import (
     find_format,
 )
 from memvault.importers.source import Source
+from memvault.named_tuple import NamedTuple
 
 _MAX_PARTS = 50
 """Maximum number of subfolders, and of files, that are recognized separately."""

@@ -9,11 +9,12 @@ text, ``--en-toggle``, ``--en-callout`` and others.
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.importers import convert, html_markdown, plain_text
 from memvault.importers.content_counts import ContentCounts
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 _PROLOGUE = lazy_pattern(r"<\?xml[^<>]*+>|<!DOCTYPE[^<>]*+>")
 _HASH = lazy_pattern(r"[0-9a-f]{32}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.errors import MemvaultError, UsageError, suggestion
 from memvault.importers import claims, records
@@ -18,6 +18,7 @@ from memvault.importers.items import (
     VaultFile,
 )
 from memvault.importers.source import Source
+from memvault.named_tuple import NamedTuple
 
 MAX_RESTARTS = 20
 """Maximum number of files in a source that may fail; after that, the remaining files are skipped.

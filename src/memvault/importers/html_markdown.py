@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.importers import plain_text
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 Custom = Callable[[Any], str | None]
 """Returns the markdown of a nonstandard element; None for other elements."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
+from memvault.named_tuple import NamedTuple
 from memvault.vault import naming
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

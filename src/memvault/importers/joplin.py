@@ -12,7 +12,6 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
 from memvault import clock
 from memvault.importers import convert, folder, html_markdown, records
@@ -20,6 +19,7 @@ from memvault.importers.formats import Confidence
 from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.vault.markdown import replace_outside_code
 
 _ITEM = lazy_pattern(r"(?:.*/)?([0-9a-fA-F]{32})\.md")

@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import date, datetime
-from typing import NamedTuple
 
 from memvault.importers import convert, plain_text
 from memvault.importers.content_counts import ContentCounts
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.vault import markdown
 
 _FORMAT = lazy_pattern(r"'[^']*'|yyyy|yy|M{1,4}|do|d{1,2}|E{1,4}|.", re.DOTALL)

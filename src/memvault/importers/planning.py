@@ -7,7 +7,7 @@ import os
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.importers import records
@@ -24,6 +24,7 @@ from memvault.importers.items import (
 from memvault.importers.links import LinkTargets
 from memvault.importers.state import VaultState
 from memvault.model import FALLBACK_TYPE
+from memvault.named_tuple import NamedTuple
 from memvault.vault import decoding, document, naming, paths, program_files
 from memvault.vault.document import etag
 from memvault.vault.names import name_key, names_folded

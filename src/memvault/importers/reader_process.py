@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import IO, TYPE_CHECKING, Any, get_args
 
 from memvault import process
 from memvault.errors import MemvaultError, UsageError
@@ -33,6 +33,7 @@ from memvault.importers.items import (
     VaultFile,
 )
 from memvault.importers.source import MAX_FILE, Source
+from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from memvault.process import Worker

@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.errors import UsageError
@@ -23,6 +23,7 @@ from memvault.index.text.sentences import sentence_ends
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories import create
 from memvault.model import IMPORTANCE
+from memvault.named_tuple import NamedTuple
 from memvault.secrets.detector import masked
 
 _MAX_TEXT = 20_000

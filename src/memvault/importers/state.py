@@ -6,12 +6,13 @@ import contextlib
 import os
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault.errors import MemvaultError
 from memvault.files import plain_files
 from memvault.importers.formats import FOLDER
 from memvault.model import FileState
+from memvault.named_tuple import NamedTuple
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import etag
 from memvault.vault.names import name_key

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.importers import (
     convert,
@@ -35,6 +35,7 @@ from memvault.importers.items import (
 )
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.vault import decoding, document, markdown_inline
 from memvault.vault.markdown import replace_outside_code
 

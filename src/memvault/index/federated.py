@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from memvault.errors import MemvaultError
 from memvault.index.protocol import (
@@ -36,6 +36,7 @@ from memvault.index.protocol import (
 )
 from memvault.index.text.analyzer import DEFAULT_LANGUAGE
 from memvault.model import Memory, Passage
+from memvault.named_tuple import NamedTuple
 from memvault.vault.date_ranges import DateRange
 
 _ANY_LANGUAGE = "none"

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault.errors import MemvaultError, StorageError
 from memvault.files import atomic
@@ -29,6 +28,7 @@ from memvault.files.user_folders import (
     only_user_can_write,
     user_folder,
 )
+from memvault.named_tuple import NamedTuple
 from memvault.vault import naming
 
 _INDEXES = "indexes"

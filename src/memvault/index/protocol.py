@@ -20,10 +20,11 @@ from collections.abc import (
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from memvault.errors import MemvaultError
 from memvault.model import DateSource, Memory, Passage, aliases_of, is_document
+from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from array import array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, get_args
 
 from memvault import clock
 from memvault.agents import receipts
@@ -16,6 +16,7 @@ from memvault.files.plain_files import digest_of
 from memvault.index.protocol import MemoryRecord, by_time
 from memvault.insights.near_copies import near_copies, sketch
 from memvault.model import EPISODE, is_example
+from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import Validity, memory_reference
 from memvault.recall.filters import Filters
 from memvault.results.vault import ReviewKind

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.agents import receipts
 from memvault.call import Call
 from memvault.index.protocol import MemoryRecord, View
 from memvault.model import is_document, is_example
+from memvault.named_tuple import NamedTuple
 from memvault.recall import recall_counts
 from memvault.recall.answer import memory_reference
 

@@ -10,11 +10,12 @@ import os
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from memvault.integrations.json_edit import JsonEntry
 from memvault.integrations.marked_blocks import BlockMarkers
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 Scope = Literal["project", "user"]
 Event = Literal[

@@ -13,9 +13,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 _STRING = r'"(?:[^"\\\r\n]|\\.)*+"?'  # An unterminated string ends at the end of its line.
 _NO_JSON = lazy_pattern(

@@ -5,7 +5,7 @@ These functions are pure. A block is appended after a blank line.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from memvault.named_tuple import NamedTuple
 
 
 class UnbalancedMarkers(ValueError):

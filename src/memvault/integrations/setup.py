@@ -11,7 +11,6 @@ import os
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault.errors import Conflict, Refused, UsageError, suggestion
 from memvault.files import atomic, plain_files
@@ -28,6 +27,7 @@ from memvault.integrations.integration import (
     SetupContext,
 )
 from memvault.integrations.programs import PROGRAMS
+from memvault.named_tuple import NamedTuple
 from memvault.secrets.detector import masked
 
 _FOLDERS = {"agents", "plugins", "rules", *(program.folder for program in PROGRAMS.values())}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
 
 from lsprotocol import types
 
 from memvault.lsp.documents import MAX_NAME, CompletionName, EditorDocument, EditorState
 from memvault.lsp.navigation import blocks_in
+from memvault.named_tuple import NamedTuple
 from memvault.sanitize import escape_line
 from memvault.vault.front_matter import FrontMatter, close_front_matter
 from memvault.vault.header_links import LINK_KEYS

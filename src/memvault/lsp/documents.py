@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from memvault import clock
@@ -20,6 +19,7 @@ from memvault.lsp.positions import TextLines
 from memvault.memories import tagging
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import FileState, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.sanitize import escape_line, replace_surrogates, shorten
 from memvault.settings import locate
 from memvault.store.memory_store import MemoryStore

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
 
 from lsprotocol import types
 
@@ -15,6 +14,7 @@ from memvault.lsp.documents import MAX_NAME, MAX_SECRET, EditorDocument, EditorS
 from memvault.lsp.positions import TextLines
 from memvault.memories.link_graph import ResolvedLink
 from memvault.model import is_document
+from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import RecallRequest
 from memvault.recall.document_place import heading_of
 from memvault.sanitize import escape_line, escape_text, shorten

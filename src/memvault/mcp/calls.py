@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 import mcp_types as types
@@ -20,6 +20,7 @@ from memvault import sanitize
 from memvault.call import Caller, not_cancelled
 from memvault.errors import TimedOut, UsageError
 from memvault.mcp.sdk_types import unknown_tool
+from memvault.named_tuple import NamedTuple
 from memvault.tools.core import available, invoke, messages
 from memvault.tools.core.invoke import FindTool, ToolOutcome
 from memvault.tools.core.registry import Tool

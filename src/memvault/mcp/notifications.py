@@ -7,7 +7,7 @@ import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterator
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 from urllib.parse import unquote
 
 import anyio
@@ -29,6 +29,7 @@ from memvault.errors import MemvaultError
 from memvault.index.protocol import MemoryRecord
 from memvault.mcp import resources
 from memvault.mcp.profiles import ToolSelection
+from memvault.named_tuple import NamedTuple
 
 
 class MemoryFingerprint(NamedTuple):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.arguments.parameters import LARGEST, normal_name
 from memvault.call import Caller
 from memvault.command_table import GROUPS, TOOLS
 from memvault.errors import UsageError, suggestion
 from memvault.files.user_folders import SETTINGS_FILE
+from memvault.named_tuple import NamedTuple
 from memvault.settings import user_settings
 from memvault.settings.vault_settings import Settings
 from memvault.tools.core import available, reference, registry

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from memvault.errors import closest
+from memvault.named_tuple import NamedTuple
 
 
 class PromptField(NamedTuple):

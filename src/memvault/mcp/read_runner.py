@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import mcp_types as types
 
@@ -20,6 +20,7 @@ from memvault.mcp.calls import PendingCall, report_progress
 from memvault.mcp.fair_shares import CallCosts, FairShares
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.request_queue import QueueSlot, RequestQueue, run_with_slots, take_all
+from memvault.named_tuple import NamedTuple
 from memvault.tools.core import registry
 from memvault.workspace import Workspace
 

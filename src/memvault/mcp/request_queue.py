@@ -11,9 +11,10 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from memvault.mcp.fair_shares import FairShares
+from memvault.named_tuple import NamedTuple
 from memvault.serial_executor import SerialExecutor
 
 Answer = TypeVar("Answer")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import date, datetime
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from memvault import clock
 from memvault.errors import NotFound, UsageError
@@ -13,6 +12,7 @@ from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories import edit, templates
 from memvault.model import Memory
+from memvault.named_tuple import NamedTuple
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault import naming, paths

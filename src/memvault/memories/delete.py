@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault.errors import Ambiguous, MemvaultError, NotFound
 from memvault.model import Memory, is_document
+from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import RecallRequest
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 from memvault.index.protocol import (
     LinkEntry,
@@ -18,6 +17,7 @@ from memvault.index.protocol import (
     latest_first,
 )
 from memvault.model import Memory, is_example
+from memvault.named_tuple import NamedTuple
 from memvault.recall.resolve import match_link
 from memvault.vault.header_links import header_links
 from memvault.vault.markdown import links

@@ -13,7 +13,7 @@ import os
 import posixpath
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.errors import Conflict, NotFound, Refused, UsageError
 from memvault.index.protocol import MemoryRecord
@@ -21,6 +21,7 @@ from memvault.memories.create import clean_title
 from memvault.memories.edit import modified_now
 from memvault.memories.link_graph import LinkGraph, ResolvedLink, keys_of
 from memvault.model import RESERVED_FOLDERS, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.store.change_set import missing_as_not_found
 from memvault.store.memory_store import MemoryStore, require_memory
 from memvault.vault import document, naming, paths

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.arguments.parameters import split_tags
 from memvault.errors import Refused, UsageError
 from memvault.index.protocol import MemoryRecord
 from memvault.memories.edit import modified_now, retry_on_conflict
 from memvault.model import Memory, is_example
+from memvault.named_tuple import NamedTuple
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault.markdown import tags as tags_in
 from memvault.vault.memory_file import tag_items, tag_of_item

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from memvault.errors import MemvaultError, NotFound, UsageError
 from memvault.index.protocol import MemoryRecord
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories import edit
 from memvault.model import Memory
+from memvault.named_tuple import NamedTuple
 from memvault.store.memory_store import MemoryReader, MemoryStore, WriteResult
 from memvault.vault.decoding import decode
 from memvault.vault.markdown import tasks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.errors import NotFound, StorageError, suggestion
@@ -13,6 +13,7 @@ from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories.create import is_key, is_reserved
 from memvault.model import FileState
+from memvault.named_tuple import NamedTuple
 from memvault.vault import memory_file, paths
 
 FOLDER = "templates"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from memvault import clock
 from memvault.errors import Ambiguous, Conflict, NotFound, UsageError
 from memvault.files import plain_files
 from memvault.model import FileState, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
 from memvault.recall.resolve import closest, match_name, suggestion

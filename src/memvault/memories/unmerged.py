@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault import clock
 from memvault.errors import MemvaultError, Refused
@@ -31,6 +30,7 @@ from memvault.files.git_location import (
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.protocol import MemoryRecord
 from memvault.model import FileState, Memory, is_document
+from memvault.named_tuple import NamedTuple
 from memvault.store import worktree_copies
 from memvault.store.change_set import FileRef, missing_as_not_found
 from memvault.store.journal import Journal

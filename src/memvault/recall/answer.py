@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from memvault.index.protocol import MemoryRecord, WaitPolicy
 from memvault.model import Memory
+from memvault.named_tuple import NamedTuple
 from memvault.recall.filters import Filters
 
 if TYPE_CHECKING:

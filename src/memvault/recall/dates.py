@@ -11,13 +11,14 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.index.protocol import MemoryRecord
 from memvault.index.text.analyzer import Analyzer
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
+from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import ScoredMemory
 from memvault.settings.vault_settings import RankingSettings
 from memvault.vault import header_dates

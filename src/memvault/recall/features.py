@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from memvault.index.protocol import (
     MemoryRecord,
@@ -12,6 +11,7 @@ from memvault.index.protocol import (
     SentenceQuery,
     View,
 )
+from memvault.named_tuple import NamedTuple
 from memvault.recall.query import Query
 from memvault.recall.retrieve import CandidateSet, scaled
 from memvault.recall.weights import constants

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from datetime import datetime
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.index.protocol import KeywordQuery, MemoryRecord
 from memvault.model import DOCUMENT, MemoryType
+from memvault.named_tuple import NamedTuple
 from memvault.vault.names import folded, normalize_title, tag_key
 from memvault.vault.naming import normal_type
 

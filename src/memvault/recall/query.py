@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import chain, islice
-from typing import NamedTuple
 
 from memvault.index.text.analyzer import QueryAnalyzer, fold, ideographs
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 _PHRASE = lazy_pattern(r'"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»')
 _SPACE = lazy_pattern(r"\s+")

@@ -10,9 +10,9 @@ line breaks or more than ``_MAX_WORDS`` words was probably pasted, so it is not 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
 
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.recall.filters import Filters
 
 _PREFIXES = "tag|type|in|since|until"

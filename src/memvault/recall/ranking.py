@@ -10,10 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, combinations
-from typing import NamedTuple
 
 from memvault import clock
 from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, MemoryRecord, SentenceFeatures
+from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import ScoredMemory
 from memvault.recall.dates import DateConstraint, date_proximity, effective_date, is_newer
 from memvault.recall.features import FeatureRow, columns, evidence

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
-from typing import NamedTuple
 
 from memvault.errors import EmbedderError
 from memvault.index.protocol import (
@@ -19,6 +18,7 @@ from memvault.index.protocol import (
     View,
 )
 from memvault.model import is_example
+from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import RecallRequest, ScoredMemory
 from memvault.recall.dates import date_proximity, days_near, is_note_of
 from memvault.recall.filters import Filters, tags_with_parents

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import NamedTuple
 
 from memvault.index.text.analyzer import Analyzer, fold
 from memvault.index.text.passages import split_passages
 from memvault.index.text.sentences import sentence_ends, split_sentences
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Passage
+from memvault.named_tuple import NamedTuple
 from memvault.recall.query import Query
 from memvault.vault.markdown import lines_with_code, mask_comments
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from heapq import nlargest
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.index.protocol import MemoryRecord, View
 from memvault.model import Memory
+from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import CURRENT, ScoredMemory, Validity
 from memvault.recall.resolve import closest_to, match_link
 from memvault.recall.weights import constants

@@ -9,7 +9,9 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from memvault.named_tuple import NamedTuple
 
 FITTED = Path(__file__).resolve().parents[1] / "data" / "ranking.json"
 _VECTOR_PARTS = ("static", "transformer")

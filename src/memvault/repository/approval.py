@@ -13,13 +13,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from memvault import grants
 from memvault.errors import MemvaultError, Refused
 from memvault.files import plain_files
 from memvault.files.git_location import RepositoryLocation
 from memvault.files.user_folders import expand_home
+from memvault.named_tuple import NamedTuple
 from memvault.repository.location import GRANT
 from memvault.sanitize import replace_surrogates
 from memvault.vault.names import folded

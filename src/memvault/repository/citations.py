@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.repository import definitions
 from memvault.repository.code_files import is_plain_path
 

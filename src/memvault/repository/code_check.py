@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from memvault import grants
 from memvault.errors import MemvaultError, TimedOut
 from memvault.files import atomic, plain_files
 from memvault.files.git_location import RepositoryLocation
+from memvault.named_tuple import NamedTuple
 from memvault.repository.citations import KEY, Citation, cited, entries, parse
 from memvault.repository.code_files import CodeFiles
 from memvault.repository.location import GRANT, find_repository

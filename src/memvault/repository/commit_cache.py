@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from memvault.model import FileCommits
+from memvault.named_tuple import NamedTuple
 
 _SCHEMA = """
 CREATE TABLE files (

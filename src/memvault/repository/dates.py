@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memvault import grants
 from memvault.errors import MemvaultError, TimedOut
 from memvault.files import plain_files
 from memvault.files.git_location import RepositoryLocation
 from memvault.model import CommitTimes, FileCommits
+from memvault.named_tuple import NamedTuple
 from memvault.repository.location import GRANT, find_repository
 
 if TYPE_CHECKING:

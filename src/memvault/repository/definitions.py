@@ -12,11 +12,11 @@ import re
 import time
 from collections.abc import Sequence
 from itertools import chain, pairwise
-from typing import NamedTuple
 
 from memvault.errors import TimedOut
 from memvault.files.plain_files import digest_of
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 _MODIFIERS = (
     r"(?:(?:export|default|declare|pub(?:\([\w:]+\))?|public|private|protected|internal|static|"

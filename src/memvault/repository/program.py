@@ -10,12 +10,12 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault import process
 from memvault.errors import MemvaultError, Refused, TimedOut, UsageError
 from memvault.files.git_location import RepositoryLocation
 from memvault.files.user_folders import is_owned
+from memvault.named_tuple import NamedTuple
 from memvault.repository.location import check_plain
 from memvault.sanitize import replace_surrogates
 

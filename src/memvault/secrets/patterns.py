@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+
+from memvault.named_tuple import NamedTuple
 
 _HEX = "[0-9a-f]"
 _ANY = "[A-Za-z0-9]"

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import NamedTuple
 
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 _PUNCTUATION = r"!-/:-@\[-`{-~"
 _MARKUP = r"\\&%<*`~\[\]^$|!_=+"

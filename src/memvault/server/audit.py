@@ -17,13 +17,14 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
 from memvault import clock, sanitize
 from memvault.errors import StorageError, UsageError
 from memvault.files.user_folders import is_owned
+from memvault.named_tuple import NamedTuple
 from memvault.tools.core import registry
 
 OK = "ok"

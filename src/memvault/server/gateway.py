@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -23,6 +23,7 @@ from memvault.mcp.calls import REPLIES, ReplyTracker
 from memvault.mcp.notifications import SESSION
 from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue
 from memvault.mcp.stdio import has_valid_id
+from memvault.named_tuple import NamedTuple
 from memvault.server import tenants
 from memvault.server.audit import AuditLog, AuditRecord
 from memvault.server.tenants import TenantServers

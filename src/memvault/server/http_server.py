@@ -14,7 +14,6 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import NamedTuple
 
 import anyio
 import uvicorn
@@ -27,6 +26,7 @@ from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.read_runner import Lane, shared_lane
 from memvault.mcp.request_queue import RequestQueue
 from memvault.mcp.server import handle_signals
+from memvault.named_tuple import NamedTuple
 from memvault.server import tokens
 from memvault.server.audit import AuditLog, RepeatLimitingHandler
 from memvault.server.gateway import PATH, HttpGateway, RequestLimits

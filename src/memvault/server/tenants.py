@@ -9,7 +9,6 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
 
 import anyio
 import anyio.abc
@@ -32,6 +31,7 @@ from memvault.mcp.read_runner import (
 )
 from memvault.mcp.request_queue import RequestQueue
 from memvault.mcp.server import McpServer, new_request_queue
+from memvault.named_tuple import NamedTuple
 from memvault.server.audit import AuditLog, AuditMiddleware
 from memvault.server.tokens import ApiToken
 from memvault.settings import locate

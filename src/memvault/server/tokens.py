@@ -15,13 +15,14 @@ import secrets
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from memvault import clock
 from memvault.agents.address import USER, address
 from memvault.errors import Conflict, MemvaultError, NotFound, StorageError, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.user_folders import make_private, only_user_can_write
+from memvault.named_tuple import NamedTuple
 from memvault.named_vaults import NAME
 from memvault.secrets.patterns import OUR_MARK
 from memvault.settings import locate, user_settings

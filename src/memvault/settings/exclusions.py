@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fnmatch import translate
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from memvault.errors import VaultUnreadable
 from memvault.files import plain_files
@@ -28,6 +28,7 @@ from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import RESERVED_FOLDERS
+from memvault.named_tuple import NamedTuple
 
 IGNORE_FILES = (".ignore", ".gitignore")
 """The names of ignore files, in order of precedence."""

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import inf
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 from memvault.errors import MemvaultError, UsageError
+from memvault.named_tuple import NamedTuple
 from memvault.settings.toml_file import HINT, read_table
 
 T = TypeVar("T")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.errors import Conflict, NotFound
+from memvault.named_tuple import NamedTuple
 from memvault.vault.document import etag
 from memvault.vault.naming import derived_id
 from memvault.vault.paths import belongs_to_other_agent

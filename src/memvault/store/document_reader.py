@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault.errors import MemvaultError, StorageError
 from memvault.files import atomic, plain_files
+from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from memvault.process import Worker

@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from memvault import clock
 from memvault.files import atomic, plain_files
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.vault.private_folder import existing_private
 
 _SEGMENT_BYTES = 1024 * 1024

@@ -7,12 +7,13 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memvault.errors import MemvaultError, NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 from memvault.model import CommitTimes, FileState, Memory, is_document
+from memvault.named_tuple import NamedTuple
 from memvault.settings.vault_settings import Settings
 from memvault.store.change_set import (
     FILE_MISSING_HINT,

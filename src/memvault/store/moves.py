@@ -10,12 +10,12 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from memvault.errors import Conflict, MemvaultError
 from memvault.files import atomic, plain_files
 from memvault.files.attributes import Attributes
 from memvault.model import FileState, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.store.change_set import missing_as_not_found
 from memvault.store.revisions import Revisions
 from memvault.vault import memory_file

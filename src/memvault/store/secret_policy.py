@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.errors import FailedCall, Refused
 from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.secrets.detector import Secret, SecretDetector, allows, mask
 from memvault.secrets.patterns import MASK
 from memvault.settings.vault_settings import Settings

@@ -10,11 +10,11 @@ import errno
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault import clock
 from memvault.errors import MemvaultError
 from memvault.files import atomic
+from memvault.named_tuple import NamedTuple
 from memvault.settings.vault_settings import DEFAULTS, HistorySettings
 from memvault.store.revisions import files_linked_to
 from memvault.store.stamps import STAMPED_NAME, format_stamp, new_stamp

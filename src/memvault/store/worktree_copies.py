@@ -13,13 +13,13 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from memvault.errors import MemvaultError, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.git_location import RepositoryLocation, created_ns, linked_worktree
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.files.walk import walk
+from memvault.named_tuple import NamedTuple
 from memvault.vault.naming import slug
 from memvault.vault.paths import is_memory_path, require_plain_folders
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import PurePosixPath
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from memvault import clock
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.vault import header_dates
 
 _DAY = lazy_pattern(r"(\d{4})([-_.]?)(\d\d)\2(\d\d)", re.ASCII)

@@ -6,10 +6,10 @@ import codecs
 import contextlib
 import re
 from itertools import chain
-from typing import NamedTuple
 
 from memvault.errors import Refused
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 AUTO = "auto"
 """The value of the setting ``encoding`` that means to detect the encoding of non-UTF-8 files."""

@@ -7,11 +7,12 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.errors import MemvaultError, Refused
 from memvault.files.plain_files import digest_of
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.sanitize import replace_surrogates
 from memvault.vault import header_dates, naming
 from memvault.vault.decoding import AUTO, DecodedText, decode

@@ -6,10 +6,11 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.errors import Refused
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.vault.header_yaml import (
     MAX_HEADER,
     ReadHeader,

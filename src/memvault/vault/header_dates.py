@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from memvault import clock
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 Role = Literal["created", "modified"]
 _KEYS: Mapping[Role, tuple[str, ...]] = {

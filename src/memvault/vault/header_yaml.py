@@ -10,9 +10,10 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.sanitize import replace_surrogates
 
 MAX_HEADER = 256 * 1024

@@ -12,9 +12,9 @@ import re
 from array import array
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
 
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 Span = tuple[int, int]
 """The start and end of part of the text."""

@@ -9,9 +9,10 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.vault.markdown_blocks import (
     CLOSE_TAG,
     OPEN_TAG,

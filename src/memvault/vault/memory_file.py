@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, time, timedelta
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.model import (
@@ -17,6 +17,7 @@ from memvault.model import (
     FileState,
     Memory,
 )
+from memvault.named_tuple import NamedTuple
 from memvault.sanitize import replace_surrogates
 from memvault.vault import header_dates, naming
 from memvault.vault.date_ranges import dates_in_path

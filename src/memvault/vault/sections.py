@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from memvault.errors import Ambiguous, NotFound, UsageError, closest
+from memvault.named_tuple import NamedTuple
 from memvault.vault.markdown import headings
 
 _MAX_LISTED = 20

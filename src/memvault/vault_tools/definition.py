@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from memvault.arguments import parameters
 from memvault.arguments.binding import bind, check_type
 from memvault.arguments.parameters import JSON_NAMES, Arg, Parameter, kebab, normal_key, normal_name
 from memvault.command_table import COMMANDS
 from memvault.errors import UsageError
+from memvault.named_tuple import NamedTuple
 from memvault.vault import document, naming
 
 FOLDER = "tools"

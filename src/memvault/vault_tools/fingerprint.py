@@ -15,11 +15,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault import process
 from memvault.errors import Refused, StorageError, UsageError
 from memvault.files.walk import is_link, walk
+from memvault.named_tuple import NamedTuple
 from memvault.vault import program_files
 from memvault.vault_tools.definition import FOLDER
 from memvault.vault_tools.tool_files import ToolFile, read_all

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.arguments import parameters
 from memvault.arguments.binding import bind
 from memvault.arguments.parameters import normal_name
 from memvault.errors import Conflict, MemvaultError, UsageError
 from memvault.files.plain_files import MAX_SETTING_BYTES
+from memvault.named_tuple import NamedTuple
 from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore

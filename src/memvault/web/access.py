@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from typing import NamedTuple
+
+from memvault.named_tuple import NamedTuple
 
 COOKIE = "memvault"
 _BYTES = 16

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec
+from typing import Annotated, Any, Concatenate, ParamSpec
 from urllib.parse import parse_qsl
 
 from memvault.arguments.parameters import Arg, parameters_of, split_tags
@@ -18,6 +18,7 @@ from memvault.errors import Conflict, MemvaultError, NotFound, Refused, UsageErr
 from memvault.history import log
 from memvault.memories import create, edit
 from memvault.model import FileState, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.store.memory_store import require_memory
 from memvault.tools.core import available, invoke
 from memvault.tools.core.registry import Tool

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.secrets.detector import Secret, SecretDetector, mask
 from memvault.web.addresses import PICTURES
 

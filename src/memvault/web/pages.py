@@ -9,11 +9,12 @@ from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from memvault import clock, sanitize
 from memvault.model import is_document
+from memvault.named_tuple import NamedTuple
 from memvault.recall.matched_words import marked_pieces
 from memvault.tools.core.render import passage, rounded_down
 from memvault.web.addresses import Addresses

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from memvault import clock
 from memvault.call import LOCAL, Call
@@ -20,6 +20,7 @@ from memvault.files import plain_files
 from memvault.index.protocol import MemoryRecord, latest_first, state_of
 from memvault.insights.statistics import activity
 from memvault.model import is_document, is_example
+from memvault.named_tuple import NamedTuple
 from memvault.recall import query_filters
 from memvault.secrets.detector import masked
 from memvault.serial_executor import SerialExecutor

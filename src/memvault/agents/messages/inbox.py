@@ -11,7 +11,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memvault import clock
 from memvault.agents.address import Address, agent_lock
@@ -28,6 +28,7 @@ from memvault.agents.messages.service_names import (
 )
 from memvault.errors import Unwritable, UsageError
 from memvault.files import temporary_files
+from memvault.named_tuple import NamedTuple
 from memvault.vault import naming
 
 if TYPE_CHECKING:

@@ -13,12 +13,13 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.files import atomic, plain_files
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.store.change_set import FileRef
 from memvault.vault import document, paths
 from memvault.vault.header_files import read_header_file

@@ -10,7 +10,7 @@ import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.agents.address import USER, Address, address, private_folder_of
@@ -21,6 +21,7 @@ from memvault.errors import MemvaultError, NotFound, Refused, UsageError, sugges
 from memvault.files import atomic, plain_files
 from memvault.files.plain_files import MAX_STATE_BYTES, digest_of
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.vault import naming
 from memvault.vault.names import normalize
 

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from memvault.agents.address import USER, Address, address
 from memvault.agents.messages.folder_watcher import FolderWatcher
@@ -14,6 +14,7 @@ from memvault.agents.messages.inbox import Event, EventBatch, Inbox
 from memvault.agents.messages.service_names import SERVICE, TALK
 from memvault.agents.messages.talks import is_later
 from memvault.errors import Refused, TimedOut, UsageError
+from memvault.named_tuple import NamedTuple
 
 _MIN_SLEEP = 0.01
 _STUCK_SECONDS = 5.0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
 
 from memvault import clock
 from memvault.agents.agent_files import AgentFile, normalize_name
 from memvault.agents.plans.schedule import KINDS, Schedule
 from memvault.errors import UsageError
+from memvault.named_tuple import NamedTuple
 
 ACTIVE, COMPLETED, EXPIRED = "active", "completed", "expired"
 

@@ -7,10 +7,11 @@ import json
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.files import atomic, plain_files
+from memvault.named_tuple import NamedTuple
 
 _FILE_NAME = "plans.json"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, tzinfo
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.agents.plans import schedule
@@ -11,6 +11,7 @@ from memvault.agents.plans.plan_files import ACTIVE, COMPLETED, EXPIRED, Plan
 from memvault.agents.plans.run_records import RunRecord
 from memvault.agents.plans.schedule import KINDS, Schedule
 from memvault.errors import UsageError
+from memvault.named_tuple import NamedTuple
 
 _MAX_LATENESS = timedelta(days=7)
 """The maximum age of a one-shot time: a new plan with an older time is refused, others expire."""

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from memvault import clock
 from memvault.call import Call, Caller
 from memvault.errors import MemvaultError
+from memvault.named_tuple import NamedTuple
 from memvault.tools.core.render import rounded_down
 from memvault.workspace import Workspace, silent
 

@@ -7,11 +7,11 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault.cli.daemon import client
 from memvault.errors import MemvaultError, Refused, TimedOut
 from memvault.files.user_folders import enclosing_vault
+from memvault.named_tuple import NamedTuple
 from memvault.settings import user_settings
 
 _START_SECONDS = 10.0

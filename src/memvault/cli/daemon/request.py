@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from memvault.cli.daemon import client
+from memvault.named_tuple import NamedTuple
 
 _FIELDS = 5
 """The number of strings before the arguments."""

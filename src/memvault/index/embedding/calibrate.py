@@ -20,13 +20,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding.arrays import Flags, Numbers
 from memvault.index.embedding.embedder import Calibration, Embedder, reinstall_hint
+from memvault.named_tuple import NamedTuple
 
 _DATA = Path(__file__).resolve().parents[2] / "data"
 ANCHORS = _DATA / "anchors.jsonl"

@@ -9,11 +9,12 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from memvault.errors import INSTALL, EmbedderError
 from memvault.files.plain_files import stamp_of
+from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from memvault.index.embedding.arrays import Matrix

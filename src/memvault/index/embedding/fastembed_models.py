@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from memvault.index.embedding.arrays import Matrix, normalize
 from memvault.index.embedding.embedder import MODELS
 from memvault.index.embedding.model_settings import choose_reranker, folder_of, identity
 from memvault.index.embedding.token_vectors import TextVectors
+from memvault.named_tuple import NamedTuple
 from memvault.settings.vault_settings import Settings
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from memvault.errors import EmbedderError, NotFound, UsageError, VaultUnreadable
 from memvault.files import plain_files
@@ -17,6 +17,7 @@ from memvault.index.embedding.fastembed_models import (
     open_cross_encoder,
 )
 from memvault.index.embedding.transformer import load_embedder
+from memvault.named_tuple import NamedTuple
 from memvault.settings.toml_file import set_values
 from memvault.settings.vault_settings import Settings
 from memvault.store.change_set import FileRef

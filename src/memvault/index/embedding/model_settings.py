@@ -11,12 +11,13 @@ import errno
 import os
 from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import sanitize
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.files.user_folders import expand_home
 from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL, fingerprint_of
+from memvault.named_tuple import NamedTuple
 from memvault.settings import user_settings
 from memvault.settings.vault_settings import Settings
 

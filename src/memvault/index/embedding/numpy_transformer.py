@@ -21,12 +21,13 @@ import json
 import mmap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from memvault import threads
 from memvault.index.embedding.arrays import Codes, Matrix
+from memvault.named_tuple import NamedTuple
 
 WEIGHTS = "weights.json"
 EXACT = 2**24

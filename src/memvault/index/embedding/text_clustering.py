@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from memvault.errors import EmbedderError
 from memvault.index.embedding import model_settings
 from memvault.index.embedding.arrays import Matrix, normalize
 from memvault.index.embedding.embedder import Calibration, Embedder
+from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from memvault.settings.vault_settings import Settings

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding.arrays import Codes, Integers, Matrix, normalize
 from memvault.index.embedding.embedder import Embedder, reinstall_hint
+from memvault.named_tuple import NamedTuple
 
 TOKENS_PER_VECTOR = 2.0
 """The average number of tokens that share one vector."""

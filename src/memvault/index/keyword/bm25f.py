@@ -10,9 +10,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from heapq import nlargest
-from typing import NamedTuple
 
 from memvault.index.protocol import KeywordQuery
+from memvault.named_tuple import NamedTuple
 
 FIELDS: Mapping[str, float] = {
     "title": 3.0,

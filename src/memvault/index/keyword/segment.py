@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 from zlib import crc32
 
 from memvault.files.plain_files import RandomAccessFile
@@ -36,6 +36,7 @@ from memvault.index.keyword.bm25f import (
     Segment,
 )
 from memvault.index.protocol import IndexCorrupted
+from memvault.named_tuple import NamedTuple
 
 FIELD_NAMES = (*FIELDS, EXACT_FIELD)
 _MARKS = tuple(bytes((0xF8 + field_number,)) for field_number in range(len(FIELD_NAMES)))

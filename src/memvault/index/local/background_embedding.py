@@ -16,12 +16,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.plain_files import MAX_SETTING_BYTES, read
+from memvault.named_tuple import NamedTuple
 
 BACKGROUND_LOCK = "following.lock"
 FOREGROUND_LOCK = "foreground.lock"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Set
-from typing import NamedTuple
 
 from memvault.files import atomic
 from memvault.index.local import background_embedding
@@ -14,6 +13,7 @@ from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.passage_table import Passages
 from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.local.transformer_writer import TransformerWriter
+from memvault.named_tuple import NamedTuple
 
 _LEADING_PASSAGES = 40
 """The number of passages at the start of each memory that are embedded first. Their token vectors

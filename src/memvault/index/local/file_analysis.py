@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memvault.errors import MemvaultError, NotFound
 from memvault.index.keyword.bm25f import KeywordDocument, field_lengths
@@ -25,6 +25,7 @@ from memvault.index.text.sentence_blocks import (
     split_memory,
 )
 from memvault.model import FileState, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import etag
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from memvault.index.local.manifest import IndexCommit, IndexedFile, Manifest
 from memvault.model import FileState, is_document
+from memvault.named_tuple import NamedTuple
 from memvault.vault.scan import TIMESTAMP_GRANULARITY
 
 _MAX_READ_FILES = 500

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from memvault.errors import MemvaultError, StorageError, TimedOut
 from memvault.files import atomic
@@ -26,6 +26,7 @@ from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analyzer, passages, sentence_blocks
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 from memvault.settings.vault_settings import DEFAULTS, Settings
 from memvault.vault.decoding import AUTO
 from memvault.vault.scan import Scan

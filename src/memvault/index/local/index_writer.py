@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault.index.local.backend import Backend, Progress
 from memvault.index.local.file_analysis import (
@@ -36,6 +36,7 @@ from memvault.index.local.manifest import Manifest, ManifestRow
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord
 from memvault.index.text.sentence_blocks import TextBlock, leading_part
 from memvault.model import FileState
+from memvault.named_tuple import NamedTuple
 from memvault.store.memory_store import MemoryStore
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from itertools import chain, repeat
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.index.local.block_table import BlockTable
@@ -24,6 +24,7 @@ from memvault.index.local.sqlite_file import Database, Value, batches, placehold
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryName, MemoryRecord, StoredLink
 from memvault.index.text.sentence_blocks import EncodedBlock
 from memvault.model import FileState, aliases_of
+from memvault.named_tuple import NamedTuple
 from memvault.vault.date_ranges import DateRange, declared_dates
 from memvault.vault.header_links import SUPERSEDES, referenced_names
 from memvault.vault.names import name_key, normalize_title

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault.index.local.sqlite_file import Database
 from memvault.index.protocol import IndexCorrupted
+from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from memvault.index.embedding.arrays import Hashes, Integers

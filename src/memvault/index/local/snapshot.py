@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import wraps
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
 from memvault.index.keyword.bm25f import KeywordDocument, field_lengths, memory_segment
@@ -49,6 +49,7 @@ from memvault.index.text.sentence_blocks import (
     split_memory,
 )
 from memvault.model import Memory, Passage
+from memvault.named_tuple import NamedTuple
 from memvault.store.memory_store import MemoryReader
 from memvault.vault.date_ranges import DateRange
 from memvault.vault.header_links import SUPERSEDES, referenced_names

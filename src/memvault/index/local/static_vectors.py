@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from memvault.index.local.passage_table import Passages
 from memvault.index.vectors.nearest import ScoredPassages
 from memvault.index.vectors.vector_file import VectorCard, hashes_of
 from memvault.index.vectors.vector_store import VectorStore, are_missing
+from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from memvault.index.local.file_analysis import Analysis

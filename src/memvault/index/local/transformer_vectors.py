@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from memvault.index.embedding.wordpiece import DATA as STATIC
 from memvault.index.local.soft_match import max_per_memory
 from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.vectors.nearest import ScoredPassages
+from memvault.named_tuple import NamedTuple
 
 _MIN_COVERAGE = 0.5
 """The minimum share of memories with transformer vectors; with fewer, transformer vectors are not

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from memvault.index.local import background_embedding
 from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.vectors.vector_file import VectorCard, hashes_of
 from memvault.index.vectors.vector_store import VectorStore, are_missing
+from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

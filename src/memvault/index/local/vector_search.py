@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import VectorAnswer, VectorHit, VectorQuery
 from memvault.index.vectors.nearest import ScoredPassages, nearest
 from memvault.index.vectors.vector_file import hashes_of
+from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from memvault.index.local.stores import Vectors

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from memvault.index.milvus.collection_schema import FORMAT, collection_schema, signature
 from memvault.index.milvus.deadline import Deadlines
@@ -21,6 +21,7 @@ from memvault.index.milvus.engine_errors import (
     map_error,
 )
 from memvault.index.milvus.publication import Publication
+from memvault.named_tuple import NamedTuple
 
 Value = TypeVar("Value")
 

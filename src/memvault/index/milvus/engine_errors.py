@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from memvault.errors import MemvaultError, Refused
 from memvault.index.local.backend import BackendUnavailable
+from memvault.named_tuple import NamedTuple
 
 _DENIED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _DENIED_WORDS = ("auth", "permission", "invalid token", "credential")

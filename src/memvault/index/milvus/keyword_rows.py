@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.files import atomic
 from memvault.files.plain_files import MAX_SETTING_BYTES, FileStamp, read, stamp_of
@@ -32,6 +32,7 @@ from memvault.index.keyword.bm25f import (
 )
 from memvault.index.milvus.client import MAX_ROWS, EngineClient, Row, pushdown_keys
 from memvault.index.protocol import IndexCorrupted, KeywordQuery, StaleView
+from memvault.named_tuple import NamedTuple
 
 _FIELD_LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", EXACT_FIELD: "w"}
 _WEIGHTS: Mapping[str, float] = {**FIELDS, EXACT_FIELD: WHOLE_WEIGHT}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
+
+from memvault.named_tuple import NamedTuple
 
 _GENERATION = re.compile(r"[0-9a-f]{1,40}")
 _MAX_NUMBER = 1 << 40

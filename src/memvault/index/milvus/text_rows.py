@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.errors import MemvaultError
 from memvault.files import atomic
@@ -25,6 +25,7 @@ from memvault.index.local.manifest import Manifest, ManifestRow, columns_of
 from memvault.index.milvus.client import EngineClient, Row
 from memvault.index.protocol import MemoryRecord
 from memvault.model import FileState
+from memvault.named_tuple import NamedTuple
 from memvault.settings.vault_settings import LANGUAGES
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import naming, paths

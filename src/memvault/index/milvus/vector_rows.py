@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from memvault.index.milvus.publication import vector_generation
 from memvault.index.milvus.text_rows import UploadState, read_upload_state, write_upload_state
 from memvault.index.vectors.nearest import ScoredPassages
 from memvault.index.vectors.vector_store import VectorStore
+from memvault.named_tuple import NamedTuple
 
 _PASSAGES_PER_MEMORY = 4
 """The number of passages to search for per requested memory, since several passages of a memory may

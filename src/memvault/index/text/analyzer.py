@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain
 from operator import add, itemgetter
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
+from memvault.named_tuple import NamedTuple
 from memvault.vault.names import normalize
 
 VERSION = 5

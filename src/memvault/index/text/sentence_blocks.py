@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 from functools import cache
 from itertools import chain
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.index.keyword.bm25f import EXACT_FIELD, KeywordDocument
 from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT
@@ -28,6 +28,7 @@ from memvault.index.text.passages import (
 from memvault.index.text.sentences import split_sentences
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory, Passage
+from memvault.named_tuple import NamedTuple
 from memvault.sanitize import replace_surrogates
 from memvault.vault.date_ranges import note_days
 from memvault.vault.markdown import headings, is_link_line, parse_heading

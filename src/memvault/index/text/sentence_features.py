@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import NamedTuple
 
 from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, SentenceFeatures, SentenceQuery
 from memvault.index.text.sentence_blocks import EncodedBlock, term_id
+from memvault.named_tuple import NamedTuple
 
 SoftMatch = tuple[float | None, float | None]
 """The soft match of a memory's best stretch and of its head, in 0..1, or None if unknown."""

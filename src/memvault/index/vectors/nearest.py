@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Set
-from typing import NamedTuple
 
 import numpy as np
 
 from memvault.index.embedding.arrays import Flags, Hashes, Integers, Matrix, Numbers, Places
+from memvault.named_tuple import NamedTuple
 
 
 class ScoredPassages(NamedTuple):

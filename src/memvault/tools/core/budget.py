@@ -8,10 +8,11 @@ shortened, and a warning lists their keys.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import sanitize
 from memvault.errors import MemvaultError
+from memvault.named_tuple import NamedTuple
 
 MAX_CHARACTERS = 12
 """Maximum number of characters per token of the budget, since the tokenizer ignores spaces."""

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from memvault.arguments.binding import ignored_note
 from memvault.call import LOCAL, Call, Caller, EventDelivery, not_cancelled
 from memvault.errors import FailedCall, MemvaultError, Refused, UsageError, to_memvault_error
+from memvault.named_tuple import NamedTuple
 from memvault.settings import locate
 from memvault.tools.core import available, registry
 from memvault.tools.core.registry import Tool

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from memvault.call import Call
 from memvault.model import Memory, is_document
+from memvault.named_tuple import NamedTuple
 from memvault.tools.core.result_parts import (
     as_of_field,
     item,

@@ -10,12 +10,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.call import Call
 from memvault.errors import MemvaultError
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import FileState, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.secrets.detector import BUILTIN, SecretDetector, allows
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.scan import file_state, is_settled

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from memvault.arguments import binding
 from memvault.arguments.parameters import (
@@ -24,6 +24,7 @@ from memvault.arguments.parameters import (
 from memvault.call import Scope
 from memvault.command_table import TOOLS, Command
 from memvault.errors import UsageError
+from memvault.named_tuple import NamedTuple
 from memvault.tools.core.render import Template
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])

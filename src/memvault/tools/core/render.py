@@ -14,10 +14,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from string import Formatter
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock, sanitize
 from memvault.lazy_pattern import lazy_pattern
+from memvault.named_tuple import NamedTuple
 
 Line = list[tuple[str, str]]
 Result = Mapping[str, Any]

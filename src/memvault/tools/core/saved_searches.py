@@ -6,9 +6,10 @@ Further filters may follow the name: ``@blockers tag:work -draft``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memvault.errors import UsageError
+from memvault.named_tuple import NamedTuple
 from memvault.recall import query_filters
 from memvault.recall.filters import Filters
 from memvault.settings.vault_settings import SEARCH_KEYS

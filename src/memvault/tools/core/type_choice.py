@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from memvault.call import Call
 from memvault.errors import MemvaultError
+from memvault.named_tuple import NamedTuple
 
 
 class TypeChoice(NamedTuple):

@@ -1,0 +1,120 @@
+"""Named tuples behave like `typing.NamedTuple`."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import threading
+import typing
+from typing import Any, Generic, TypeVar
+
+import pytest
+
+from memvault.named_tuple import NamedTuple
+
+Value = TypeVar("Value")
+
+
+class Range(NamedTuple):
+    """A range."""
+
+    first: int
+    last: int = 9
+    name: str = ""
+
+    @property
+    def length(self) -> int:
+        return self.last - self.first
+
+
+class Closed(Range):
+    """A subclass without own fields."""
+
+    __slots__ = ()
+
+    label = "closed"
+
+
+class Box(NamedTuple, Generic[Value]):
+    content: Value
+
+
+class Empty(NamedTuple):
+    pass
+
+
+class Standard(typing.NamedTuple):
+    """A range."""
+
+    first: int
+    last: int = 9
+    name: str = ""
+
+
+def _outcome(action: Any) -> Any:
+    try:
+        return action()
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda cls: tuple(cls(1)),
+        lambda cls: tuple(cls(1, last=2, name="a")),
+        lambda cls: cls(),
+        lambda cls: cls(1, 2, "a", 4),
+        lambda cls: cls(1, 2, last=3),
+        lambda cls: cls(1, unknown=3),
+        lambda cls: tuple(cls._make([1, 2, "a"])),
+        lambda cls: cls._make([1]),
+        lambda cls: tuple(cls(1)._replace(last=3)),
+        lambda cls: cls(1)._replace(unknown=3),
+        lambda cls: cls(1)._asdict(),
+        lambda cls: cls(1)._fields,
+        lambda cls: (cls._field_defaults, cls.__match_args__, cls.__doc__),
+        typing.get_type_hints,
+        lambda cls: repr(cls(1, name="a")).partition("(")[2],
+        lambda cls: (cls(1) == (1, 9, ""), cls(1) < cls(2), hash(cls(1)) == hash((1, 9, ""))),
+        lambda cls: setattr(cls(1), "first", 2),
+        lambda cls: setattr(cls(1), "other", 2),
+        lambda cls: json.dumps(cls(1)),
+        lambda cls: tuple(copy.deepcopy(cls(1))),
+        lambda cls: (pickle.loads(pickle.dumps(cls(1))) == cls(1), type(copy.copy(cls(1))) is cls),
+        lambda cls: vars(cls(1)),
+    ],
+)
+def test_named_tuple_behaves_like_typing_named_tuple(use: Any) -> None:
+    """Construction, fields, errors, comparison, JSON and pickle are as in the standard class."""
+    assert _outcome(lambda: use(Range)) == _outcome(lambda: use(Standard))
+
+
+def test_named_tuple_is_matched_by_position_and_extended() -> None:
+    """Named tuples work in patterns, as generic classes, without fields, and as base classes."""
+    match Range(1, 2):
+        case Range(first, last):
+            assert (first, last) == (1, 2)
+    assert Box[int](3).content == 3
+    assert Empty() == ()
+    closed = Closed(4)._replace(last=6)
+    assert (type(closed), closed.length, closed.label) == (Closed, 2, "closed")
+    assert type(Range(1)) is Range
+
+
+def test_named_tuple_is_created_by_several_threads_at_once() -> None:
+    """The first call of a class may come from several threads."""
+    for _ in range(50):
+
+        class Pair(NamedTuple):
+            left: int
+            right: int = 2
+
+        pairs: list[Pair] = []
+        threads = [threading.Thread(target=lambda: pairs.append(Pair(1))) for _ in range(4)]  # noqa: B023
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert pairs == [(1, 2)] * 4
