@@ -48,6 +48,7 @@ else:
             parameters = "".join(f"{field}, " for field in cls._fields)
             source = f"lambda _cls, {parameters}: _new(_cls, ({parameters}))"
             constructor = eval(source, {"_new": tuple.__new__, "__builtins__": {}})  # noqa: S307
+            constructor.__qualname__ = f"{cls.__name__}.__new__"
             constructor.__defaults__ = tuple(cls._field_defaults.values())
             cls.__new__ = staticmethod(constructor)
             return constructor(cls, *values, **named_values)
