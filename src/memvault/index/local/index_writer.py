@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from memvault.errors import EmbedderError
 from memvault.index.local.backend import Backend, Progress
 from memvault.index.local.file_analysis import (
     NO_ANALYSIS,
@@ -49,6 +50,7 @@ _MANY_BYTES = 12_000_000
 time to start.
 """
 _GIT_SECONDS = 60.0
+_FEW_FILES = 20
 _EARLY_FILES = 200
 _EARLY_BYTES = 400_000
 """The maximum size of a batch in bytes while a reader waits for the first commits."""
@@ -161,13 +163,16 @@ class IndexWriter(NamedTuple):
                 removed += (
                     known_by_path[state.path].uid for state in batch if state.path in known_by_path
                 )
-                opened = self._commit(opened, analysis, removed)
+                # A commit waits for the disk several times, so a few memories get one commit.
+                early = static if len(pending) <= _FEW_FILES else None
+                opened = self._commit(opened, analysis, removed, early)
                 analysis = analysis._replace(documents=())  # before the texts are embedded
                 removed = []
                 size.add_indexed(batch)
                 if static is not None:
                     static.add(analysis)
-                    self._complete_subwords(opened, static.table, analysis.text_blocks)
+                    if early is None:
+                        self._complete_subwords(opened, static.table, analysis.text_blocks)
         if static is not None:
             if not static.is_finished(opened.manifest):
                 static.embed(opened.manifest)
@@ -295,10 +300,17 @@ class IndexWriter(NamedTuple):
             opened = self.files.commit(opened.keyword)
         return opened, diff._replace(changed=changed, doubtful=[])
 
-    def _commit(self, opened: OpenIndex, analysis: Analysis, removed: list[int]) -> OpenIndex:
+    def _commit(
+        self,
+        opened: OpenIndex,
+        analysis: Analysis,
+        removed: list[int],
+        static: StaticVectors | None = None,
+    ) -> OpenIndex:
         """Remove and add memories in the keyword index and the manifest.
 
-        They are committed before they are embedded, so that no reader waits for the embedding.
+        They are committed before they are embedded, so that no reader waits for the embedding. With
+        ``static``, the commit includes their subwords.
         """
         if removed:  # may fail if the vectors are stored in an engine
             self.backend.delete_vectors(opened.manifest.identity(), removed)
@@ -309,6 +321,9 @@ class IndexWriter(NamedTuple):
             opened.manifest.apply(
                 removed, analysis.rows, analysis.blocks, analysis.links, analysis.hashes
             )
+            if static is not None:
+                with suppress(EmbedderError):  # reported when the texts are embedded
+                    self._complete_subwords(opened, static.table, analysis.text_blocks)
             return self.files.commit(keyword)
 
     def _complete_subwords(
