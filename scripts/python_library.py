@@ -16,46 +16,61 @@ _SKIPPED = ("call_tool",)
 """Tools whose methods are handwritten: ``call``."""
 
 
-def source(is_async: bool) -> str:
-    """Return the source of the module with ``Vault``, or with ``AsyncVault``."""
-    tools = [tool for tool in all_tools() if tool.name not in _SKIPPED]
+def vault_source() -> str:
+    """Return the source of the module with ``Vault``."""
     imports: dict[str, set[str]] = {}
-    methods = "\n\n".join(_method(tool, is_async, imports) for tool in tools)
-    for tool in tools:
-        module = tool.result_type.__module__
-        if module.startswith("memvault.results."):
-            module = "memvault.results"
-        imports.setdefault(module, set()).add(tool.result_type.__name__)
-    base, module, name = (
-        ("AsyncOpenVault", "async_calls", "AsyncVault")
-        if is_async
-        else ("OpenVault", "calls", "Vault")
-    )
-    doc = (
-        "An open vault for asyncio: the methods of ``Vault``, which run in threads."
-        if is_async
-        else "An open vault. Safe to share between threads: calls run one at a time."
-    )
-    return f'''"""The class ``{name}``; written from the tools by ``make docs``; do not edit."""
+    methods = "\n\n".join(_method(tool, imports) for tool in _tools())
+    return f'''"""The class ``Vault``; written from the tools by ``make docs``; do not edit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from memvault.library.{module} import {base}
+from memvault.library.calls import OpenVault
 
 if TYPE_CHECKING:
+    from memvault import results
 {"".join(_import(key, names) for key, names in sorted(imports.items()))}
 
-class {name}({base}):
-    """{doc}
+class Vault(OpenVault):
+    """An open vault. Safe to share between threads: calls run one at a time.
 
     Each method raises ``memvault.MemvaultError`` if the tool fails.
     """
 
 {methods}
 '''
+
+
+def async_vault_source() -> str:
+    """Return the source of the module with ``AsyncVault``."""
+    names = map(_method_name, _tools())
+    methods = "\n".join(f"    {name} = in_thread(Vault.{name})" for name in names)
+    return f'''"""The class ``AsyncVault``; written from the tools by ``make docs``; do not edit."""
+
+from __future__ import annotations
+
+from memvault.library.async_calls import AsyncOpenVault, in_thread
+from memvault.library.vault import Vault
+
+
+class AsyncVault(AsyncOpenVault):
+    """An open vault for asyncio: the methods of ``Vault``, which run in threads.
+
+    Each method raises ``memvault.MemvaultError`` if the tool fails.
+    """
+
+{methods}
+'''
+
+
+def _tools() -> list[Tool]:
+    return [tool for tool in all_tools() if tool.name not in _SKIPPED]
+
+
+def _method_name(tool: Tool) -> str:
+    return tool.command.replace(" ", "_").replace("-", "_")
 
 
 def _import(module: str, names: set[str]) -> str:
@@ -66,7 +81,7 @@ def _import(module: str, names: set[str]) -> str:
     return f"    from {module} import (\n{listed}    )\n"
 
 
-def _method(tool: Tool, is_async: bool, imports: dict[str, set[str]]) -> str:
+def _method(tool: Tool, imports: dict[str, set[str]]) -> str:
     """Return a method with the same positional parameters as the command."""
     # Programs do not need to save tokens; ``Vault.call`` still accepts a budget.
     parameters = [entry for entry in tool.parameters if entry != BUDGET]
@@ -86,12 +101,11 @@ def _method(tool: Tool, is_async: bool, imports: dict[str, set[str]]) -> str:
         default = signature[entry.name].default
         shown = "" if default is inspect.Parameter.empty else f" = {_default(default)}"
         given.append(f"{entry.name}: {_type(hints[entry.name], imports)}{shown}")
-    result = tool.result_type.__name__
-    name = tool.command.replace(" ", "_").replace("-", "_")
-    lines = list(_signature(f"{'async ' * is_async}def {name}", given, result))
+    result = f"results.{tool.result_type.__name__}"
+    lines = list(_signature(f"def {_method_name(tool)}", given, result))
     lines += [
         f'    """{tool.summary}."""',
-        f'    return cast("{result}", {"await " * is_async}self._run("{tool.name}", locals()))',
+        f'    return cast("{result}", self._run("{tool.name}", locals()))',
     ]
     return "\n".join(f"    {line}" for line in lines)
 

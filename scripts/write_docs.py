@@ -62,8 +62,8 @@ def generated() -> dict[Path, str]:
         ROOT / "vault-template" / "memvault.toml": vault_template(),
         complete.FILE: complete.table(),
         ROOT / "vault-template" / "AGENTS.md": agent_guide.agents_page(),
-        LIBRARY / "vault.py": python_library.source(is_async=False),
-        LIBRARY / "async_vault.py": python_library.source(is_async=True),
+        LIBRARY / "vault.py": python_library.vault_source(),
+        LIBRARY / "async_vault.py": python_library.async_vault_source(),
         **integration_plugins.files(ROOT),
     }
 

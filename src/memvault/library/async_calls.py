@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from memvault.errors import MemvaultError
 from memvault.library.calls import CallTool, OpenVault, own_arguments
 from memvault.tools.core import invoke
 
 if TYPE_CHECKING:
+    from memvault.library.vault import Vault
     from memvault.tools.core.invoke import ToolOutcome
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 class AsyncOpenVault:
@@ -38,14 +43,6 @@ class AsyncOpenVault:
             return await self._result(invoke.call_json, tool, arguments)
         except MemvaultError as error:
             return error.result()
-
-    async def _run(self, tool: str, values: Mapping[str, Any]) -> Any:
-        """Run a tool with values for its function's parameters, and acknowledge its events.
-
-        Raises:
-            MemvaultError: the tool failed.
-        """
-        return await self._result(invoke.call, tool, own_arguments(values))
 
     async def _result(
         self, call: CallTool, tool: str, arguments: Mapping[str, Any]
@@ -93,3 +90,27 @@ class AsyncOpenVault:
         trace: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+
+def in_thread(
+    method: Callable[Concatenate[Vault, _Parameters], _Result],
+) -> Callable[Concatenate[AsyncOpenVault, _Parameters], Coroutine[Any, Any, _Result]]:
+    """Return a coroutine method that runs the tool of a method of ``Vault`` in a thread."""
+
+    @functools.wraps(method)
+    async def run(
+        self: AsyncOpenVault, /, *args: _Parameters.args, **keywords: _Parameters.kwargs
+    ) -> _Result:
+        tool, values = cast("Any", method(cast("Vault", _ToolRun), *args, **keywords))
+        result = await self._result(invoke.call, tool, own_arguments(values))
+        return cast("_Result", result)
+
+    return run
+
+
+class _ToolRun:
+    """The ``self`` of a method of ``Vault`` that returns its tool's name and arguments."""
+
+    @staticmethod
+    def _run(tool: str, values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+        return tool, values

@@ -8,92 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from memvault.library.calls import OpenVault
 
 if TYPE_CHECKING:
-    from memvault.results import (
-        ActiveMemories,
-        AgentListing,
-        AvailableModels,
-        ChangeLog,
-        CheckedVault,
-        ChosenModel,
-        ComparedRevisions,
-        CompletedTask,
-        CompoundedMemory,
-        ConsolidatedMemories,
-        CreatedMemory,
-        DailyNote,
-        DeletedEntries,
-        DeletedMemories,
-        EmptiedTrash,
-        EnteredSpace,
-        EpisodeListing,
-        EvictedMemory,
-        ForgottenMemories,
-        FoundMemories,
-        GatheredResource,
-        GivenTexts,
-        HappenedEvents,
-        InboxEvents,
-        InboxListing,
-        InitializedRepository,
-        InteractedAgent,
-        ListedMemories,
-        LoadedMemory,
-        MemoryBacklinks,
-        MemoryLinks,
-        MemoryTypes,
-        MovedAgent,
-        MutatedMemory,
-        NoteTasks,
-        ObservedLocation,
-        OrphanedMemories,
-        ProcedureOutcome,
-        PromptContextBlock,
-        PushedEvent,
-        RandomMemory,
-        RebuiltIndex,
-        RecalledEpisodes,
-        RecalledExperience,
-        RecalledFacts,
-        RecalledMemories,
-        RecalledProcedures,
-        RegisteredTool,
-        RememberedMemory,
-        RenamedMemory,
-        RenamedTag,
-        RepositoryStatus,
-        RestoredMemory,
-        ReviewedVault,
-        SavedSearches,
-        SavedSearchResult,
-        SavedText,
-        SentMessage,
-        SentTalk,
-        SetEntries,
-        SetPlans,
-        ShownMemory,
-        SkillCategories,
-        SkillListing,
-        SkillSubcategories,
-        SpaceListing,
-        SpaceMessages,
-        StoredEpisode,
-        StoredFact,
-        StoredGoals,
-        StoredPlans,
-        StoredProcedure,
-        StoredValues,
-        SyncedVault,
-        TaggedMemory,
-        TagListing,
-        ToolListing,
-        TrashListing,
-        UndoneChange,
-        UpdatedFact,
-        UsedSkill,
-        VaultStatistics,
-        VaultStatus,
-        VerifiedModel,
-    )
+    from memvault import results
     from memvault.tools.episodes import EpisodeOutcome
     from memvault.tools.state import GoalItem, KeyValue, PlanItem
     from memvault.tools.talk import EventSpec
@@ -130,9 +45,9 @@ class Vault(OpenVault):
         rerank: bool = False,
         include: Sequence[str] | None = None,
         vaults: Sequence[str] | None = None,
-    ) -> RecalledMemories:
+    ) -> results.RecalledMemories:
         """Recall the memories that best answer a question, each with its best passage."""
-        return cast("RecalledMemories", self._run("memory_recall", locals()))
+        return cast("results.RecalledMemories", self._run("memory_recall", locals()))
 
     def remember(
         self,
@@ -145,9 +60,9 @@ class Vault(OpenVault):
         source: str | None = None,
         supersedes: str | None = None,
         file_path: str | None = None,
-    ) -> RememberedMemory:
+    ) -> results.RememberedMemory:
         """Remember something as a new memory; existing ones are never overwritten."""
-        return cast("RememberedMemory", self._run("memory_remember", locals()))
+        return cast("results.RememberedMemory", self._run("memory_remember", locals()))
 
     def compound(
         self,
@@ -158,9 +73,9 @@ class Vault(OpenVault):
         mode: Literal["append", "replace", "section"] = "append",
         section: str | None = None,
         if_match: str | None = None,
-    ) -> CompoundedMemory:
+    ) -> results.CompoundedMemory:
         """Compound a memory: add to it instead of writing a second one."""
-        return cast("CompoundedMemory", self._run("memory_compound", locals()))
+        return cast("results.CompoundedMemory", self._run("memory_compound", locals()))
 
     def forget(
         self,
@@ -171,13 +86,13 @@ class Vault(OpenVault):
         expression: str | None = None,
         confirm: bool | str | None = None,
         offset: int | None = None,
-    ) -> ForgottenMemories:
+    ) -> results.ForgottenMemories:
         """Forget memories: preview them, and move them to the trash once confirmed."""
-        return cast("ForgottenMemories", self._run("memory_forget", locals()))
+        return cast("results.ForgottenMemories", self._run("memory_forget", locals()))
 
-    def types(self, *, offset: int | None = None) -> MemoryTypes:
+    def types(self, *, offset: int | None = None) -> results.MemoryTypes:
         """List the memory types with their counts, and the default type."""
-        return cast("MemoryTypes", self._run("memory_list_types", locals()))
+        return cast("results.MemoryTypes", self._run("memory_list_types", locals()))
 
     def create(
         self,
@@ -186,9 +101,9 @@ class Vault(OpenVault):
         *,
         memory_type: str | None = None,
         tags: Sequence[str] | None = None,
-    ) -> CreatedMemory:
+    ) -> results.CreatedMemory:
         """Create a memory and load it into active memory."""
-        return cast("CreatedMemory", self._run("memory_create", locals()))
+        return cast("results.CreatedMemory", self._run("memory_create", locals()))
 
     def load(
         self,
@@ -200,17 +115,19 @@ class Vault(OpenVault):
         threshold: float | None = None,
         limit: int | None = None,
         expression: str | None = None,
-    ) -> LoadedMemory:
+    ) -> results.LoadedMemory:
         """Load a memory into active memory by memory id, or load long-term memories by query."""
-        return cast("LoadedMemory", self._run("memory_load", locals()))
+        return cast("results.LoadedMemory", self._run("memory_load", locals()))
 
-    def evict(self, mem_id: str) -> EvictedMemory:
+    def evict(self, mem_id: str) -> results.EvictedMemory:
         """Evict a memory from active memory; the memory itself stays in the vault."""
-        return cast("EvictedMemory", self._run("memory_evict", locals()))
+        return cast("results.EvictedMemory", self._run("memory_evict", locals()))
 
-    def mutate(self, mem_id: str, value: str, *, if_match: str | None = None) -> MutatedMemory:
+    def mutate(
+        self, mem_id: str, value: str, *, if_match: str | None = None
+    ) -> results.MutatedMemory:
         """Replace a memory's content in active memory and in its file."""
-        return cast("MutatedMemory", self._run("memory_mutate", locals()))
+        return cast("results.MutatedMemory", self._run("memory_mutate", locals()))
 
     def search(
         self,
@@ -219,65 +136,67 @@ class Vault(OpenVault):
         mode: Literal["Vector", "Keyword", "Tag", "Hybrid"] = "Hybrid",
         limit: int = 10,
         offset: int | None = None,
-    ) -> FoundMemories:
+    ) -> results.FoundMemories:
         """Search for memories to load: memory ids with short snippets."""
-        return cast("FoundMemories", self._run("memory_search", locals()))
+        return cast("results.FoundMemories", self._run("memory_search", locals()))
 
-    def active(self, *, full: bool = False, limit: int = 50, offset: int = 0) -> ActiveMemories:
+    def active(
+        self, *, full: bool = False, limit: int = 50, offset: int = 0
+    ) -> results.ActiveMemories:
         """List active memory, last used first, with sizes in tokens and the remaining budget."""
-        return cast("ActiveMemories", self._run("memory_active", locals()))
+        return cast("results.ActiveMemories", self._run("memory_active", locals()))
 
-    def context(self, task: str = "", *, budget: int | None = None) -> PromptContextBlock:
+    def context(self, task: str = "", *, budget: int | None = None) -> results.PromptContextBlock:
         """Write a block for a system prompt: memories, goals, due plans, inbox, recalled memories."""
-        return cast("PromptContextBlock", self._run("context", locals()))
+        return cast("results.PromptContextBlock", self._run("context", locals()))
 
     def receipt(
         self, session: str = "", *, is_list: bool = False, limit: int = 50, offset: int = 0
-    ) -> GivenTexts:
+    ) -> results.GivenTexts:
         """Show the exact text that hooks and `memvault context` gave an agent, and why."""
-        return cast("GivenTexts", self._run("memory_receipt", locals()))
+        return cast("results.GivenTexts", self._run("memory_receipt", locals()))
 
     def save(
         self, text: str, *, area: str | None = None, metadata: Mapping[str, Any] | None = None
-    ) -> SavedText:
+    ) -> results.SavedText:
         """Save text as a new memory, exactly as it is."""
-        return cast("SavedText", self._run("memory_save", locals()))
+        return cast("results.SavedText", self._run("memory_save", locals()))
 
-    def delete(self, ids: Sequence[str] | str) -> DeletedMemories:
+    def delete(self, ids: Sequence[str] | str) -> results.DeletedMemories:
         """Move exactly these memories to the trash, all or none."""
-        return cast("DeletedMemories", self._run("memory_delete", locals()))
+        return cast("results.DeletedMemories", self._run("memory_delete", locals()))
 
-    def memories_set(self, memories: Sequence[KeyValue]) -> SetEntries:
+    def memories_set(self, memories: Sequence[KeyValue]) -> results.SetEntries:
         """Set values by key, replacing existing ones."""
-        return cast("SetEntries", self._run("set_memories", locals()))
+        return cast("results.SetEntries", self._run("set_memories", locals()))
 
     def memories_get(
         self, keys: Sequence[str] | None = None, *, limit: int | None = None, offset: int = 0
-    ) -> StoredValues:
+    ) -> results.StoredValues:
         """Get values, in the order of the given keys, or else sorted by key."""
-        return cast("StoredValues", self._run("get_memories", locals()))
+        return cast("results.StoredValues", self._run("get_memories", locals()))
 
-    def memories_delete(self, keys: Sequence[str]) -> DeletedEntries:
+    def memories_delete(self, keys: Sequence[str]) -> results.DeletedEntries:
         """Delete values by their keys; they stay in the history."""
-        return cast("DeletedEntries", self._run("delete_memories", locals()))
+        return cast("results.DeletedEntries", self._run("delete_memories", locals()))
 
-    def goals_set(self, goals: Sequence[GoalItem]) -> SetEntries:
+    def goals_set(self, goals: Sequence[GoalItem]) -> results.SetEntries:
         """Set goals by id; existing goals are updated."""
-        return cast("SetEntries", self._run("set_goals", locals()))
+        return cast("results.SetEntries", self._run("set_goals", locals()))
 
     def goals_get(
         self, *, status: str | None = None, limit: int = 50, offset: int = 0
-    ) -> StoredGoals:
+    ) -> results.StoredGoals:
         """Get the goals, sorted by id."""
-        return cast("StoredGoals", self._run("get_goals", locals()))
+        return cast("results.StoredGoals", self._run("get_goals", locals()))
 
-    def goals_delete(self, goal_ids: Sequence[str]) -> DeletedEntries:
+    def goals_delete(self, goal_ids: Sequence[str]) -> results.DeletedEntries:
         """Delete goals by their ids; they stay in the history."""
-        return cast("DeletedEntries", self._run("delete_goals", locals()))
+        return cast("results.DeletedEntries", self._run("delete_goals", locals()))
 
-    def plans_set(self, plans: Sequence[PlanItem]) -> SetPlans:
+    def plans_set(self, plans: Sequence[PlanItem]) -> results.SetPlans:
         """Set plans by name; existing plans are updated."""
-        return cast("SetPlans", self._run("set_plans", locals()))
+        return cast("results.SetPlans", self._run("set_plans", locals()))
 
     def plans_get(
         self,
@@ -285,13 +204,13 @@ class Vault(OpenVault):
         status: Literal["active", "completed", "expired"] | None = None,
         limit: int = 50,
         offset: int = 0,
-    ) -> StoredPlans:
+    ) -> results.StoredPlans:
         """Get the plans, next due first."""
-        return cast("StoredPlans", self._run("get_plans", locals()))
+        return cast("results.StoredPlans", self._run("get_plans", locals()))
 
-    def plans_delete(self, plan_ids: Sequence[str]) -> DeletedEntries:
+    def plans_delete(self, plan_ids: Sequence[str]) -> results.DeletedEntries:
         """Delete plans by their ids; they stay in the history."""
-        return cast("DeletedEntries", self._run("delete_plans", locals()))
+        return cast("results.DeletedEntries", self._run("delete_plans", locals()))
 
     def episode_store(
         self,
@@ -302,25 +221,27 @@ class Vault(OpenVault):
         skills_used: Sequence[str] | None = None,
         reflection: str = "",
         importance: float = 0.5,
-    ) -> StoredEpisode:
+    ) -> results.StoredEpisode:
         """Store an episode: the situation, the actions and the outcomes."""
-        return cast("StoredEpisode", self._run("store_episode", locals()))
+        return cast("results.StoredEpisode", self._run("store_episode", locals()))
 
     def episode_recall(
         self, query: str, *, limit: int = 5, min_importance: float = 0.3, offset: int | None = None
-    ) -> RecalledEpisodes:
+    ) -> results.RecalledEpisodes:
         """Recall episodes similar to a situation, best match first."""
-        return cast("RecalledEpisodes", self._run("recall_similar_experience", locals()))
+        return cast("results.RecalledEpisodes", self._run("recall_similar_experience", locals()))
 
-    def episode_recent(self, *, days: int = 7, limit: int = 10, offset: int = 0) -> EpisodeListing:
+    def episode_recent(
+        self, *, days: int = 7, limit: int = 10, offset: int = 0
+    ) -> results.EpisodeListing:
         """List recent episodes, newest first, without archived ones."""
-        return cast("EpisodeListing", self._run("get_recent_episodes", locals()))
+        return cast("results.EpisodeListing", self._run("get_recent_episodes", locals()))
 
     def episode_with_skill(
         self, skill_id: str, *, limit: int = 5, offset: int = 0
-    ) -> EpisodeListing:
+    ) -> results.EpisodeListing:
         """List the episodes in which a skill was used, newest first, without archived ones."""
-        return cast("EpisodeListing", self._run("get_episodes_with_skill", locals()))
+        return cast("results.EpisodeListing", self._run("get_episodes_with_skill", locals()))
 
     def fact_store(
         self,
@@ -329,21 +250,21 @@ class Vault(OpenVault):
         category: str = "general",
         confidence: float = 1.0,
         source: str = "experience",
-    ) -> StoredFact:
+    ) -> results.StoredFact:
         """Store a fact: a statement without its context."""
-        return cast("StoredFact", self._run("store_fact", locals()))
+        return cast("results.StoredFact", self._run("store_fact", locals()))
 
     def fact_recall(
         self, query: str, *, limit: int = 5, category: str | None = None, offset: int | None = None
-    ) -> RecalledFacts:
+    ) -> results.RecalledFacts:
         """Recall facts, best match first, and count the access."""
-        return cast("RecalledFacts", self._run("recall_fact", locals()))
+        return cast("results.RecalledFacts", self._run("recall_fact", locals()))
 
     def fact_update(
         self, fact_id: str, *, new_text: str | None = None, new_confidence: float | None = None
-    ) -> UpdatedFact:
+    ) -> results.UpdatedFact:
         """Update a fact's text, its confidence, or both."""
-        return cast("UpdatedFact", self._run("update_fact", locals()))
+        return cast("results.UpdatedFact", self._run("update_fact", locals()))
 
     def procedure_store(
         self,
@@ -352,19 +273,19 @@ class Vault(OpenVault):
         *,
         initial_success_rate: float = 0.5,
         skill_id: str | None = None,
-    ) -> StoredProcedure:
+    ) -> results.StoredProcedure:
         """Store a procedure: instructions under a unique name."""
-        return cast("StoredProcedure", self._run("store_procedure", locals()))
+        return cast("results.StoredProcedure", self._run("store_procedure", locals()))
 
     def procedure_recall(
         self, context: str, *, min_success_rate: float = 0.6, offset: int | None = None
-    ) -> RecalledProcedures:
+    ) -> results.RecalledProcedures:
         """Recall the procedures for a task or situation, best success rate first."""
-        return cast("RecalledProcedures", self._run("recall_procedure", locals()))
+        return cast("results.RecalledProcedures", self._run("recall_procedure", locals()))
 
-    def procedure_outcome(self, procedure_name: str, *, success: bool) -> ProcedureOutcome:
+    def procedure_outcome(self, procedure_name: str, *, success: bool) -> results.ProcedureOutcome:
         """Record a use of a procedure, and whether it succeeded."""
-        return cast("ProcedureOutcome", self._run("update_success_rate", locals()))
+        return cast("results.ProcedureOutcome", self._run("update_success_rate", locals()))
 
     def experience(
         self,
@@ -374,106 +295,108 @@ class Vault(OpenVault):
         command: str | None = None,
         change: str | None = None,
         error: str | None = None,
-    ) -> RecalledExperience:
+    ) -> results.RecalledExperience:
         """Recall everything about a situation: facts, experiences and procedures."""
-        return cast("RecalledExperience", self._run("recall_memory", locals()))
+        return cast("results.RecalledExperience", self._run("recall_memory", locals()))
 
     def consolidate(
         self, *, days: int = 7, apply: bool = False, extractor: str | None = None
-    ) -> ConsolidatedMemories:
+    ) -> results.ConsolidatedMemories:
         """Consolidate episodes: propose facts and procedures for repeated statements and actions."""
-        return cast("ConsolidatedMemories", self._run("consolidate_memories", locals()))
+        return cast("results.ConsolidatedMemories", self._run("consolidate_memories", locals()))
 
-    def skills_categories(self, *, limit: int = 50, offset: int = 0) -> SkillCategories:
+    def skills_categories(self, *, limit: int = 50, offset: int = 0) -> results.SkillCategories:
         """List the skill categories (the first part of each skill id), with the number of skills."""
-        return cast("SkillCategories", self._run("list_skill_categories", locals()))
+        return cast("results.SkillCategories", self._run("list_skill_categories", locals()))
 
     def skills_subcategories(
         self, category_id: str, *, limit: int = 50, offset: int = 0
-    ) -> SkillSubcategories:
+    ) -> results.SkillSubcategories:
         """List the subcategories of a category (the first two parts of each skill id)."""
-        return cast("SkillSubcategories", self._run("list_subcategories", locals()))
+        return cast("results.SkillSubcategories", self._run("list_subcategories", locals()))
 
-    def skills_list(self, subcategory_id: str, *, limit: int = 50, offset: int = 0) -> SkillListing:
+    def skills_list(
+        self, subcategory_id: str, *, limit: int = 50, offset: int = 0
+    ) -> results.SkillListing:
         """List the skills in a subcategory, sorted by id."""
-        return cast("SkillListing", self._run("list_skills", locals()))
+        return cast("results.SkillListing", self._run("list_skills", locals()))
 
     def skills_use(
         self, skill_id: str, action_description: str, *, difficulty_modifier: float = 0.0
-    ) -> UsedSkill:
+    ) -> results.UsedSkill:
         """Use a skill: get the procedure to follow, and how likely it is to succeed."""
-        return cast("UsedSkill", self._run("use_skill", locals()))
+        return cast("results.UsedSkill", self._run("use_skill", locals()))
 
-    def talk_user(self, message: str, *, user: str = "") -> SentTalk:
+    def talk_user(self, message: str, *, user: str = "") -> results.SentTalk:
         """Send a message to the user, without waiting for an answer."""
-        return cast("SentTalk", self._run("talk_user", locals()))
+        return cast("results.SentTalk", self._run("talk_user", locals()))
 
-    def talk_agent(self, other: str, message: str) -> SentTalk:
+    def talk_agent(self, other: str, message: str) -> results.SentTalk:
         """Send a message to another agent, without waiting for an answer."""
-        return cast("SentTalk", self._run("talk_agent", locals()))
+        return cast("results.SentTalk", self._run("talk_agent", locals()))
 
-    def talk_brain(self, subbrain: str, message: str) -> SentTalk:
+    def talk_brain(self, subbrain: str, message: str) -> results.SentTalk:
         """Send a message to another brain of the same agent, without waiting for an answer."""
-        return cast("SentTalk", self._run("talk_brain", locals()))
+        return cast("results.SentTalk", self._run("talk_brain", locals()))
 
     def talk_log(
         self, severity: Literal["debug", "info", "warning", "error", "critical"], message: str
-    ) -> SentTalk:
+    ) -> results.SentTalk:
         """Write a message to the agent's log, .memvault/agents/AGENT/log.jsonl."""
-        return cast("SentTalk", self._run("talk_log", locals()))
+        return cast("results.SentTalk", self._run("talk_log", locals()))
 
-    def reply(self, talk_id: int, message: str) -> SentTalk:
+    def reply(self, talk_id: int, message: str) -> results.SentTalk:
         """Answer a talk; its sender receives the message and the id of the talk."""
-        return cast("SentTalk", self._run("reply", locals()))
+        return cast("results.SentTalk", self._run("reply", locals()))
 
     def wait_for(
         self, events: Sequence[EventSpec], *, timeout: float | None = None
-    ) -> HappenedEvents:
+    ) -> results.HappenedEvents:
         """Wait for the first of several events, remove it from the inbox, and return it."""
-        return cast("HappenedEvents", self._run("wait_for", locals()))
+        return cast("results.HappenedEvents", self._run("wait_for", locals()))
 
     def inbox_peek(
         self,
         *,
         count: int = 1,
         kind: Literal["space_message", "plan", "service", "talk"] | None = None,
-    ) -> InboxEvents:
+    ) -> results.InboxEvents:
         """Remove the oldest events from the agent's inbox and return them."""
-        return cast("InboxEvents", self._run("peek_inbox", locals()))
+        return cast("results.InboxEvents", self._run("peek_inbox", locals()))
 
     def inbox_list(
         self, *, event_id: str | None = None, limit: int = 50, offset: int = 0
-    ) -> InboxListing:
+    ) -> results.InboxListing:
         """List the events in the agent's inbox, oldest first, without removing them."""
-        return cast("InboxListing", self._run("list_inbox", locals()))
+        return cast("results.InboxListing", self._run("list_inbox", locals()))
 
-    def agents(self, *, limit: int = 50, offset: int = 0) -> AgentListing:
+    def agents(self, *, limit: int = 50, offset: int = 0) -> results.AgentListing:
         """List the vault's agents and brains, with counts of their entries and the last change."""
-        return cast("AgentListing", self._run("list_agents", locals()))
+        return cast("results.AgentListing", self._run("list_agents", locals()))
 
-    def inbox_push(self, name: str, message: str = "") -> PushedEvent:
+    def inbox_push(self, name: str, message: str = "") -> results.PushedEvent:
         """Add an event to the agent's own inbox, for example from a git hook or a CI job."""
-        return cast("PushedEvent", self._run("push_service", locals()))
+        return cast("results.PushedEvent", self._run("push_service", locals()))
 
     def space_enter(
         self, space: str, *, limit: int = 50, offset: int | None = None
-    ) -> EnteredSpace:
+    ) -> results.EnteredSpace:
         """Enter a space: join it, read its last messages, and make it the target of new ones."""
-        return cast("EnteredSpace", self._run("enter_space", locals()))
+        return cast("results.EnteredSpace", self._run("enter_space", locals()))
 
-    def space_send(self, text: str) -> SentMessage:
+    def space_send(self, text: str) -> results.SentMessage:
         """Send a message to the space entered last; every other member gets an inbox event."""
-        return cast("SentMessage", self._run("send_message", locals()))
+        return cast("results.SentMessage", self._run("send_message", locals()))
 
     def space_read(
         self, *, space: str | None = None, limit: int = 50, offset: int = 0
-    ) -> SpaceMessages:
+    ) -> results.SpaceMessages:
         """Read a space's messages, newest last."""
-        return cast("SpaceMessages", self._run("read_messages", locals()))
+        return cast("results.SpaceMessages", self._run("read_messages", locals()))
 
-    def space_list(self, *, limit: int = 50, offset: int = 0) -> SpaceListing:
+    def space_list(self, *, limit: int = 50, offset: int = 0) -> results.SpaceListing:
         """List the spaces with their members, number of messages and time of the last message."""
-        return cast("SpaceListing", self._run("list_spaces", locals()))
+        return cast("results.SpaceListing", self._run("list_spaces", locals()))
 
     def tools_list(
         self,
@@ -482,9 +405,9 @@ class Vault(OpenVault):
         schemas: bool | None = None,
         limit: int | None = None,
         offset: int = 0,
-    ) -> ToolListing:
+    ) -> results.ToolListing:
         """List the tools in this vault: the built-in ones, and those registered in it."""
-        return cast("ToolListing", self._run("get_available_tools", locals()))
+        return cast("results.ToolListing", self._run("get_available_tools", locals()))
 
     def tools_register(
         self,
@@ -495,25 +418,25 @@ class Vault(OpenVault):
         parameters: Sequence[ToolParameter] | None = None,
         timeout: float | None = None,
         documentation: str | None = None,
-    ) -> RegisteredTool:
+    ) -> results.RegisteredTool:
         """Register a tool in the vault: a program, defined in tools/NAME.md."""
-        return cast("RegisteredTool", self._run("register_tool", locals()))
+        return cast("results.RegisteredTool", self._run("register_tool", locals()))
 
-    def world_observe(self, *, radius: float = 5) -> ObservedLocation:
+    def world_observe(self, *, radius: float = 5) -> results.ObservedLocation:
         """Observe the agent's surroundings: terrain, climate, resources, other agents."""
-        return cast("ObservedLocation", self._run("observe_location", locals()))
+        return cast("results.ObservedLocation", self._run("observe_location", locals()))
 
-    def world_move(self, x: float, y: float) -> MovedAgent:
+    def world_move(self, x: float, y: float) -> results.MovedAgent:
         """Move the agent to a cell; each cell of the straight path costs 0.01 stamina."""
-        return cast("MovedAgent", self._run("move_to", locals()))
+        return cast("results.MovedAgent", self._run("move_to", locals()))
 
-    def world_gather(self, resource: str, *, amount: int = 1) -> GatheredResource:
+    def world_gather(self, resource: str, *, amount: int = 1) -> results.GatheredResource:
         """Gather a resource at the agent's position into its inventory."""
-        return cast("GatheredResource", self._run("gather_resource", locals()))
+        return cast("results.GatheredResource", self._run("gather_resource", locals()))
 
-    def world_interact(self, other: str, message: str) -> InteractedAgent:
+    def world_interact(self, other: str, message: str) -> results.InteractedAgent:
         """Interact with an agent within reach: send it a talk, which arrives in its inbox."""
-        return cast("InteractedAgent", self._run("interact_with_agent", locals()))
+        return cast("results.InteractedAgent", self._run("interact_with_agent", locals()))
 
     def rename(
         self,
@@ -523,21 +446,21 @@ class Vault(OpenVault):
         to: str | None = None,
         confirm: bool | str | None = None,
         offset: int | None = None,
-    ) -> RenamedMemory:
+    ) -> results.RenamedMemory:
         """Rename or move a memory, and rewrite the links to it."""
-        return cast("RenamedMemory", self._run("memory_rename", locals()))
+        return cast("results.RenamedMemory", self._run("memory_rename", locals()))
 
-    def links(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryLinks:
+    def links(self, name: str, *, limit: int = 50, offset: int = 0) -> results.MemoryLinks:
         """List a memory's links: wikilinks, embeds, markdown links, and links in its header."""
-        return cast("MemoryLinks", self._run("memory_links", locals()))
+        return cast("results.MemoryLinks", self._run("memory_links", locals()))
 
-    def backlinks(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryBacklinks:
+    def backlinks(self, name: str, *, limit: int = 50, offset: int = 0) -> results.MemoryBacklinks:
         """List the memories that link to a memory, with each line that contains a link."""
-        return cast("MemoryBacklinks", self._run("memory_backlinks", locals()))
+        return cast("results.MemoryBacklinks", self._run("memory_backlinks", locals()))
 
-    def orphans(self, *, limit: int = 50, offset: int = 0) -> OrphanedMemories:
+    def orphans(self, *, limit: int = 50, offset: int = 0) -> results.OrphanedMemories:
         """List memories without links to or from other memories."""
-        return cast("OrphanedMemories", self._run("memory_orphans", locals()))
+        return cast("results.OrphanedMemories", self._run("memory_orphans", locals()))
 
     def tags(
         self,
@@ -546,23 +469,23 @@ class Vault(OpenVault):
         sort: Literal["count", "name"] = "count",
         limit: int = 50,
         offset: int = 0,
-    ) -> TagListing:
+    ) -> results.TagListing:
         """List the tags in headers and bodies, with the number of memories for each tag."""
-        return cast("TagListing", self._run("tag_list", locals()))
+        return cast("results.TagListing", self._run("tag_list", locals()))
 
-    def tag_add(self, name: str, tags: Sequence[str]) -> TaggedMemory:
+    def tag_add(self, name: str, tags: Sequence[str]) -> results.TaggedMemory:
         """Add tags to a memory's header."""
-        return cast("TaggedMemory", self._run("tag_add", locals()))
+        return cast("results.TaggedMemory", self._run("tag_add", locals()))
 
-    def tag_remove(self, name: str, tags: Sequence[str]) -> TaggedMemory:
+    def tag_remove(self, name: str, tags: Sequence[str]) -> results.TaggedMemory:
         """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
-        return cast("TaggedMemory", self._run("tag_remove", locals()))
+        return cast("results.TaggedMemory", self._run("tag_remove", locals()))
 
     def tag_rename(
         self, old: str, new: str, *, confirm: bool | str | None = None, offset: int | None = None
-    ) -> RenamedTag:
+    ) -> results.RenamedTag:
         """Rename a tag and the tags nested in it, in the headers and bodies of all memories."""
-        return cast("RenamedTag", self._run("tag_rename", locals()))
+        return cast("results.RenamedTag", self._run("tag_rename", locals()))
 
     def today(
         self,
@@ -571,9 +494,9 @@ class Vault(OpenVault):
         day: str | None = None,
         offset: int | None = None,
         length: int | None = None,
-    ) -> DailyNote:
+    ) -> results.DailyNote:
         """Add an entry to today's daily note, or show the note."""
-        return cast("DailyNote", self._run("memory_today", locals()))
+        return cast("results.DailyNote", self._run("memory_today", locals()))
 
     def tasks(
         self,
@@ -589,13 +512,13 @@ class Vault(OpenVault):
         expression: str | None = None,
         limit: int = 50,
         offset: int = 0,
-    ) -> NoteTasks:
+    ) -> results.NoteTasks:
         """List tasks in notes, such as `- [ ] Call Ann`, by due date; undated tasks come last."""
-        return cast("NoteTasks", self._run("list_tasks", locals()))
+        return cast("results.NoteTasks", self._run("list_tasks", locals()))
 
-    def task_done(self, memory: str, line: int | None = None) -> CompletedTask:
+    def task_done(self, memory: str, line: int | None = None) -> results.CompletedTask:
         """Mark a task as done: `- [ ]` becomes `- [x]`."""
-        return cast("CompletedTask", self._run("complete_task", locals()))
+        return cast("results.CompletedTask", self._run("complete_task", locals()))
 
     def random(
         self,
@@ -605,9 +528,9 @@ class Vault(OpenVault):
         since: str | None = None,
         until: str | None = None,
         expression: str | None = None,
-    ) -> RandomMemory:
+    ) -> results.RandomMemory:
         """Show a random memory, to rediscover forgotten ones."""
-        return cast("RandomMemory", self._run("memory_random", locals()))
+        return cast("results.RandomMemory", self._run("memory_random", locals()))
 
     def searches_save(
         self,
@@ -619,17 +542,17 @@ class Vault(OpenVault):
         since: str | None = None,
         until: str | None = None,
         expression: str | None = None,
-    ) -> SavedSearchResult:
+    ) -> results.SavedSearchResult:
         """Save a search under a name; use @NAME in place of a query."""
-        return cast("SavedSearchResult", self._run("save_search", locals()))
+        return cast("results.SavedSearchResult", self._run("save_search", locals()))
 
-    def searches_list(self) -> SavedSearches:
+    def searches_list(self) -> results.SavedSearches:
         """List the vault's saved searches."""
-        return cast("SavedSearches", self._run("list_searches", locals()))
+        return cast("results.SavedSearches", self._run("list_searches", locals()))
 
-    def searches_delete(self, name: str) -> SavedSearchResult:
+    def searches_delete(self, name: str) -> results.SavedSearchResult:
         """Delete a saved search."""
-        return cast("SavedSearchResult", self._run("delete_search", locals()))
+        return cast("results.SavedSearchResult", self._run("delete_search", locals()))
 
     def show(
         self,
@@ -641,9 +564,9 @@ class Vault(OpenVault):
         page: int | None = None,
         offset: int | None = None,
         length: int | None = None,
-    ) -> ShownMemory:
+    ) -> results.ShownMemory:
         """Show a memory in full, or part of it."""
-        return cast("ShownMemory", self._run("memory_show", locals()))
+        return cast("results.ShownMemory", self._run("memory_show", locals()))
 
     def list(
         self,
@@ -657,39 +580,41 @@ class Vault(OpenVault):
         sort: Literal["modified", "created", "title", "type", "path"] = "modified",
         limit: int = 50,
         offset: int = 0,
-    ) -> ListedMemories:
+    ) -> results.ListedMemories:
         """List memories without their content, last changed first; examples are marked."""
-        return cast("ListedMemories", self._run("memory_list", locals()))
+        return cast("results.ListedMemories", self._run("memory_list", locals()))
 
-    def restore(self, name: str = "", *, revision: str | None = None) -> RestoredMemory:
+    def restore(self, name: str = "", *, revision: str | None = None) -> results.RestoredMemory:
         """Restore a memory from the trash, or revert one to an earlier revision."""
-        return cast("RestoredMemory", self._run("memory_restore", locals()))
+        return cast("results.RestoredMemory", self._run("memory_restore", locals()))
 
-    def status(self) -> VaultStatus:
+    def status(self) -> results.VaultStatus:
         """Show the vault's state: counts, index, embedder, sizes, and pending work."""
-        return cast("VaultStatus", self._run("vault_status", locals()))
+        return cast("results.VaultStatus", self._run("vault_status", locals()))
 
-    def reindex(self) -> RebuiltIndex:
+    def reindex(self) -> results.RebuiltIndex:
         """Rebuild the index, and embed the memories without vectors with both embedders."""
-        return cast("RebuiltIndex", self._run("vault_reindex", locals()))
+        return cast("results.RebuiltIndex", self._run("vault_reindex", locals()))
 
-    def model_list(self, *, offset: int | None = None) -> AvailableModels:
+    def model_list(self, *, offset: int | None = None) -> results.AvailableModels:
         """List the available models for embedding and reranking, and the models in use."""
-        return cast("AvailableModels", self._run("model_list", locals()))
+        return cast("results.AvailableModels", self._run("model_list", locals()))
 
-    def model_use(self, name: str, *, purpose: Literal["embed", "rerank"] = "embed") -> ChosenModel:
+    def model_use(
+        self, name: str, *, purpose: Literal["embed", "rerank"] = "embed"
+    ) -> results.ChosenModel:
         """Use another model: download it if needed, and embed every memory with it."""
-        return cast("ChosenModel", self._run("model_use", locals()))
+        return cast("results.ChosenModel", self._run("model_use", locals()))
 
     def model_verify(
         self, name: str | None = None, *, purpose: Literal["embed", "rerank"] = "embed"
-    ) -> VerifiedModel:
+    ) -> results.VerifiedModel:
         """Check that a model loads here and can tell related passages from unrelated ones."""
-        return cast("VerifiedModel", self._run("model_verify", locals()))
+        return cast("results.VerifiedModel", self._run("model_verify", locals()))
 
-    def log(self, name: str = "", *, limit: int = 50, offset: int = 0) -> ChangeLog:
+    def log(self, name: str = "", *, limit: int = 50, offset: int = 0) -> results.ChangeLog:
         """List the changes, newest first, each with its time, tool and agent."""
-        return cast("ChangeLog", self._run("memory_log", locals()))
+        return cast("results.ChangeLog", self._run("memory_log", locals()))
 
     def diff(
         self,
@@ -699,9 +624,9 @@ class Vault(OpenVault):
         *,
         offset: int | None = None,
         length: int | None = None,
-    ) -> ComparedRevisions:
+    ) -> results.ComparedRevisions:
         """Compare two revisions of a memory, or a revision and the current file."""
-        return cast("ComparedRevisions", self._run("memory_diff", locals()))
+        return cast("results.ComparedRevisions", self._run("memory_diff", locals()))
 
     def undo(
         self,
@@ -711,19 +636,19 @@ class Vault(OpenVault):
         keep_changed: bool = False,
         limit: int | None = None,
         offset: int | None = None,
-    ) -> UndoneChange:
+    ) -> results.UndoneChange:
         """Undo the last change by a tool: restore every file to its previous state."""
-        return cast("UndoneChange", self._run("memory_undo", locals()))
+        return cast("results.UndoneChange", self._run("memory_undo", locals()))
 
-    def trash_list(self, *, limit: int = 50, offset: int = 0) -> TrashListing:
+    def trash_list(self, *, limit: int = 50, offset: int = 0) -> results.TrashListing:
         """List the forgotten memories that can be restored, newest first."""
-        return cast("TrashListing", self._run("trash_list", locals()))
+        return cast("results.TrashListing", self._run("trash_list", locals()))
 
     def trash_empty(
         self, *, older: str | None = None, confirm: bool | str | None = None
-    ) -> EmptiedTrash:
+    ) -> results.EmptiedTrash:
         """Delete the trash permanently: preview it, and delete it once confirmed."""
-        return cast("EmptiedTrash", self._run("trash_empty", locals()))
+        return cast("results.EmptiedTrash", self._run("trash_empty", locals()))
 
     def doctor(
         self,
@@ -732,9 +657,9 @@ class Vault(OpenVault):
         only: Sequence[str] | None = None,
         limit: int = 50,
         offset: int = 0,
-    ) -> CheckedVault:
+    ) -> results.CheckedVault:
         """Check the vault for broken, duplicate, lost or leftover files, links and vectors."""
-        return cast("CheckedVault", self._run("vault_doctor", locals()))
+        return cast("results.CheckedVault", self._run("vault_doctor", locals()))
 
     def review(
         self,
@@ -753,22 +678,22 @@ class Vault(OpenVault):
         | None = None,
         limit: int = 50,
         offset: int = 0,
-    ) -> ReviewedVault:
+    ) -> results.ReviewedVault:
         """List items to review: conflicts, secrets, duplicates, outdated memories, proposals."""
-        return cast("ReviewedVault", self._run("vault_review", locals()))
+        return cast("results.ReviewedVault", self._run("vault_review", locals()))
 
-    def stats(self) -> VaultStatistics:
+    def stats(self) -> results.VaultStatistics:
         """Show vault statistics: growth, activity, types, tags, links, recalls, stale memories."""
-        return cast("VaultStatistics", self._run("vault_stats", locals()))
+        return cast("results.VaultStatistics", self._run("vault_stats", locals()))
 
-    def git_init(self, *, confirm: bool | str | None = None) -> InitializedRepository:
+    def git_init(self, *, confirm: bool | str | None = None) -> results.InitializedRepository:
         """Set up git for the vault: create a repository if needed, and a merge driver."""
-        return cast("InitializedRepository", self._run("git_init", locals()))
+        return cast("results.InitializedRepository", self._run("git_init", locals()))
 
-    def git_sync(self, *, confirm: bool | str | None = None) -> SyncedVault:
+    def git_sync(self, *, confirm: bool | str | None = None) -> results.SyncedVault:
         """Sync the vault with git: commit all changes, merge the remote's, and push."""
-        return cast("SyncedVault", self._run("git_sync", locals()))
+        return cast("results.SyncedVault", self._run("git_sync", locals()))
 
-    def git_status(self) -> RepositoryStatus:
+    def git_status(self) -> results.RepositoryStatus:
         """Show the vault's state in git: branch, remote, pending changes, memories kept as two files."""
-        return cast("RepositoryStatus", self._run("git_status", locals()))
+        return cast("results.RepositoryStatus", self._run("git_status", locals()))
