@@ -43,22 +43,10 @@ from memvault.tools.core.type_choice import choose_type
 from memvault.tools.core.vault_choice import count_retrievals
 
 if TYPE_CHECKING:
+    from memvault import results
     from memvault.agents.active_memory import ActiveMemory, ActiveSet
     from memvault.agents.prompt_block import PromptBlock
     from memvault.model import Memory
-    from memvault.results import (
-        ActiveMemories,
-        ActivePart,
-        ContextMemory,
-        CreatedMemory,
-        EvictedMemory,
-        FoundMemories,
-        FoundMemory,
-        LoadedMemory,
-        LoadedText,
-        MutatedMemory,
-        PromptContextBlock,
-    )
 
 group = ToolGroup("brain", "Active memory and context", place=20)
 
@@ -94,7 +82,7 @@ def memory_create(
     value: Content,
     memory_type: TypeName = None,
     tags: NewTags = None,
-) -> CreatedMemory:
+) -> results.CreatedMemory:
     """Create a memory and load it into active memory.
 
     It always gets a new memory id, even if another memory has the same name. Memories
@@ -107,7 +95,7 @@ def memory_create(
     chosen = choose_type(call, memory_type)
     memory = create.add(call.store, name, value, chosen.name, header)
     chosen.warn(call, memory.mem_id)
-    result: CreatedMemory = {"memId": memory.mem_id, "filePath": memory.path}
+    result: results.CreatedMemory = {"memId": memory.mem_id, "filePath": memory.path}
     try:
         active_set = _active_memory(call).load(memory)[2]
     except MemvaultError as error:  # Raising would make the caller create a duplicate.
@@ -189,7 +177,7 @@ def memory_load(
         Arg("Maximum number", minimum=1, default=_DEFAULT_LOADED, json_aliases=LIMIT_ALIASES),
     ] = None,
     expression: Expression = None,
-) -> LoadedMemory:
+) -> results.LoadedMemory:
     """Load a memory into active memory by memory id, or load long-term memories by query.
 
     By memory id: replaces any part of the memory already loaded; if the budget is exceeded, the
@@ -228,7 +216,7 @@ def _search_texts(
     threshold: float | None,
     window: tuple[int, int],
     expression: str | None,
-) -> LoadedMemory:
+) -> results.LoadedMemory:
     """Return the memories that match a query well enough, most probable first.
 
     ``window`` contains the maximum number of memories and the number to skip.
@@ -248,11 +236,11 @@ def _search_texts(
         strict=threshold is None,
         patience=BEST_EFFORT,
     )
-    results = collect_hits(call, call.engine.search(request))
-    ranked = by_probability(results)
+    hits = collect_hits(call, call.engine.search(request))
+    ranked = by_probability(hits)
     page = ranked[offset : offset + limit]
     count_retrievals(call, (entry.memory for entry in relevant(page)))
-    memories: list[LoadedText] = [
+    memories: list[results.LoadedText] = [
         {
             "id": entry.memory.mem_id,
             "text": entry.memory.body.strip("\r\n"),
@@ -270,7 +258,7 @@ def _search_texts(
     nothing = f"No memory{passing} matches {condition}; run `memvault recall` to see the closest"
     if ranked:
         nothing = past_end(len(ranked))
-    return cast("LoadedMemory", list_result("memories", memories, nothing))
+    return cast("results.LoadedMemory", list_result("memories", memories, nothing))
 
 
 def _metadata(memory: Memory) -> dict[str, Any]:
@@ -287,7 +275,7 @@ def _metadata(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
+def _load(call: Call, mem_id: str, offset: int, length: int) -> results.LoadedMemory:
     from memvault.agents.active_memory import MAX_LENGTH
     from memvault.errors import Unwritable
 
@@ -312,7 +300,7 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
         piece, text = active.cut(memory, offset, length)
         call.notes.append(f"the memory is not in active memory: {error.message}")
     count_retrievals(call, [memory])
-    result: LoadedMemory = {
+    result: results.LoadedMemory = {
         "memId": piece.mem_id,
         "length": piece.length,
         "totalLength": piece.total,
@@ -344,7 +332,7 @@ def memory_evict(
         str,
         MEMORY_ARG._replace(help=f"The memory to evict: {MEMORY_NAMES}"),
     ],
-) -> EvictedMemory:
+) -> results.EvictedMemory:
     """Evict a memory from active memory; the memory itself stays in the vault."""
     piece = _active_memory(call).evict(mem_id)
     return {"memId": piece.mem_id}
@@ -375,7 +363,7 @@ def memory_mutate(
     if_match: Annotated[
         str | None, Arg("Change it only if it still has this etag, as returned by `memvault load`")
     ] = None,
-) -> MutatedMemory:
+) -> results.MutatedMemory:
     """Replace a memory's content in active memory and in its file.
 
     The old content is kept as a revision; front matter is not changed. The memory must be in active
@@ -400,8 +388,8 @@ def memory_mutate(
             raise
         # The file already has its new text, so an error would make the caller change it again.
         call.notes.append(f"active memory was not updated: {error.message}")
-        return cast("MutatedMemory", result)
-    return cast("MutatedMemory", {**result, "evicted": _evicted_ids(call, active_set)})
+        return cast("results.MutatedMemory", result)
+    return cast("results.MutatedMemory", {**result, "evicted": _evicted_ids(call, active_set)})
 
 
 @group.tool(
@@ -431,14 +419,14 @@ def memory_search(
         Arg("Search mode", key="type", flag="--mode"),
     ] = "Hybrid",
     limit: Limit = _DEFAULT_LIMIT,
-) -> FoundMemories:
+) -> results.FoundMemories:
     """Search for memories to load: memory ids with short snippets."""
     from memvault.recall.answer import RecallRequest
 
     if not query.strip():
         raise UsageError("The query is empty", "pass search words")
     answer = call.engine.search(RecallRequest(query, mode.lower(), limit))
-    results: list[FoundMemory] = [
+    found: list[results.FoundMemory] = [
         {
             "memId": entry.memory.mem_id,
             "title": entry.memory.title,
@@ -450,13 +438,13 @@ def memory_search(
         }
         for entry in collect_hits(call, answer)
     ]
-    if not results and mode == "Tag":
+    if not found and mode == "Tag":
         warn_unknown_filters(call, tags_in(query))
     nothing = "No memory found; try other words"
     return {
         "best": answer.best,
-        "results": results,
-        **without_none(message=None if results else nothing),
+        "results": found,
+        **without_none(message=None if found else nothing),
     }
 
 
@@ -490,7 +478,7 @@ def memory_active(
     full: Annotated[bool, Arg("Include the content")] = False,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> ActiveMemories:
+) -> results.ActiveMemories:
     """List active memory, last used first, with sizes in tokens and the remaining budget.
 
     Sizes refer to the current files. A memory whose file is missing is removed from the set, with a
@@ -504,7 +492,7 @@ def memory_active(
             f"memories have grown; evicted to stay within the budget: {', '.join(evicted)}"
         )
     shown, paging = paginate(list(reversed(active_set.pieces)), limit, offset)
-    memories: list[ActivePart] = [
+    memories: list[results.ActivePart] = [
         {
             "memId": piece.mem_id,
             "title": piece.title,
@@ -581,7 +569,7 @@ def context(
             default=_DEFAULT_BUDGET,
         ),
     ] = None,
-) -> PromptContextBlock:
+) -> results.PromptContextBlock:
     """Write a block for a system prompt: memories, goals, due plans, inbox, recalled memories.
 
     Entries that exceed the budget are omitted from the end and counted under cut.
@@ -622,7 +610,7 @@ def context(
     shown = sum(len(section.entries) for section in block.sections if section.title == RECALLED)
     recalled = gathered.recalled[:shown]
     count_retrievals(call, (entry.memory for entry in recalled))
-    memories: list[ContextMemory] = [
+    memories: list[results.ContextMemory] = [
         {"memId": entry.memory.mem_id, "etag": entry.memory.etag, "probability": entry.probability}
         for entry in recalled
     ]
@@ -641,7 +629,7 @@ def context(
     return result
 
 
-def _context_result(block: PromptBlock, budget: int) -> PromptContextBlock:
+def _context_result(block: PromptBlock, budget: int) -> results.PromptContextBlock:
     return {
         "context": block.text,
         "tokens": block.tokens,

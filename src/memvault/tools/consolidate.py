@@ -13,18 +13,10 @@ from memvault.tools.core.render import Result, Template
 from memvault.tools.core.result_parts import without_none
 
 if TYPE_CHECKING:
+    from memvault import results
     from memvault.consolidation.extractor import ExtractorOutput
     from memvault.consolidation.proposals import ConsolidationInput, Proposals, Quote
     from memvault.model import Memory
-    from memvault.results import (
-        ConsolidatedMemories,
-        ContradictoryTexts,
-        MergedFacts,
-        ProposedFact,
-        ProposedProcedure,
-        QuotedSentence,
-        RefusedLine,
-    )
 
 group = ToolGroup("experience", place=52)
 
@@ -100,7 +92,7 @@ def consolidate_memories(
             '{"procedure": "name", "prompt": "...", "episodes": ["ID"]}'
         ),
     ] = None,
-) -> ConsolidatedMemories:
+) -> results.ConsolidatedMemories:
     """Consolidate episodes: propose facts and procedures for repeated statements and actions.
 
     A statement in several episodes becomes a fact; a sequence of actions that mostly succeeded
@@ -173,7 +165,7 @@ def _proposals(
 
 def _result(
     proposals: Proposals, extracted: ExtractorOutput | None, written: Mapping[str, Memory] | None
-) -> ConsolidatedMemories:
+) -> results.ConsolidatedMemories:
     """Return proposals as the tool's result; after applying, only the written ones."""
     from memvault.consolidation.proposals import origin
     from memvault.recall.answer import memory_reference
@@ -181,7 +173,7 @@ def _result(
     is_empty = not any(proposals)
     if written is not None:
         proposals = proposals.only(written)
-    result: ConsolidatedMemories = {
+    result: results.ConsolidatedMemories = {
         "facts": _facts(proposals, written or {}),
         "procedures": _procedures(proposals, written or {}),
         "forgotten": [
@@ -208,7 +200,7 @@ def _result(
     return result
 
 
-def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[ProposedFact]:
+def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[results.ProposedFact]:
     return [
         {
             "proposalId": entry.proposal,
@@ -227,7 +219,9 @@ def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[Proposed
     ]
 
 
-def _procedures(proposals: Proposals, written: Mapping[str, Memory]) -> list[ProposedProcedure]:
+def _procedures(
+    proposals: Proposals, written: Mapping[str, Memory]
+) -> list[results.ProposedProcedure]:
     return [
         {
             "proposalId": entry.proposal,
@@ -248,7 +242,7 @@ def _procedures(proposals: Proposals, written: Mapping[str, Memory]) -> list[Pro
     ]
 
 
-def _quotes(quotes: Sequence[Quote]) -> list[QuotedSentence] | None:
+def _quotes(quotes: Sequence[Quote]) -> list[results.QuotedSentence] | None:
     """Return the sentences quoted by a proposal, or None."""
     return [{"text": quote.text, "episodeId": quote.episode} for quote in quotes] or None
 
@@ -257,7 +251,7 @@ def _location(memory: Memory | None, key: str) -> dict[Any, Any]:
     return {} if memory is None else {key: memory.mem_id, "filePath": memory.path}
 
 
-def _merged(proposals: Proposals) -> list[MergedFacts]:
+def _merged(proposals: Proposals) -> list[results.MergedFacts]:
     from memvault.consolidation.proposals import origin
     from memvault.experience.provenance import text_of
 
@@ -274,7 +268,7 @@ def _merged(proposals: Proposals) -> list[MergedFacts]:
     ]
 
 
-def _contradictions(proposals: Proposals) -> list[ContradictoryTexts]:
+def _contradictions(proposals: Proposals) -> list[results.ContradictoryTexts]:
     return [
         {
             "difference": entry.difference,
@@ -288,7 +282,7 @@ def _contradictions(proposals: Proposals) -> list[ContradictoryTexts]:
     ]
 
 
-def _refused_lines(extracted: ExtractorOutput) -> list[RefusedLine]:
+def _refused_lines(extracted: ExtractorOutput) -> list[results.RefusedLine]:
     return [
         {"line": entry.line, "text": entry.text, "problem": entry.problem}
         for entry in extracted.refused

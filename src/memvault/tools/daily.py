@@ -30,17 +30,8 @@ from memvault.tools.core.shared_args import (
 )
 
 if TYPE_CHECKING:
+    from memvault import results
     from memvault.memories.tasks import Task
-    from memvault.results import (
-        CompletedTask,
-        DailyNote,
-        NoteTask,
-        NoteTasks,
-        RandomMemory,
-        SavedSearch,
-        SavedSearches,
-        SavedSearchResult,
-    )
 
 group = ToolGroup("daily", "Daily notes, tasks and review", place=96)
 
@@ -67,7 +58,7 @@ def memory_today(
     day: Annotated[
         str | None, Arg("Another day, such as yesterday or 2026-11-05", key="date", flag="--date")
     ] = None,
-) -> DailyNote:
+) -> results.DailyNote:
     """Add an entry to today's daily note, or show the note.
 
     The text becomes a list item with the time; text that begins with `[ ]` becomes a task. A new
@@ -133,7 +124,7 @@ def list_tasks(
     expression: Expression = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> NoteTasks:
+) -> results.NoteTasks:
     """List tasks in notes, such as `- [ ] Call Ann`, by due date; undated tasks come last.
 
     A task marked `[-]` is canceled. The due date follows `📅` or `due:` in the task's text. Tasks
@@ -159,7 +150,7 @@ def list_tasks(
     return {**paging, "tasks": [_task(task) for task in shown]}
 
 
-def _task(task: Task) -> NoteTask:
+def _task(task: Task) -> results.NoteTask:
     from memvault.recall.answer import memory_reference
 
     return {
@@ -189,7 +180,7 @@ def complete_task(
     line: Annotated[
         int | None, Arg("The task's line in the file", positional=True, minimum=1)
     ] = None,
-) -> CompletedTask:
+) -> results.CompletedTask:
     """Mark a task as done: `- [ ]` becomes `- [x]`.
 
     `memvault tasks` lists the lines.
@@ -225,7 +216,7 @@ def memory_random(
     since: Since = None,
     until: Until = None,
     expression: Expression = None,
-) -> RandomMemory:
+) -> results.RandomMemory:
     """Show a random memory, to rediscover forgotten ones."""
     from memvault import clock
     from memvault.model import is_example
@@ -265,7 +256,7 @@ def save_search(
     since: Since = None,
     until: Until = None,
     expression: Expression = None,
-) -> SavedSearchResult:
+) -> results.SavedSearchResult:
     """Save a search under a name; use @NAME in place of a query.
 
     An existing search with that name is replaced. Searches are stored in memvault.toml under
@@ -294,13 +285,13 @@ def save_search(
     view=f"""*searches | There are no saved searches; `memvault searches save NAME QUERY` adds one
         {_SEARCH_VIEW}""",
 )
-def list_searches(call: Call) -> SavedSearches:
+def list_searches(call: Call) -> results.SavedSearches:
     """List the vault's saved searches."""
     searches = call.settings.searches
     return {"searches": [_search(name, searches[name]) for name in sorted(searches)]}
 
 
-def _search(name: str, saved: Mapping[str, Any]) -> SavedSearch:
+def _search(name: str, saved: Mapping[str, Any]) -> results.SavedSearch:
     details = without_none(**{key: value for key, value in saved.items() if key != "query"})
     return {"name": name, "query": str(saved.get("query", "")), **details}
 
@@ -310,7 +301,7 @@ def _search(name: str, saved: Mapping[str, Any]) -> SavedSearch:
     examples=("memvault searches delete blockers", "memvault searches delete blockers --json"),
     view=f"Deleted {_SEARCH_VIEW}",
 )
-def delete_search(call: Call, name: _NAME) -> SavedSearchResult:
+def delete_search(call: Call, name: _NAME) -> results.SavedSearchResult:
     """Delete a saved search."""
     from memvault.memories import saved_searches
 

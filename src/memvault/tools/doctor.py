@@ -14,7 +14,7 @@ from memvault.tools.core.result_parts import page_info
 from memvault.tools.core.shared_args import LISTED, Limit, Offset
 
 if TYPE_CHECKING:
-    from memvault.results import CheckedVault, ReviewedVault, VaultStatistics
+    from memvault import results
 
 group = ToolGroup("vault", place=102)
 
@@ -60,7 +60,7 @@ def vault_doctor(
     only: Annotated[list[str] | None, Arg("Only findings with these codes")] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> CheckedVault:
+) -> results.CheckedVault:
     """Check the vault for broken, duplicate, lost or leftover files, links and vectors.
 
     Each finding has a code, a severity, a file, and what `--fix` would do. All fixes to memories
@@ -93,7 +93,7 @@ def vault_review(
     ] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> ReviewedVault:
+) -> results.ReviewedVault:
     """List items to review: conflicts, secrets, duplicates, outdated memories, proposals.
 
     A conflict is a memory that git sync kept as two files. An unmerged memory was written in a git
@@ -172,7 +172,7 @@ def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:
         _with_bars,
     ),
 )
-def vault_stats(call: Call) -> VaultStatistics:
+def vault_stats(call: Call) -> results.VaultStatistics:
     """Show vault statistics: growth, activity, types, tags, links, recalls, stale memories.
 
     A memory is stale if it has not changed for a year and was never recalled. Recalls are counted

@@ -19,9 +19,9 @@ from memvault.tools.core.vault_choice import count_accesses
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from memvault import results
     from memvault.index.protocol import MemoryRecord
     from memvault.model import Memory
-    from memvault.results import EpisodeEntry, EpisodeListing, RecalledEpisodes, StoredEpisode
 
 group = ToolGroup("experience", "Experience: episodes, facts and procedures", place=50)
 
@@ -119,7 +119,7 @@ def store_episode(
     importance: Annotated[
         float, Arg("Importance, from 0 to 1", minimum=0, maximum=1)
     ] = model.IMPORTANCE,
-) -> StoredEpisode:
+) -> results.StoredEpisode:
     """Store an episode: the situation, the actions and the outcomes.
 
     The episode counts as successful if it has outcomes and fewer than 30% have the type
@@ -172,7 +172,7 @@ def recall_similar_experience(
     min_importance: Annotated[
         float, Arg("Minimum importance", minimum=0, maximum=1)
     ] = LEAST_IMPORTANCE,
-) -> RecalledEpisodes:
+) -> results.RecalledEpisodes:
     """Recall episodes similar to a situation, best match first.
 
     distance is 0 for the same meaning and 1 for nothing in common. Weak matches and
@@ -180,19 +180,19 @@ def recall_similar_experience(
     """
     from memvault.experience import episodes, search
 
-    results = collect_hits(call, episodes.similar(call.engine, query, limit, min_importance))
-    count_accesses(call, [entry.memory.mem_id for entry in results])
-    items: list[EpisodeEntry] = [
+    hits = collect_hits(call, episodes.similar(call.engine, query, limit, min_importance))
+    count_accesses(call, [entry.memory.mem_id for entry in hits])
+    items: list[results.EpisodeEntry] = [
         {
             **_fields(entry.memory),
             "distance": search.distance(entry),
             "strength": entry.strength,
             **entry.validity.marks(),
         }
-        for entry in results
+        for entry in hits
     ]
     nothing = "No similar episode; try a lower importance, or run `memvault recall`"
-    return cast("RecalledEpisodes", list_result("episodes", items, nothing))
+    return cast("results.RecalledEpisodes", list_result("episodes", items, nothing))
 
 
 @group.tool(
@@ -207,7 +207,7 @@ def get_recent_episodes(
     days: Annotated[int, Arg("Number of days", minimum=0, maximum=_MAX_DAYS)] = 7,
     limit: Limit = 10,
     offset: Offset = 0,
-) -> EpisodeListing:
+) -> results.EpisodeListing:
     """List recent episodes, newest first, without archived ones."""
     from datetime import timedelta
 
@@ -236,7 +236,7 @@ def get_episodes_with_skill(
     ],
     limit: Limit = 5,
     offset: Offset = 0,
-) -> EpisodeListing:
+) -> results.EpisodeListing:
     """List the episodes in which a skill was used, newest first, without archived ones."""
     from memvault.experience import skill_tree
     from memvault.experience.episodes import texts
@@ -255,7 +255,7 @@ def get_episodes_with_skill(
 
 def _latest(
     call: Call, passes: Callable[[MemoryRecord], bool], limit: int, offset: int, nothing: str
-) -> EpisodeListing:
+) -> results.EpisodeListing:
     from memvault.experience import episodes, search
 
     records = search.records_of(call.engine, episodes.TYPE, passes)
@@ -264,7 +264,7 @@ def _latest(
     return {"episodes": [_fields(memory) for memory in memories], **paging}
 
 
-def _fields(memory: Memory) -> EpisodeEntry:
+def _fields(memory: Memory) -> results.EpisodeEntry:
     """Return an episode as an entry in a result."""
     from memvault.experience.episodes import episode_of, summary
 

@@ -29,18 +29,8 @@ from memvault.tools.core.similar import similar_memories
 from memvault.tools.core.vault_choice import count_accesses
 
 if TYPE_CHECKING:
+    from memvault import results
     from memvault.experience.acts import ActMatch
-    from memvault.results import (
-        ExperienceLists,
-        ProcedureOutcome,
-        RecalledExperience,
-        RecalledFact,
-        RecalledFacts,
-        RecalledProcedures,
-        StoredFact,
-        StoredProcedure,
-        UpdatedFact,
-    )
 
 group = ToolGroup("experience", place=51)
 
@@ -71,7 +61,7 @@ def store_fact(
     category: Annotated[str, Arg("The fact's category")] = CATEGORY,
     confidence: Annotated[float, Arg("Confidence, from 0 to 1", minimum=0, maximum=1)] = 1.0,
     source: Annotated[str, Arg("The source of the knowledge")] = SOURCE,
-) -> StoredFact:
+) -> results.StoredFact:
     """Store a fact: a statement without its context.
 
     similar lists the closest earlier facts, so that you can update one instead.
@@ -119,7 +109,7 @@ def recall_fact(
     ],
     limit: Limit = _MAX_FACTS,
     category: Annotated[str | None, Arg("Only facts in this category")] = None,
-) -> RecalledFacts:
+) -> results.RecalledFacts:
     """Recall facts, best match first, and count the access.
 
     The access count is how often a fact was recalled on this machine by any tool, including
@@ -128,10 +118,10 @@ def recall_fact(
     """
     from memvault.experience import facts, search
 
-    results = collect_hits(call, facts.similar(call.engine, query, limit, category or ""))
-    counts = count_accesses(call, [entry.memory.mem_id for entry in results])
-    facts_found = [facts.fact_of(entry.memory) for entry in results]
-    items: list[RecalledFact] = [
+    hits = collect_hits(call, facts.similar(call.engine, query, limit, category or ""))
+    counts = count_accesses(call, [entry.memory.mem_id for entry in hits])
+    facts_found = [facts.fact_of(entry.memory) for entry in hits]
+    items: list[results.RecalledFact] = [
         {
             "factId": fact.fact_id,
             "factText": fact.text,
@@ -143,10 +133,10 @@ def recall_fact(
             "strength": entry.strength,
             **entry.validity.marks(),
         }
-        for entry, fact in zip(results, facts_found, strict=True)
+        for entry, fact in zip(hits, facts_found, strict=True)
     ]
     nothing = "No fact matches; run `memvault recall --type fact` to see the closest"
-    return cast("RecalledFacts", list_result("facts", items, nothing))
+    return cast("results.RecalledFacts", list_result("facts", items, nothing))
 
 
 @group.tool(
@@ -172,7 +162,7 @@ def update_fact(
         float | None,
         Arg("New confidence, from 0 to 1", minimum=0, maximum=1, json_aliases=("confidence",)),
     ] = None,
-) -> UpdatedFact:
+) -> results.UpdatedFact:
     """Update a fact's text, its confidence, or both.
 
     The old text stays in the history. A title derived from the text changes too; memory id and
@@ -233,7 +223,7 @@ def store_procedure(
         str | None,
         Arg("Its skill id, such as combat.melee.swords", json_aliases=("skill",)),
     ] = None,
-) -> StoredProcedure:
+) -> results.StoredProcedure:
     """Store a procedure: instructions under a unique name.
 
     If the name exists, its prompt is updated; success rate and usage count do not change, and
@@ -249,7 +239,7 @@ def store_procedure(
         initial_success_rate,
         skill_id or "",
     )
-    result: StoredProcedure = {
+    result: results.StoredProcedure = {
         "procedureId": stored.memory.mem_id,
         "isUpdate": is_update,
         "filePath": stored.memory.path,
@@ -287,7 +277,7 @@ def recall_procedure(
     min_success_rate: Annotated[
         float, Arg("Minimum success rate", minimum=0, maximum=1)
     ] = _MIN_SUCCESS_RATE,
-) -> RecalledProcedures:
+) -> results.RecalledProcedures:
     """Recall the procedures for a task or situation, best success rate first.
 
     A procedure matches if its name shares a word with the context, or if
@@ -304,7 +294,7 @@ def recall_procedure(
         for entry in matches
     ]
     nothing = f"No procedure with a success rate of {min_success_rate:g} or more matches"
-    return cast("RecalledProcedures", list_result("procedures", items, nothing))
+    return cast("results.RecalledProcedures", list_result("procedures", items, nothing))
 
 
 @group.tool(
@@ -335,7 +325,7 @@ def update_success_rate(
             cli_override=CommandLineForm("Whether it succeeded"),
         ),
     ],
-) -> ProcedureOutcome:
+) -> results.ProcedureOutcome:
     """Record a use of a procedure, and whether it succeeded.
 
     The success rate is a moving average in which the latest outcome has a weight of one tenth.
@@ -407,7 +397,7 @@ def recall_memory(
             "A command's output: recall memories that contain its error, ignoring numbers and paths"
         ),
     ] = None,
-) -> RecalledExperience:
+) -> results.RecalledExperience:
     """Recall everything about a situation: facts, experiences and procedures.
 
     With a path, a command or an error, memories lists the memories that mention it, each with the
@@ -429,7 +419,7 @@ def recall_memory(
             "There are no observations",
             "describe what you see, hear or are asked, or pass `--path`, `--command` or `--error`",
         )
-    result: RecalledExperience = {
+    result: results.RecalledExperience = {
         "memoryContext": {"facts": [], "experiences": [], "procedures": []},
         "sources": {"facts": [], "experiences": [], "procedures": []},
     }
@@ -475,7 +465,7 @@ def _with_moved_code(call: Call, path: str, matches: list[ActMatch]) -> list[Act
     return sorted(best.values(), key=lambda match: -match.score)
 
 
-def _recall_situation(call: Call, query: str) -> RecalledExperience:
+def _recall_situation(call: Call, query: str) -> results.RecalledExperience:
     """Return the facts, experiences and procedures that fit a situation."""
     from memvault.experience import episodes, facts, procedures
 
@@ -486,7 +476,7 @@ def _recall_situation(call: Call, query: str) -> RecalledExperience:
     experiences = collect_hits(call, similar)
     matches, notes = procedures.recall_procedures(call.engine, query, _MIN_SUCCESS_RATE)
     call.notes += notes
-    sources: ExperienceLists = {
+    sources: results.ExperienceLists = {
         "facts": [entry.memory.mem_id for entry in facts_found],
         "experiences": [entry.memory.mem_id for entry in experiences],
         "procedures": [entry.procedure_id for entry in matches],

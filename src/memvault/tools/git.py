@@ -11,8 +11,8 @@ from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.shared_args import Confirm, token_to_confirm
 
 if TYPE_CHECKING:
+    from memvault import results
     from memvault.repository.approved import NotAllowed
-    from memvault.results import InitializedRepository, RepositoryStatus, SyncedVault
 
 group = ToolGroup("git", "Sharing a vault with git", place=105)
 
@@ -27,7 +27,7 @@ group = ToolGroup("git", "Sharing a vault with git", place=105)
         Set up in git  branch {branch}  {made:a new repository|}
            {changed:each}""",
 )
-def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
+def git_init(call: Call, confirm: Confirm = None) -> results.InitializedRepository:
     """Set up git for the vault: create a repository if needed, and a merge driver.
 
     Missing lines are added to .gitignore and .gitattributes. Running it again changes nothing.
@@ -62,7 +62,7 @@ def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
            deleted on one side and changed on the other, so kept: {notDeleted}
            discarded in favor of the remote: {notKept:each}""",
 )
-def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
+def git_sync(call: Call, confirm: Confirm = None) -> results.SyncedVault:
     """Sync the vault with git: commit all changes, merge the remote's, and push.
 
     Nothing is force-pushed. Headers are merged by key, lists as sets, bodies line by line as in
@@ -93,7 +93,7 @@ def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
         {repository:|The vault is not in a git repository}
            to do: {todo:each}""",
 )
-def git_status(call: Call) -> RepositoryStatus:
+def git_status(call: Call) -> results.RepositoryStatus:
     """Show the vault's state in git: branch, remote, pending changes, memories kept as two files.
 
     Git itself is not run until a person on this machine has allowed it with `memvault git init` or

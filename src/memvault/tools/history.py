@@ -22,13 +22,7 @@ from memvault.tools.core.shared_args import (
 )
 
 if TYPE_CHECKING:
-    from memvault.results import (
-        ChangeLog,
-        ComparedRevisions,
-        EmptiedTrash,
-        TrashListing,
-        UndoneChange,
-    )
+    from memvault import results
 
 group = ToolGroup("vault", place=101)
 
@@ -72,7 +66,7 @@ def memory_log(
     ] = "",
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> ChangeLog:
+) -> results.ChangeLog:
     """List the changes, newest first, each with its time, tool and agent.
 
     A revision is the file as it was before that change; `memvault diff` compares it and
@@ -122,7 +116,7 @@ def memory_diff(
     other: Annotated[
         str, Arg("The later revision; the current file by default", positional=True)
     ] = "",
-) -> ComparedRevisions:
+) -> results.ComparedRevisions:
     """Compare two revisions of a memory, or a revision and the current file."""
     from memvault.history import log
 
@@ -174,7 +168,7 @@ def memory_undo(
     offset: Annotated[
         int | None, Arg("Entries to skip in the listing", minimum=0, default=0)
     ] = None,
-) -> UndoneChange:
+) -> results.UndoneChange:
     """Undo the last change by a tool: restore every file to its previous state.
 
     Called again, it undoes the change before that. An undo is itself a change that can be undone by
@@ -225,7 +219,7 @@ def memory_undo(
         lambda result: {**result, "shown": len(result["trash"]) or None},
     ),
 )
-def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> TrashListing:
+def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> results.TrashListing:
     """List the forgotten memories that can be restored, newest first."""
     from memvault.memories import trash
 
@@ -261,7 +255,7 @@ def trash_empty(
         ),
     ] = None,
     confirm: Confirm = None,
-) -> EmptiedTrash:
+) -> results.EmptiedTrash:
     """Delete the trash permanently: preview it, and delete it once confirmed.
 
     The deleted files cannot be restored, not even with undo.

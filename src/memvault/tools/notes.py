@@ -22,22 +22,10 @@ from memvault.tools.core.shared_args import (
 )
 
 if TYPE_CHECKING:
+    from memvault import results
     from memvault.index.protocol import MemoryRecord, StoredLink, View
     from memvault.memories.link_graph import ResolvedLink
     from memvault.model import Memory
-    from memvault.results import (
-        BacklinkEntry,
-        MemoryBacklinks,
-        MemoryLinks,
-        MemoryPlace,
-        OrphanedMemories,
-        OutgoingLink,
-        RenamedMemory,
-        RenamedTag,
-        RewrittenLinks,
-        TaggedMemory,
-        TagListing,
-    )
 
 group = ToolGroup("notes", "Links, tags and names", place=95)
 
@@ -80,7 +68,7 @@ def memory_rename(
         ),
     ] = None,
     confirm: Confirm = None,
-) -> RenamedMemory:
+) -> results.RenamedMemory:
     """Rename or move a memory, and rewrite the links to it.
 
     Its memory id does not change, and its former title stays in its aliases. Links in bodies and
@@ -106,17 +94,17 @@ def memory_rename(
         )
 
     plan, unread = call.engine.on_view(planned)
-    links: list[RewrittenLinks] = [
+    links: list[results.RewrittenLinks] = [
         {"memId": entry.memory.mem_id, "filePath": entry.memory.path, "links": entry.links}
         for entry in plan.others
     ]
     others = [entry for entry in plan.others if entry.memory.path != memory.path]
     call.notes += [f"{path} cannot be read, so its links were not changed" for path in unread]
-    before: MemoryPlace = {"title": memory.title, "filePath": memory.path}
+    before: results.MemoryPlace = {"title": memory.title, "filePath": memory.path}
     states = (f"{entry.memory.path}\0{entry.memory.etag}" for entry in plan.others)
     items = [plan.title, plan.path, *states]
     if others and (token := token_to_confirm(confirm, items, "what would change now")):
-        after: MemoryPlace = {"title": plan.title, "filePath": plan.path}
+        after: results.MemoryPlace = {"title": plan.title, "filePath": plan.path}
         return {
             "confirmRequired": True,
             "before": before,
@@ -148,7 +136,7 @@ def memory_rename(
 )
 def memory_links(
     call: Call, name: MemoryRef, limit: Limit = LISTED, offset: Offset = 0
-) -> MemoryLinks:
+) -> results.MemoryLinks:
     """List a memory's links: wikilinks, embeds, markdown links, and links in its header.
 
     A link without a memory id is broken: its target does not exist.
@@ -170,16 +158,16 @@ def memory_links(
 )
 def memory_backlinks(
     call: Call, name: MemoryRef, limit: Limit = LISTED, offset: Offset = 0
-) -> MemoryBacklinks:
+) -> results.MemoryBacklinks:
     """List the memories that link to a memory, with each line that contains a link."""
     memory = call.resolve(name)
 
-    def backlinks_page(view: View) -> MemoryBacklinks:
+    def backlinks_page(view: View) -> results.MemoryBacklinks:
         graph = call.link_graph(view)
         linking = graph.backlinks(memory.path)
         lines = {(link.source, link.stored.key, link.stored.line): link for link in linking}
         shown, paging = paginate([*lines.values()], limit, offset, "No memory links to it")
-        backlinks: list[BacklinkEntry] = [
+        backlinks: list[results.BacklinkEntry] = [
             _backlink_item(view, graph.record(link.source), link.stored) for link in shown
         ]
         return {"backlinks": backlinks, **paging}
@@ -195,7 +183,9 @@ def memory_backlinks(
     view="""*orphans
         {title}  {memId}  {filePath}""",
 )
-def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> OrphanedMemories:
+def memory_orphans(
+    call: Call, limit: Limit = LISTED, offset: Offset = 0
+) -> results.OrphanedMemories:
     """List memories without links to or from other memories."""
     from memvault.recall.answer import memory_reference
 
@@ -209,7 +199,7 @@ def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> Orp
     return {"orphans": [memory_reference(entry) for entry in shown], **paging}
 
 
-def _link_item(resolved: ResolvedLink) -> OutgoingLink:
+def _link_item(resolved: ResolvedLink) -> results.OutgoingLink:
     from memvault.recall.answer import memory_reference
 
     target: dict[Any, Any] = (
@@ -227,7 +217,7 @@ def _kind(resolved: ResolvedLink) -> dict[Any, Any]:
     return {**heading, **({"embed": True} if resolved.link.is_embed else {})}
 
 
-def _backlink_item(view: View, source: MemoryRecord, link: StoredLink) -> BacklinkEntry:
+def _backlink_item(view: View, source: MemoryRecord, link: StoredLink) -> results.BacklinkEntry:
     """Return the memory that contains a link, with the link's line and line number in the file.
 
     For a link in a header, its key is returned instead of the line.
@@ -279,7 +269,7 @@ def tag_list(
     ] = "count",
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> TagListing:
+) -> results.TagListing:
     """List the tags in headers and bodies, with the number of memories for each tag.
 
     count includes nested tags; own does not.
@@ -315,7 +305,7 @@ def tag_add(
     tags: Annotated[
         list[str], Arg("The tags", positional=True, completes="tag", json_aliases=TAG_ALIASES)
     ],
-) -> TaggedMemory:
+) -> results.TaggedMemory:
     """Add tags to a memory's header."""
     from memvault.memories import tagging
 
@@ -340,7 +330,7 @@ def tag_remove(
     tags: Annotated[
         list[str], Arg("The tags", positional=True, completes="tag", json_aliases=TAG_ALIASES)
     ],
-) -> TaggedMemory:
+) -> results.TaggedMemory:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word.
 
     Tags that the memory does not have are listed under missing; if it has none of the tags, the
@@ -381,7 +371,7 @@ def tag_rename(
     ],
     new: Annotated[str, Arg("The new tag", positional=True, json_aliases=("to", "newTag"))],
     confirm: Confirm = None,
-) -> RenamedTag:
+) -> results.RenamedTag:
     """Rename a tag and the tags nested in it, in the headers and bodies of all memories.
 
     The call only lists the memories that would change until you confirm it. One undo reverts all
@@ -417,7 +407,7 @@ def tag_rename(
     return {"changed": len(references), "memories": references}
 
 
-def _tag_result(memory: Memory) -> TaggedMemory:
+def _tag_result(memory: Memory) -> results.TaggedMemory:
     from memvault.recall.answer import memory_reference
 
     return {**memory_reference(memory), "tags": list(memory.tags), "etag": memory.etag}

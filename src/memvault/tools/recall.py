@@ -56,19 +56,11 @@ from memvault.tools.core.shared_args import (
 )
 
 if TYPE_CHECKING:
+    from memvault import results
     from memvault.memories.rename import Retyping
     from memvault.model import Memory
     from memvault.recall.answer import RecallRequest
     from memvault.recall.filters import Filters
-    from memvault.results import (
-        CompoundedMemory,
-        ForgottenMemories,
-        MemoryTypes,
-        RecalledEntry,
-        RecalledMemories,
-        RecalledMemory,
-        RememberedMemory,
-    )
     from memvault.tools.core.vault_choice import VaultSelection
 
 group = ToolGroup("historian", "Remember and recall", place=10)
@@ -199,7 +191,7 @@ def memory_recall(
         list[str] | None,
         Arg("Names of vaults to search together; all: every vault, this: the current one"),
     ] = None,
-) -> RecalledMemories:
+) -> results.RecalledMemories:
     """Recall the memories that best answer a question, each with its best passage.
 
     strength is the match probability as a word: strong, fair or weak, comparable across vaults;
@@ -260,8 +252,8 @@ def memory_recall(
     )
     engine = selection.engine
     answer = engine.search_lines(request) if specific else engine.search(request)
-    results = collect_hits(call, answer)
-    page = results[offset:]
+    hits = collect_hits(call, answer)
+    page = hits[offset:]
     as_of_text = clock.iso(as_of_time) if as_of_time else ""
     # The code is not compared as it was at another time, or is on another branch.
     headers = [
@@ -280,8 +272,8 @@ def memory_recall(
         _suggest_include(call, query, answer.best)
     if page:
         return result
-    if results:
-        return {**result, "message": past_end(len(results))}
+    if hits:
+        return {**result, "message": past_end(len(hits))}
     warn_unknown_filters(
         call, tags_in(query) if mode == "tag" else search_filters, selection.engine
     )
@@ -313,7 +305,7 @@ def _list_all(
     offset: int,
     full: bool,
     result_budget: ResultBudget,
-) -> RecalledMemories:
+) -> results.RecalledMemories:
     from memvault.model import is_example
     from memvault.recall import snippets
 
@@ -338,7 +330,7 @@ def _list_all(
             **outdated_code(states),
         }
         beginning = snippets.beginning(memory.body)
-        entry: RecalledMemory = {
+        entry: results.RecalledMemory = {
             **recalled_entry(memory, 1.0, None, beginning, full, record.vault),
             **marks,
         }
@@ -350,7 +342,7 @@ def _list_all(
 
 def _own_data(
     call: Call, query: str, include: list[str] | None, limit: int, full: bool
-) -> list[RecalledEntry] | None:
+) -> list[results.RecalledEntry] | None:
     """Return matching entries of the agent's own state, or None if none were requested."""
     if not include:
         return None
@@ -398,7 +390,7 @@ def memory_remember(
             completes="memory",
         ),
     ] = None,
-) -> RememberedMemory:
+) -> results.RememberedMemory:
     """Remember something as a new memory; existing ones are never overwritten.
 
     The result lists similar memories, so that you can compound an existing one that says the same
@@ -520,7 +512,7 @@ def memory_compound(
         Arg("Heading, such as Setup/Linux, whose text is replaced; added if missing"),
     ] = None,
     if_match: Annotated[str | None, Arg("Only change it if it still has this etag")] = None,
-) -> CompoundedMemory:
+) -> results.CompoundedMemory:
     """Compound a memory: add to it instead of writing a second one.
 
     Front matter, comments and all other text are preserved byte for byte. If the target is not
@@ -589,7 +581,7 @@ def memory_forget(
     ] = _DEFAULT_THRESHOLD,
     expression: Expression = None,
     confirm: Confirm = None,
-) -> ForgottenMemories:
+) -> results.ForgottenMemories:
     """Forget memories: preview them, and move them to the trash once confirmed.
 
     A token is valid only for the files shown, in their current state. `memvault restore` brings
@@ -651,7 +643,7 @@ def memory_forget(
 
         Default type: {fallbackType}""",
 )
-def memory_list_types(call: Call) -> MemoryTypes:
+def memory_list_types(call: Call) -> results.MemoryTypes:
     """List the memory types with their counts, and the default type.
 
     It includes types that only occur in files.

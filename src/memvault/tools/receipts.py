@@ -12,8 +12,8 @@ from memvault.tools.core.result_parts import paginate
 from memvault.tools.core.shared_args import LISTED, Limit, Offset
 
 if TYPE_CHECKING:
+    from memvault import results
     from memvault.agents.receipts import Receipt
-    from memvault.results import GivenText, GivenTexts, RecordedSession
 
 group = ToolGroup("brain", place=21)
 
@@ -63,7 +63,7 @@ def memory_receipt(
     is_list: Annotated[bool, Arg("List the sessions, most recent first", flag="--list")] = False,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> GivenTexts:
+) -> results.GivenTexts:
     """Show the exact text that hooks and `memvault context` gave an agent, and why.
 
     Each receipt has the text, the memories in it with the match probability and etag of each, the
@@ -88,7 +88,7 @@ def memory_receipt(
     return {"session": session, "receipts": list(shown_receipts), **paging}
 
 
-def _session_item(call: Call, last: Receipt, own: str) -> RecordedSession:
+def _session_item(call: Call, last: Receipt, own: str) -> results.RecordedSession:
     from memvault.agents import receipts
 
     entries = [
@@ -106,7 +106,7 @@ def _session_item(call: Call, last: Receipt, own: str) -> RecordedSession:
     }
 
 
-def _receipt_item(receipt: Receipt) -> GivenText:
+def _receipt_item(receipt: Receipt) -> results.GivenText:
     return {
         "when": receipt.when,
         "agent": receipt.agent,

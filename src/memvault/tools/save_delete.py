@@ -15,7 +15,7 @@ from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.shared_args import CONTENT_ARG
 
 if TYPE_CHECKING:
-    from memvault.results import DeletedMemories, SavedText
+    from memvault import results
 
 group = ToolGroup("long-term", "Long-term memory", place=30)
 
@@ -61,7 +61,7 @@ def memory_save(
             ),
         ),
     ] = None,
-) -> SavedText:
+) -> results.SavedText:
     """Save text as a new memory, exactly as it is.
 
     Metadata is stored as front matter, by which `memvault load --query` and `memvault recall` can
@@ -89,7 +89,7 @@ def memory_delete(
         list[str] | str,
         Arg(_IDS_HELP, positional=True, completes="memory", json_aliases=("id", "memIds", "memId")),
     ],
-) -> DeletedMemories:
+) -> results.DeletedMemories:
     """Move exactly these memories to the trash, all or none.
 
     Unknown ids are listed under missing, which is not an error. An ambiguous id is an error, and

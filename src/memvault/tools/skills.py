@@ -13,16 +13,8 @@ from memvault.tools.core.shared_args import LISTED, Limit, Offset
 from memvault.tools.core.vault_choice import count_accesses
 
 if TYPE_CHECKING:
+    from memvault import results
     from memvault.experience.procedures import Procedure
-    from memvault.results import (
-        SkillCategories,
-        SkillCategory,
-        SkillEntry,
-        SkillListing,
-        SkillSubcategories,
-        SkillSubcategory,
-        UsedSkill,
-    )
 
 group = ToolGroup("skills", "Skills", place=60)
 
@@ -36,7 +28,9 @@ group = ToolGroup("skills", "Skills", place=60)
         *categories
         {categoryId}  {skills:skill|skills}""",
 )
-def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> SkillCategories:
+def list_skill_categories(
+    call: Call, limit: Limit = LISTED, offset: Offset = 0
+) -> results.SkillCategories:
     """List the skill categories (the first part of each skill id), with the number of skills.
 
     A skill is a procedure that has a skill id; archived ones are not listed.
@@ -46,7 +40,7 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
     counts_by_branch = skill_tree.branches(
         (entry.skill_id for entry in _skilled_procedures(call)), 1
     )
-    listing: list[SkillCategory] = [
+    listing: list[results.SkillCategory] = [
         {"categoryId": branch, "skills": count} for branch, count in counts_by_branch.items()
     ]
     shown, paging = paginate(listing, limit, offset, "No procedure has a skill id yet")
@@ -69,13 +63,13 @@ def list_subcategories(
     ],
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> SkillSubcategories:
+) -> results.SkillSubcategories:
     """List the subcategories of a category (the first two parts of each skill id)."""
     from memvault.experience import skill_tree
 
     named = [entry.skill_id for entry in _skilled_procedures(call)]
     within = skill_tree.below(named, _branch(category_id, "categoryId"))
-    subcategories: list[SkillSubcategory] = [
+    subcategories: list[results.SkillSubcategory] = [
         {"subcategoryId": branch, "skills": count}
         for branch, count in skill_tree.branches(within, 2).items()
     ]
@@ -109,7 +103,7 @@ def list_skills(
     ],
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> SkillListing:
+) -> results.SkillListing:
     """List the skills in a subcategory, sorted by id."""
     from memvault.experience import skill_tree
 
@@ -164,7 +158,7 @@ def use_skill(
             json_aliases=("difficulty",),
         ),
     ] = 0.0,
-) -> UsedSkill:
+) -> results.UsedSkill:
     """Use a skill: get the procedure to follow, and how likely it is to succeed.
 
     `memvault procedure outcome` records success or failure. If no procedure has the skill id, the
@@ -222,6 +216,6 @@ def _branch(text: str, name: str) -> str:
     return text.strip().strip(".")
 
 
-def _skill(entry: Procedure) -> SkillEntry:
+def _skill(entry: Procedure) -> results.SkillEntry:
     keys = ("skill_id", "name", "procedure_id", "success_rate", "usage_count")
-    return cast("SkillEntry", fields(entry, *keys))
+    return cast("results.SkillEntry", fields(entry, *keys))

@@ -14,17 +14,8 @@ from memvault.tools.core.shared_args import CONTENT_ALIASES, LISTED, Limit, Offs
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from memvault import results
     from memvault.agents.plans.status import PlanStatus
-    from memvault.results import (
-        DeletedEntries,
-        SetEntries,
-        SetPlans,
-        StoredGoal,
-        StoredGoals,
-        StoredPlan,
-        StoredPlans,
-        StoredValues,
-    )
 
 group = ToolGroup("state", "An agent's key-value pairs, goals and plans", place=40)
 
@@ -123,7 +114,7 @@ def _delete(
     delete: Callable[[list[str]], list[str]],
     names: list[str],
     existing: Callable[[], Mapping[str, str]],
-) -> DeletedEntries:
+) -> results.DeletedEntries:
     """Delete the entries with these names, and add notes for those that do not exist.
 
     ``existing`` returns the entries' names, each with its id.
@@ -164,7 +155,7 @@ def set_memories(
             cli_override=CommandLineForm("A key and its value", _pair, "key=value"),
         ),
     ],
-) -> SetEntries:
+) -> results.SetEntries:
     """Set values by key, replacing existing ones.
 
     Each agent has its own keys. Each value is a file that you may edit; old values stay in the
@@ -196,7 +187,7 @@ def get_memories(
         int | None, Arg("Maximum number; all if keys are given", minimum=1, default=LISTED)
     ] = None,
     offset: Offset = 0,
-) -> StoredValues:
+) -> results.StoredValues:
     """Get values, in the order of the given keys, or else sorted by key."""
     from memvault.agents.agent_files import normalize_name
     from memvault.agents.values import all_values
@@ -222,7 +213,7 @@ def get_memories(
 def delete_memories(
     call: Call,
     keys: Annotated[list[str], Arg("The keys", positional=True, json_aliases=("key", "ids"))],
-) -> DeletedEntries:
+) -> results.DeletedEntries:
     """Delete values by their keys; they stay in the history.
 
     A warning lists unknown keys. If none of the keys exists, the call fails.
@@ -247,7 +238,7 @@ def delete_memories(
 )
 def set_goals(
     call: Call, goals: Annotated[list[GoalItem], Arg("Goals with their ids", flatten=True)]
-) -> SetEntries:
+) -> results.SetEntries:
     """Set goals by id; existing goals are updated.
 
     The agent pursues goals whose status is active; any other word, such as
@@ -277,7 +268,7 @@ def get_goals(
     status: Annotated[str | None, Arg("Only goals with this status")] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> StoredGoals:
+) -> results.StoredGoals:
     """Get the goals, sorted by id."""
     from memvault.agents.goals import all_goals, status_word
 
@@ -287,7 +278,7 @@ def get_goals(
     selected_goals = [goal for goal in goals if wanted_status in ("", goal.status)]
     shown, paging = paginate(selected_goals, limit, offset)
     goals_shown = [fields(goal, "id", "description", "status") for goal in shown]
-    return {"goals": cast("list[StoredGoal]", goals_shown), **paging}
+    return {"goals": cast("list[results.StoredGoal]", goals_shown), **paging}
 
 
 @group.tool(
@@ -303,7 +294,7 @@ def delete_goals(
         list[str],
         Arg("The goals' ids", positional=True, json_aliases=("ids", "id", "goalId", "goals")),
     ],
-) -> DeletedEntries:
+) -> results.DeletedEntries:
     """Delete goals by their ids; they stay in the history.
 
     A warning lists unknown ids. If none of the goals exists, the call fails.
@@ -335,7 +326,7 @@ _PLANS = """*plans | There are no plans
 def set_plans(
     call: Call,
     plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule", flatten=True)],
-) -> SetPlans:
+) -> results.SetPlans:
     """Set plans by name; existing plans are updated.
 
     A due plan becomes exactly one event in the agent's inbox, even with several
@@ -392,7 +383,7 @@ def get_plans(
     ] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> StoredPlans:
+) -> results.StoredPlans:
     """Get the plans, next due first."""
     statuses, notes = call.plans.statuses()
     call.notes += notes
@@ -403,7 +394,7 @@ def get_plans(
     return {"plans": [_plan(status_entry) for status_entry in shown], **paging}
 
 
-def _plan(plan_status: PlanStatus) -> StoredPlan:
+def _plan(plan_status: PlanStatus) -> results.StoredPlan:
     """Return a plan as an entry in a result, with the resolved time of a delay."""
     from memvault import clock
 
@@ -441,7 +432,7 @@ def delete_plans(
             json_aliases=("ids", "id", "planId", "plans", "names"),
         ),
     ],
-) -> DeletedEntries:
+) -> results.DeletedEntries:
     """Delete plans by their ids; they stay in the history.
 
     A warning lists unknown ids. If none of the plans exists, the call fails.

@@ -22,28 +22,11 @@ from memvault.tools.core.shared_args import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from memvault import results
     from memvault.agents.address import Address
     from memvault.agents.messages.inbox import Event, EventBatch
     from memvault.agents.messages.spaces import Message, Spaces
     from memvault.agents.messages.talks import TalkLog
-    from memvault.results import (
-        AgentEntry,
-        AgentListing,
-        AwaitedEvent,
-        EnteredSpace,
-        EventResult,
-        HappenedEvents,
-        InboxEvent,
-        InboxEvents,
-        InboxListing,
-        PushedEvent,
-        SentMessage,
-        SentTalk,
-        SpaceEntry,
-        SpaceListing,
-        SpaceMessage,
-        SpaceMessages,
-    )
 
 group = ToolGroup("talk", "Spaces, talk and wait", place=70)
 
@@ -138,7 +121,7 @@ def talk_user(
     call: Call,
     message: MessageText,
     user: Annotated[str, Arg("Must be empty: there is only one user")] = "",
-) -> SentTalk:
+) -> results.SentTalk:
     """Send a message to the user, without waiting for an answer.
 
     The message goes to the inbox of the agent named user, where `memvault inbox peek` shows it.
@@ -172,7 +155,7 @@ def talk_agent(
         ),
     ],
     message: MessageText,
-) -> SentTalk:
+) -> results.SentTalk:
     """Send a message to another agent, without waiting for an answer."""
     from memvault.agents.address import address, closest_agent
 
@@ -205,7 +188,7 @@ def talk_brain(
         ),
     ],
     message: MessageText,
-) -> SentTalk:
+) -> results.SentTalk:
     """Send a message to another brain of the same agent, without waiting for an answer."""
     return _send(call, call.address.of_brain(subbrain), message)
 
@@ -222,7 +205,7 @@ def talk_log(
         Arg("Severity", positional=True, json_aliases=("level",), synonyms=_SEVERITIES),
     ],
     message: MessageText,
-) -> SentTalk:
+) -> results.SentTalk:
     """Write a message to the agent's log, .memvault/agents/AGENT/log.jsonl."""
     return {"talkId": _talks(call).log(severity, message)}
 
@@ -242,7 +225,7 @@ def reply(
         Arg("The talk to answer", positional=True, minimum=1, json_aliases=("id", "inReplyTo")),
     ],
     message: MessageText,
-) -> SentTalk:
+) -> results.SentTalk:
     """Answer a talk; its sender receives the message and the id of the talk.
 
     The result contains the reply's talk id.
@@ -303,7 +286,7 @@ def wait_for(
         float | None,
         Arg("Give up after this many seconds; by default never", minimum=0, maximum=1e9),
     ] = None,
-) -> HappenedEvents:
+) -> results.HappenedEvents:
     """Wait for the first of several events, remove it from the inbox, and return it.
 
     An Agent or User event is a message from them. With a talk id, it is the response to that talk:
@@ -337,8 +320,10 @@ def wait_for(
     )
     pattern = happened.wanted
     delivered = _event_list(call, happened.popped)
-    result: EventResult = {**delivered[0]} if delivered else {"seconds": round(happened.seconds, 3)}
-    event: AwaitedEvent = {
+    result: results.EventResult = (
+        {**delivered[0]} if delivered else {"seconds": round(happened.seconds, 3)}
+    )
+    event: results.AwaitedEvent = {
         "eventType": pattern.kind,
         "parameter": pattern.parameter,
         "talkId": pattern.talk_id,
@@ -370,7 +355,7 @@ def peek_inbox(
         Literal["space_message", "plan", "service", "talk"] | None,
         Arg("Only events of this type", key="filter", json_aliases=("type", "kind", "eventType")),
     ] = None,
-) -> InboxEvents:
+) -> results.InboxEvents:
     """Remove the oldest events from the agent's inbox and return them.
 
     Each event is delivered to exactly one caller, or again if that caller is killed during
@@ -432,7 +417,7 @@ def list_inbox(
     ] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> InboxListing:
+) -> results.InboxListing:
     """List the events in the agent's inbox, oldest first, without removing them."""
     inbox = call.inbox
     batch = inbox.waiting() if event_id is None else inbox.find(event_id)
@@ -450,13 +435,13 @@ def list_inbox(
         {agent}  {memories:value|values}  {goals:goal|goals}  {plans:plan|plans}  \
         {inbox:event|events}  changed {changed:second}""",
 )
-def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> AgentListing:
+def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> results.AgentListing:
     """List the vault's agents and brains, with counts of their entries and the last change."""
     from memvault.agents.overview import entries
 
     nothing = "No agent has stored anything yet"
     shown, paging = paginate(entries(call.root), limit, offset, nothing)
-    agents: list[AgentEntry] = [
+    agents: list[results.AgentEntry] = [
         {"agent": str(entry.address), **without_none(**entry.counts, changed=entry.changed)}
         if call.change_set.can_see(f"agents/{entry.address.agent}/")
         else {"agent": str(entry.address)}
@@ -477,7 +462,7 @@ def push_service(
     call: Call,
     name: Annotated[str, Arg("The hook's name", positional=True)],
     message: Annotated[str, MESSAGE_ARG._replace(help="The event's message")] = "",
-) -> PushedEvent:
+) -> results.PushedEvent:
     """Add an event to the agent's own inbox, for example from a git hook or a CI job.
 
     A running `memvault wait for hook:NAME` returns the event.
@@ -495,11 +480,11 @@ def _talks(call: Call) -> TalkLog:
     return TalkLog(call.store.changes, call.address)
 
 
-def _send(call: Call, to: Address, message: str) -> SentTalk:
+def _send(call: Call, to: Address, message: str) -> results.SentTalk:
     return {"talkId": _talks(call).send(to, message)}
 
 
-def _event_list(call: Call, batch: EventBatch) -> list[InboxEvent]:
+def _event_list(call: Call, batch: EventBatch) -> list[results.InboxEvent]:
     """Return events as results; popped ones are acknowledged once the caller has the result."""
     call.notes += batch.notes
     if batch.lease is not None:
@@ -508,7 +493,7 @@ def _event_list(call: Call, batch: EventBatch) -> list[InboxEvent]:
     return [_event_item(event) for event in batch.events]
 
 
-def _event_item(event: Event) -> InboxEvent:
+def _event_item(event: Event) -> results.InboxEvent:
     return {
         "eventId": event.event_id,
         "type": event.kind,
@@ -549,7 +534,7 @@ def enter_space(
         ),
     ],
     limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, json_aliases=LIMIT_ALIASES)] = LISTED,
-) -> EnteredSpace:
+) -> results.EnteredSpace:
     """Enter a space: join it, read its last messages, and make it the target of new ones.
 
     A space that does not exist is created, with no history.
@@ -575,7 +560,7 @@ def send_message(
     text: Annotated[
         str, Arg("The message", positional=True, text=True, json_aliases=("message", "content"))
     ],
-) -> SentMessage:
+) -> results.SentMessage:
     """Send a message to the space entered last; every other member gets an inbox event."""
     spaces = _spaces(call)
     message = spaces.send(spaces.entered(), text)
@@ -609,7 +594,7 @@ def read_messages(
     ] = None,
     limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, json_aliases=LIMIT_ALIASES)] = LISTED,
     offset: Annotated[int, Arg("Skip this many of the newest messages", minimum=0)] = 0,
-) -> SpaceMessages:
+) -> results.SpaceMessages:
     """Read a space's messages, newest last."""
     spaces = _spaces(call)
     chosen_space = spaces.find(space) if space and space.strip() else spaces.entered()
@@ -627,11 +612,11 @@ def read_messages(
         {spaceName}  {spaceId}  {joined:joined|}
            {totalMessages:message|messages}  last {lastMessage:second}  members: {members}""",
 )
-def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> SpaceListing:
+def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> results.SpaceListing:
     """List the spaces with their members, number of messages and time of the last message."""
     spaces = _spaces(call)
     shown, paging = paginate(spaces.every(), limit, offset, "There are no spaces")
-    space_entries: list[SpaceEntry] = []
+    space_entries: list[results.SpaceEntry] = []
     for space in shown:
         members = spaces.members(space)
         last, total = spaces.messages(space, 1)
@@ -654,7 +639,7 @@ def _spaces(call: Call) -> Spaces:
     return Spaces(call.store.changes, call.address, call.notes.append)
 
 
-def _message(message: Message) -> SpaceMessage:
+def _message(message: Message) -> results.SpaceMessage:
     return {
         "id": message.message_id,
         "senderName": message.sender,

@@ -23,7 +23,7 @@ from memvault.vault_tools.definition import (
 )
 
 if TYPE_CHECKING:
-    from memvault.results import CalledTool, RegisteredTool, ToolEntry, ToolListing
+    from memvault import results
 
 group = ToolGroup("catalog", "Tools, including the vault's own", place=80)
 
@@ -55,7 +55,7 @@ def get_available_tools(
     ] = None,
     limit: Annotated[int | None, Arg("Maximum number; all by default", minimum=1)] = None,
     offset: Offset = 0,
-) -> ToolListing:
+) -> results.ToolListing:
     """List the tools in this vault: the built-in ones, and those registered in it.
 
     trusted is true if a registered tool may run on this machine. If the call has a token budget but
@@ -90,7 +90,7 @@ def get_available_tools(
 
 def _entry(
     tool: Tool, has_schema: bool, files: Mapping[str, str], trusted: Collection[str]
-) -> ToolEntry:
+) -> results.ToolEntry:
     """Return the entry of a tool; ``files`` are those of the vault's tools, by name."""
     from memvault.tools.core import reference
 
@@ -124,7 +124,7 @@ def register_tool(
     parameters: ToolParameters = None,
     timeout: ToolTimeout = None,
     documentation: Annotated[str | None, Arg("Markdown for people; the body of the file")] = None,
-) -> RegisteredTool:
+) -> results.RegisteredTool:
     """Register a tool in the vault: a program, defined in tools/NAME.md.
 
     It replaces a registered tool with the same name, whose file is saved as a revision. The program
@@ -185,7 +185,7 @@ def call_tool(
             json_aliases=("arguments", "args", "params", "input"),
         ),
     ] = None,
-) -> CalledTool:
+) -> results.CalledTool:
     """Call any tool by its exact name; `result` contains the tool's result.
 
     If it fails or the arguments are invalid, `error` contains a message, and there may be a `code`

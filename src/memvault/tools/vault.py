@@ -42,19 +42,9 @@ from memvault.tools.core.vault_choice import count_retrievals
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from memvault import results
     from memvault.index.protocol import MemoryRecord
     from memvault.model import Memory
-    from memvault.results import (
-        AvailableModels,
-        ChosenModel,
-        ListedMemories,
-        ListedMemory,
-        RebuiltIndex,
-        RestoredMemory,
-        ShownMemory,
-        VaultStatus,
-        VerifiedModel,
-    )
 
 group = ToolGroup("vault", "The vault", place=100)
 
@@ -119,7 +109,7 @@ def memory_show(
     page: Annotated[
         int | None, Arg("Only this page of a PDF document or slide of a presentation", minimum=1)
     ] = None,
-) -> ShownMemory:
+) -> results.ShownMemory:
     """Show a memory in full, or part of it.
 
     A document is shown as text; its name may end with a page or section, as in report.pdf#page=3.
@@ -175,7 +165,7 @@ def memory_show(
         revisions = history.revisions(memory.mem_id)
         result |= {"content": memory.body, "metadata": memory.metadata, "revisions": revisions}
     count_retrievals(call, [memory])
-    return cast("ShownMemory", result)
+    return cast("results.ShownMemory", result)
 
 
 def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[str, Any]:
@@ -202,8 +192,8 @@ def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[
     }
 
 
-def _item(memory: Memory | MemoryRecord) -> ListedMemory:
-    result: ListedMemory = {**item(memory)}
+def _item(memory: Memory | MemoryRecord) -> results.ListedMemory:
+    result: results.ListedMemory = {**item(memory)}
     if is_example(memory.metadata):
         result["example"] = True
     if memory.problem:
@@ -260,7 +250,7 @@ def memory_list(
     ] = "modified",
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> ListedMemories:
+) -> results.ListedMemories:
     """List memories without their content, last changed first; examples are marked."""
     from memvault.recall import query_filters
     from memvault.recall.filters import Filters
@@ -280,7 +270,7 @@ def memory_list(
         warn_unknown_filters(call, search_filters)
     paging = page_info(total, offset, len(shown))
     standings = call.engine.validities(shown)
-    memories: list[ListedMemory] = [
+    memories: list[results.ListedMemory] = [
         {**_item(record), **standing.marks(), **as_of_field(record.published_at)}
         for record, standing in zip(shown, standings, strict=True)
     ]
@@ -316,7 +306,7 @@ def memory_restore(
     revision: Annotated[
         str | None, Arg("Revert an existing memory to this revision instead")
     ] = None,
-) -> RestoredMemory:
+) -> results.RestoredMemory:
     """Restore a memory from the trash, or revert one to an earlier revision.
 
     A file returns to its old path, or to a similar one if that is taken. The content replaced by
@@ -332,7 +322,9 @@ def memory_restore(
         call.notes += [f"run `memvault trash list --offset {next_offset}` to see the rest"] * bool(
             next_offset
         )
-        return cast("RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging})
+        return cast(
+            "results.RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging}
+        )
     earlier = require_text(
         revision, "The revision", "run `memvault log MEMORY` to list a memory's revisions"
     )
@@ -430,7 +422,7 @@ def _duration(seconds: int) -> str:
         _for_people,
     ),
 )
-def vault_status(call: Call) -> VaultStatus:
+def vault_status(call: Call) -> results.VaultStatus:
     """Show the vault's state: counts, index, embedder, sizes, and pending work."""
     from memvault.insights.status import status
 
@@ -445,7 +437,7 @@ def vault_status(call: Call) -> VaultStatus:
     examples=("memvault reindex", "memvault reindex --quiet"),
     view="Indexed {indexed:memory|memories} for the model {embedder}",
 )
-def vault_reindex(call: Call) -> RebuiltIndex:
+def vault_reindex(call: Call) -> results.RebuiltIndex:
     """Rebuild the index, and embed the memories without vectors with both embedders.
 
     Edits are indexed automatically; this command also does pending background work immediately. An
@@ -496,7 +488,7 @@ def _model_in_use(call: Call) -> str:
 
         In use: {rerankerInUse}""",
 )
-def model_list(call: Call) -> AvailableModels:
+def model_list(call: Call) -> results.AvailableModels:
     """List the available models for embedding and reranking, and the models in use."""
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
     from memvault.index.embedding.transformer import builtin_models
@@ -533,7 +525,7 @@ def model_use(
         ),
     ],
     purpose: Purpose = "embed",
-) -> ChosenModel:
+) -> results.ChosenModel:
     """Use another model: download it if needed, and embed every memory with it.
 
     auto removes the setting: builtin or multilingual is then selected by the vault's languages.
@@ -560,7 +552,7 @@ def model_use(
         chosen = model_check.select_model(call.store, name, purpose)
         # The settings may contain a model that was previously only the default.
         call.workspace.reload()
-    result: ChosenModel = {
+    result: results.ChosenModel = {
         "name": call.hide_paths(chosen.name),
         "version": chosen.version,
         **without_none(dimension=chosen.dimension),
@@ -587,7 +579,7 @@ def model_verify(
         str | None, Arg("A model or folder (default: the one in use)", positional=True)
     ] = None,
     purpose: Purpose = "embed",
-) -> VerifiedModel:
+) -> results.VerifiedModel:
     """Check that a model loads here and can tell related passages from unrelated ones."""
     import time
 

@@ -11,13 +11,7 @@ from memvault.tools.core.result_parts import without_none
 from memvault.tools.core.shared_args import MessageText
 
 if TYPE_CHECKING:
-    from memvault.results import (
-        GatheredResource,
-        InteractedAgent,
-        MovedAgent,
-        ObservedLocation,
-        WorldPosition,
-    )
+    from memvault import results
     from memvault.world import World
 
 group = ToolGroup("world", "Example world, if memvault.toml enables it", place=90)
@@ -34,7 +28,7 @@ _MAX_COORDINATE = 1e9
 def observe_location(
     call: Call,
     radius: Annotated[float, Arg("Radius in cells", minimum=0, maximum=_MAX_COORDINATE)] = 5,
-) -> ObservedLocation:
+) -> results.ObservedLocation:
     """Observe the agent's surroundings: terrain, climate, resources, other agents.
 
     Terrain and climate come from the nearest place. Resources in all places within the radius are
@@ -74,14 +68,14 @@ def move_to(
             "Cells to the north", positional=True, minimum=-_MAX_COORDINATE, maximum=_MAX_COORDINATE
         ),
     ],
-) -> MovedAgent:
+) -> results.MovedAgent:
     """Move the agent to a cell; each cell of the straight path costs 0.01 stamina.
 
     Without enough stamina the agent does not move. Its position and stamina are stored in
     agents/NAME.md, which anyone can edit.
     """
     me, used = _world(call).move(x, y)
-    position: WorldPosition = {"x": me.x, "y": me.y}
+    position: results.WorldPosition = {"x": me.x, "y": me.y}
     return {"newPosition": position, "staminaUsed": used, "stamina": me.stamina}
 
 
@@ -96,7 +90,7 @@ def gather_resource(
     amount: Annotated[
         int, Arg("The amount; if less is available, nothing is gathered", minimum=1, maximum=10**9)
     ] = 1,
-) -> GatheredResource:
+) -> results.GatheredResource:
     """Gather a resource at the agent's position into its inventory.
 
     If two agents try to gather the last unit, only one of them gets it.
@@ -125,7 +119,7 @@ def interact_with_agent(
         str, Arg("An agent within 5 cells", key="agent", positional=True, completes="agent")
     ],
     message: MessageText,
-) -> InteractedAgent:
+) -> results.InteractedAgent:
     """Interact with an agent within reach: send it a talk, which arrives in its inbox."""
     from memvault.agents.messages.talks import TalkLog
 

@@ -171,17 +171,18 @@ class Tool(NamedTuple):
         """
         if self.own_parameters is not None:
             return None
-        name = self.function.__annotations__.get("return")
-        if name not in self.function.__globals__:
-            from memvault import results
+        name = str(self.function.__annotations__.get("return"))
+        if name in self.function.__globals__:
+            return self.function.__globals__[name]
+        from memvault import results
 
-            if not hasattr(results, str(name)):
-                raise TypeError(
-                    f"{self.name} returns {name}, which must be a TypedDict "
-                    f"in {self.function.__module__} or memvault.results"
-                )
-            return getattr(results, str(name))
-        return self.function.__globals__[name]
+        named = name.removeprefix("results.")
+        if not hasattr(results, named):
+            raise TypeError(
+                f"{self.name} returns {name}, which must be a TypedDict "
+                f"in {self.function.__module__} or memvault.results"
+            )
+        return getattr(results, named)
 
     @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
