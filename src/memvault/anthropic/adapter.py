@@ -19,7 +19,27 @@ from memvault.anthropic.memory_tool import FOLDER, MemoryFiles
 from memvault.errors import MemvaultError
 
 
-class VaultMemoryTool(BetaAbstractMemoryTool):
+class _VaultFiles:
+    """The files of a vault behind a memory tool of the SDK."""
+
+    def __init__(
+        self,
+        vault: str | PathLike[str] | None = None,
+        *,
+        folder: str = FOLDER,
+        agent: str = "claude",
+        memory_type: str = "",
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        super().__init__(cache_control=cache_control)  # type: ignore[call-arg]  # the SDK's class
+        self._files = MemoryFiles(vault, folder, agent, memory_type)
+
+    def close(self) -> None:
+        """Close open files."""
+        self._files.close()
+
+
+class VaultMemoryTool(_VaultFiles, BetaAbstractMemoryTool):
     """Anthropic's memory tool, type ``memory_20250818``, for a vault.
 
     ``vault`` is the vault's folder, by default the one that the command line finds. ``/memories``
@@ -32,53 +52,21 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
         memvault.errors.UsageError: the folder, agent or type is invalid.
     """
 
-    def __init__(
-        self,
-        vault: str | PathLike[str] | None = None,
-        *,
-        folder: str = FOLDER,
-        agent: str = "claude",
-        memory_type: str = "",
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-    ) -> None:
-        super().__init__(cache_control=cache_control)
-        self._files = MemoryFiles(vault, folder, agent, memory_type)
-
     def _run(self, command: BaseModel) -> str:
         """Run one command of the tool and return its answer."""
         return _run(self._files, command)
 
     view = create = str_replace = insert = delete = rename = _run
 
-    def close(self) -> None:
-        """Close open files."""
-        self._files.close()
 
-
-class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
+class AsyncVaultMemoryTool(_VaultFiles, BetaAsyncAbstractMemoryTool):
     """``VaultMemoryTool`` for the asynchronous client; it accesses the vault in a thread."""
-
-    def __init__(
-        self,
-        vault: str | PathLike[str] | None = None,
-        *,
-        folder: str = FOLDER,
-        agent: str = "claude",
-        memory_type: str = "",
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-    ) -> None:
-        super().__init__(cache_control=cache_control)
-        self._files = MemoryFiles(vault, folder, agent, memory_type)
 
     async def _run(self, command: BaseModel) -> str:
         """Run one command of the tool and return its answer."""
         return await anyio.to_thread.run_sync(partial(_run, self._files, command))
 
     view = create = str_replace = insert = delete = rename = _run
-
-    def close(self) -> None:
-        """Close open files."""
-        self._files.close()
 
 
 def _run(files: MemoryFiles, command: BaseModel) -> str:
