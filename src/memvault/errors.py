@@ -85,12 +85,14 @@ class MemvaultError(Exception):
     """Base class of all errors shown to users.
 
     ``details`` contains additional keys of the failed result, such as ``candidates``. With
-    ``is_flat``, ``error`` in that result is only the message, next to ``code`` and ``hint``.
+    ``is_flat``, ``error`` in that result is only the message, next to ``code`` and ``hint``. With
+    ``lists_changes``, the hint lists the files that the call had changed before it failed.
     """
 
     code = "failed"
     exit_code = 1
     is_flat = False
+    lists_changes = False
 
     def __init__(
         self, message: str, hint: str = "", details: Mapping[str, object] | None = None
@@ -101,7 +103,9 @@ class MemvaultError(Exception):
         self.details = dict(details or {})
 
     def add_context(self, failed: FailedCall) -> None:
-        """Add details about the failed call to the error; the default adds none."""
+        """Add details about the failed call to the error."""
+        if self.lists_changes and failed.changed:
+            self.hint = f"{self.hint}; {failed.changed}"
 
     def result(self) -> dict[str, object]:
         """Return the failed result that all front ends return."""
@@ -151,11 +155,7 @@ class StorageError(MemvaultError):
     """The file system failed: it is full or read-only, or access was denied."""
 
     code = "storage"
-
-    def add_context(self, failed: FailedCall) -> None:
-        """Add the files that were changed before the error to the hint."""
-        if failed.changed:
-            self.hint = f"{self.hint}; {failed.changed}"
+    lists_changes = True
 
 
 class Unwritable(StorageError):
@@ -201,11 +201,7 @@ class Bug(MemvaultError):
 
     code = "bug"
     exit_code = 70
-
-    def add_context(self, failed: FailedCall) -> None:
-        """Add the files that were changed before the error to the hint."""
-        if failed.changed:
-            self.hint = f"{self.hint}; {failed.changed}"
+    lists_changes = True
 
 
 def to_memvault_error(error: Exception) -> MemvaultError:
