@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.errors import UsageError
 from memvault.importers import convert, pickles, records
 from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
-from memvault.memories import create
 
 _BESIDE = ("embedding.json", "knowledge_import.json")
 """Other files in a memory's folder."""
@@ -80,9 +78,8 @@ def read(source: Source) -> Iterator[Item]:
 
 def _note(location: str, folder: str, document: dict[Any, Any], metadata: dict[Any, Any]) -> Item:
     text = convert.text(document.get("page_content"))
-    try:
-        title = create.title_of(text)
-    except UsageError:
+    title = convert.title_of(text)
+    if not title:
         return SkippedItem(location, "has no text")
     when = convert.parsed_time(metadata.get("timestamp"))
     memory_id = _text(metadata.get("id")) or _text(document.get("id"))

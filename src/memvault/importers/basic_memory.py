@@ -141,16 +141,10 @@ def _relation(row: dict[str, Any]) -> str:
 
 def _metadata(text: Any) -> dict[str, Any]:
     """Return the additional header keys of an entity, stored as JSON."""
-    try:
-        parsed = json_source.parse(text) if isinstance(text, str) and text else None
-    except ValueError:
-        parsed = None
-    kinds = (str, int, float, list)
-    items = parsed.items() if isinstance(parsed, dict) else ()
     return {
         key: [str(entry) for entry in value] if isinstance(value, list) else value
-        for key, value in items
-        if isinstance(value, kinds)
+        for key, value in (json_source.object_in(text) or {}).items()
+        if isinstance(value, str | int | float | list)
     }
 
 

@@ -198,11 +198,8 @@ class MessageCollector:
             self._counts.omitted(f'tool use "{_CANVAS}{command}"')
             return ""
         self._counts.converted("canvas version")
-        try:
-            arguments = json_source.parse(text)
-        except ValueError:
-            arguments = None
-        if not isinstance(arguments, dict):
+        arguments = json_source.object_in(text)
+        if arguments is None:
             return fenced(text)  # the JSON was cut off
         if command == "create_textdoc":
             name, kind = convert.text(arguments.get("name")), convert.text(arguments.get("type"))

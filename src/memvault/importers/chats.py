@@ -7,12 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memvault import clock
-from memvault.errors import UsageError
-from memvault.importers import plain_text
+from memvault.importers import convert, plain_text
 from memvault.importers.chat_text import fenced
 from memvault.importers.items import ImportedNote, SkippedItem, note_path
 from memvault.lazy_pattern import lazy_pattern
-from memvault.memories import create
 from memvault.named_tuple import NamedTuple
 
 _NO_TITLE = lazy_pattern(
@@ -97,12 +95,9 @@ def conversation(
     worded = [turn for turn in turns if turn.text.strip()]
     if not worded:
         return SkippedItem(location, "the messages have no text" if turns else "has no messages")
-    for text in (title, *(turn.text for turn in worded)):
-        try:
-            title = create.title_of(_NO_TITLE.sub("", text))
-            break
-        except UsageError:
-            title = "Conversation"
+    texts = (title, *(turn.text for turn in worded))
+    titles = (convert.title_of(_NO_TITLE.sub("", text)) for text in texts)
+    title = next(filter(None, titles), "Conversation")
     day = clock.local(created) if created else ""
     parts: list[str] = []
     speaker = ""

@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memvault import clock
+from memvault.errors import UsageError
 from memvault.importers import plain_text
 from memvault.lazy_pattern import lazy_pattern
+from memvault.memories import create
 from memvault.secrets.detector import KEY
 from memvault.vault import header_dates
 from memvault.vault.header_links import LINK_KEYS
@@ -86,6 +88,14 @@ def one_line(value: object) -> str:
 def protect_first_line(text: str) -> str:
     """Return text whose first line cannot be mistaken for front matter."""
     return f"\n{text}" if text.startswith("---") else text
+
+
+def title_of(text: str) -> str:
+    """Return a title made from the first words of a text; "" if it has none."""
+    try:
+        return create.title_of(text)
+    except UsageError:
+        return ""
 
 
 def tag(text: str) -> str:

@@ -43,6 +43,15 @@ def parse(data: bytes | str) -> Any:
         raise ValueError("nested too deeply") from error
 
 
+def object_in(data: Any) -> dict[str, Any] | None:
+    """Return the object in JSON text; None if the value is not the text of an object."""
+    try:
+        value = parse(data) if isinstance(data, bytes | str) else None
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
 class _ArrayScanner:
     """Cuts one array's items out of chunks of JSON text.
 
@@ -190,12 +199,8 @@ def json_lines(
     try:
         for number, line in text_lines(source, name, max_bytes):
             if line.strip():
-                try:
-                    entry = parse(line)
-                except ValueError:
-                    entry = None
-                where = f"{name}, line {number}"
-                yield (where, entry) if isinstance(entry, dict) else SkippedItem(where, NO_OBJECT)
+                entry, where = object_in(line), f"{name}, line {number}"
+                yield SkippedItem(where, NO_OBJECT) if entry is None else (where, entry)
     except OSError as error:
         yield SkippedItem(f"{name}, line {number + 1}", error.strerror or str(error))
 
@@ -207,10 +212,7 @@ def read_object(source: Source, name: str) -> dict[str, Any]:
         OSError: if the file cannot be read.
         ValueError: if the file is not a JSON object.
     """
-    try:
-        entry = parse(source.read(name))
-    except ValueError:
-        entry = None
-    if not isinstance(entry, dict):
+    entry = object_in(source.read(name))
+    if entry is None:
         raise ValueError(NO_OBJECT)
     return entry

@@ -140,9 +140,8 @@ def _point(point: dict[Any, Any], row_id: Any) -> Iterator[Item]:
 
 def _note(text: str, entry: Mapping[str, Any], metadata: Any) -> Item:
     key = str(entry.get("id") or "")
-    try:
-        title = create.title_of(text)
-    except UsageError:
+    title = convert.title_of(text)
+    if not title:
         return SkippedItem(f"the memory {key}", "its text is empty")
     categories = entry.get("categories")
     listed = categories if isinstance(categories, list) else [categories] if categories else []

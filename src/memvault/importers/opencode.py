@@ -65,12 +65,12 @@ def _session(
     session.extend_to(row.get("time_updated"))
     parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for part in database.rows(_PARTS, [row["id"]]):
-        if (data := _parsed(part["data"])) is None:
+        if (data := json_source.object_in(part["data"])) is None:
             yield SkippedItem(f"{name}, part {part['id']}", json_source.NO_OBJECT)
         else:
             parts[str(part["message_id"])].append(data)
     for message in database.rows(_MESSAGES, [row["id"]]):
-        if (data := _parsed(message["data"])) is None:
+        if (data := json_source.object_in(message["data"])) is None:
             yield SkippedItem(f"{name}, message {message['id']}", json_source.NO_OBJECT)
         elif data.get("summary") is True:  # a summary written for the agent
             counts.omitted("message from the program")
@@ -78,15 +78,6 @@ def _session(
             _add_message(session, data, parts[str(message["id"])], counts)
     if (note := episode(session, counts)) is not None:
         yield note
-
-
-def _parsed(text: Any) -> dict[str, Any] | None:
-    """Return the object in JSON text; None if it is not an object."""
-    try:
-        value = json_source.parse(text)
-    except (ValueError, TypeError, AttributeError):  # a number or a blob
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _add_message(

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memvault import clock
-from memvault.errors import UsageError
 from memvault.experience import acts, episodes
 from memvault.importers import convert, json_source
 from memvault.importers.chat_text import message
@@ -21,7 +20,6 @@ from memvault.importers.content_counts import ContentCounts
 from memvault.importers.items import ImportedNote, note_path
 from memvault.index.text.sentences import sentence_ends
 from memvault.lazy_pattern import lazy_pattern
-from memvault.memories import create
 from memvault.model import IMPORTANCE
 from memvault.named_tuple import NamedTuple
 from memvault.secrets.detector import masked
@@ -193,11 +191,7 @@ def _masked_and_cut(text: str) -> str:
 def tool_use(name: str, arguments: Any) -> ToolUse:
     """Return a tool use with the file, command or query in its arguments."""
     if isinstance(arguments, str):
-        try:
-            parsed = json_source.parse(arguments)
-        except ValueError:
-            parsed = None
-        arguments = parsed if isinstance(parsed, dict) else {"input": arguments}
+        arguments = json_source.object_in(arguments) or {"input": arguments}
     values: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
     text = " ".join(_as_text(value) for value in values.values())
     patched = tuple(match[1].strip() for match in _PATCHED.finditer(text)) if "***" in text else ()
@@ -246,13 +240,7 @@ def first_entries(head: bytes, length: int) -> Iterator[dict[str, Any]]:
     lines = head.split(b"\n")
     if len(head) == length:  # the last line may be incomplete
         del lines[-1]
-    for line in filter(bytes.strip, lines):
-        try:
-            entry = json_source.parse(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
-            yield entry
+    yield from filter(None, map(json_source.object_in, lines))
 
 
 def episode(session: Session, counts: ContentCounts) -> ImportedNote | None:
@@ -294,12 +282,8 @@ def episode(session: Session, counts: ContentCounts) -> ImportedNote | None:
 
 def _title(session: Session) -> str:
     title = session.title if _is_user_text(session.title) else ""
-    for text in ("" if is_error(title) else title, *session.prompts):
-        try:
-            return create.title_of(text)
-        except UsageError:
-            continue
-    return f"Session {session.session_id[:8]}"
+    titles = map(convert.title_of, ("" if is_error(title) else title, *session.prompts))
+    return next(filter(None, titles), f"Session {session.session_id[:8]}")
 
 
 def _context(session: Session) -> list[str]:
