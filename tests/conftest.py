@@ -33,6 +33,8 @@ from racing import Racing
 from ran import Ran as Ran
 
 if TYPE_CHECKING:
+    from git_clones import Clone
+    from lsp_client import LspClient
     from tool_matrix import Matrix
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -271,6 +273,40 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def deep_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute deep vectors within the call that needs them."""
     monkeypatch.setenv("MEMVAULT_DEEP", "now")
+
+
+@pytest.fixture
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run git without a user name."""
+    from git_clones import without_identity
+
+    without_identity(monkeypatch, tmp_path / "home")
+
+
+@pytest.fixture
+def clones(nobody: None, tmp_path: Path) -> Iterator[tuple[Clone, ...]]:
+    """Two clones of one vault, without a git user name."""
+    from git_clones import cloned
+
+    yield from cloned(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def _server(root: Path) -> Iterator[LspClient]:
+    from lsp_client import LspClient
+
+    with LspClient(root) as client:
+        yield client
+        assert client.exit() == 0
+        assert b"Traceback" not in b"".join(client.errors)
+
+
+@pytest.fixture
+def editor(_server: LspClient) -> Iterator[LspClient]:
+    """An editor on the vault ``root`` of a test file, whose files are closed after each test."""
+    yield _server
+    for uri in list(_server.texts):
+        _server.close(_server.path(uri))
 
 
 @pytest.fixture
@@ -550,6 +586,13 @@ def recalled(vault: Vault, query: str, **more: Any) -> list[dict[str, Any]]:
     assert result["success"], result
     found: list[dict[str, Any]] = result["memories"]
     return found
+
+
+def called(vault: Vault, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Run a tool that must succeed."""
+    result = vault.call(tool, **arguments)
+    assert result["success"], result
+    return result
 
 
 def explained(vault: Vault, query: str, **more: Any) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from conftest import Run, contents, refused, succeeded, write
+from conftest import Run, called, contents, refused, succeeded, write
 from memvault import Vault, open_vault
 from memvault.errors import UsageError
 from memvault.memories.tagging import is_under, parse_new_tags
@@ -42,13 +42,6 @@ def planned(folder: Path) -> Path:
     write(folder, "log/notes.md", LINKING)
     write(folder, "log/other.md", "---\ntitle: Other\n---\n\nNothing.\n")
     return folder
-
-
-def called(vault: Vault, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Run a tool that must succeed."""
-    result = vault.call(tool, **arguments)
-    assert result["success"], result
-    return result
 
 
 def files(folder: Path) -> dict[str, str]:

@@ -8,14 +8,11 @@ from pathlib import Path
 import pytest
 
 from conftest import Run, refused, succeeded, write
-from git_clones import cloned, git, hook, without_identity
+from git_clones import cloned, git, hook
 from memvault import Vault, open_vault
 from memvault.git.commit import commit, message
 
-
-@pytest.fixture(autouse=True)
-def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_identity(monkeypatch, tmp_path / "home")
+pytestmark = pytest.mark.usefixtures("nobody")
 
 
 @pytest.fixture

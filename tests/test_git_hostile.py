@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Run, refused, sampled, succeeded, write
-from git_clones import cloned, git, without_identity
+from git_clones import cloned, git
 from memvault import Vault, grants, open_vault
 from memvault.call import Call, Caller
 from memvault.errors import Refused
@@ -32,9 +32,7 @@ UNFINISHED = ".git/refs/worktree/memvault-sync"
 """The ref of the commit that a killed sync was checking out."""
 
 
-@pytest.fixture(autouse=True)
-def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_identity(monkeypatch, tmp_path / "home")
+pytestmark = pytest.mark.usefixtures("nobody")
 
 
 @pytest.fixture

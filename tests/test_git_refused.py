@@ -20,13 +20,6 @@ from memvault.vault.markdown import has_conflict_markers
 pytestmark = sampled_tests(4)
 
 
-@pytest.fixture
-def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
-    """Two clones of one vault, without a git user name."""
-    without_identity(monkeypatch, tmp_path / "home")
-    yield from cloned(tmp_path)
-
-
 def failure(clone: Clone) -> dict[str, Any]:
     """Return why a sync failed."""
     return dict(clone.vault.call("git_sync", confirm=True)["error"])

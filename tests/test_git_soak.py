@@ -6,13 +6,13 @@ import os
 import random
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from git_clones import Clone, cloned, without_identity
+from git_clones import Clone
 from memvault.vault.markdown import has_conflict_markers
 
 STEPS = int(os.environ.get("MEMVAULT_GIT_STEPS", "40"))
@@ -267,13 +267,6 @@ class Person:
             if not folder.is_file() and not (folder / file.name).exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 file.rename(folder / file.name)
-
-
-@pytest.fixture
-def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
-    """Two clones of one vault, without a git user name."""
-    without_identity(monkeypatch, tmp_path / "home")
-    yield from cloned(tmp_path)
 
 
 @pytest.mark.promise("R34")

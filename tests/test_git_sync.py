@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from conftest import sampled, sampled_tests, soak_only, write
-from git_clones import NOTE, Clone, cloned, git, hook, settle, without_identity
+from git_clones import NOTE, Clone, git, hook, settle
 from made_secrets import MADE
 from memvault import open_vault
 
@@ -36,13 +35,6 @@ It is in one file.
 def titled(mem_id: str, title: str, text: str) -> str:
     """Return a memory with a title in its header."""
     return f"---\nid: {mem_id}\ntitle: {title}\n---\n\n{text}\n"
-
-
-@pytest.fixture
-def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
-    """Two clones of one vault, without a git user name."""
-    without_identity(monkeypatch, tmp_path / "home")
-    yield from cloned(tmp_path)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,22 +46,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(root, "pictures/x.png", b"\x89PNG")
     write(root, "README.md", "# Read me\n\n[[Nowhere]]\n")
     return root
-
-
-@pytest.fixture(scope="module")
-def _server(root: Path) -> Iterator[LspClient]:
-    with LspClient(root) as client:
-        yield client
-        assert client.exit() == 0
-        assert b"Traceback" not in b"".join(client.errors)
-
-
-@pytest.fixture
-def editor(_server: LspClient) -> Iterator[LspClient]:
-    """An editor whose files are closed after each test."""
-    yield _server
-    for uri in list(_server.texts):
-        _server.close(_server.path(uri))
 
 
 def labels(completions: Any) -> list[str]:

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,22 +28,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(root, "a.md", "# Alpha\n\n[[Use PostgreSQL]]\n")
     write(root, "README.md", "# Read me\n")
     return root
-
-
-@pytest.fixture(scope="module")
-def _server(root: Path) -> Iterator[LspClient]:
-    with LspClient(root) as client:
-        yield client
-        assert client.exit() == 0
-        assert b"Traceback" not in b"".join(client.errors)
-
-
-@pytest.fixture
-def editor(_server: LspClient) -> Iterator[LspClient]:
-    """An editor whose files are closed after each test."""
-    yield _server
-    for uri in list(_server.texts):
-        _server.close(_server.path(uri))
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,6 @@ ENGLISH = (
 )
 
 
-@pytest.fixture
-def deep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Transformer vectors are computed within a call."""
-    monkeypatch.setenv("MEMVAULT_DEEP", "now")
-
-
 def _model_of(folder: Path, texts: tuple[str, ...]) -> str:
     """Write memories, index them, and return the model in use."""
     for number, text in enumerate(texts):
@@ -83,7 +77,7 @@ def test_multilingual_model_embeds_long_text_completely() -> None:
     assert (first != second).any()
 
 
-def test_german_vault_uses_multilingual_model(folder: Path, deep: None) -> None:
+def test_german_vault_uses_multilingual_model(folder: Path, deep_now: None) -> None:
     """A German vault uses the multilingual model without a setting, and status reports it."""
     assert _model_of(folder, GERMAN) == MULTILINGUAL
     with open_vault(folder) as vault:
@@ -98,7 +92,7 @@ def test_english_vault_keeps_english_model(folder: Path) -> None:
     assert _model_of(folder, ENGLISH) == BUILTIN
 
 
-def test_english_query_finds_german_memory(folder: Path, deep: None) -> None:
+def test_english_query_finds_german_memory(folder: Path, deep_now: None) -> None:
     """In a German vault, an English question finds the memory that answers it."""
     assert _model_of(folder, GERMAN) == MULTILINGUAL
     with open_vault(folder) as vault:
@@ -106,7 +100,7 @@ def test_english_query_finds_german_memory(folder: Path, deep: None) -> None:
     assert titles(found)[0] == "Note 0"
 
 
-def test_chosen_model_overrides_language_detection(folder: Path, deep: None) -> None:
+def test_chosen_model_overrides_language_detection(folder: Path, deep_now: None) -> None:
     """An explicitly chosen model, even the built-in one, is used for any languages."""
     _model_of(folder, GERMAN)
     with open_vault(folder) as vault:
@@ -149,7 +143,7 @@ def test_language_without_stemmer_uses_multilingual_model(folder: Path, text: st
     assert _model_of(folder, (text,)) == MULTILINGUAL
 
 
-def test_model_use_auto_restores_automatic_choice(folder: Path, run: Run, deep: None) -> None:
+def test_model_use_auto_restores_automatic_choice(folder: Path, run: Run, deep_now: None) -> None:
     """``model use auto`` clears the choice and reports the previous model."""
     assert _model_of(folder, GERMAN) == MULTILINGUAL
     assert run("model", "use", "builtin", "--json").json["previous"] == "multilingual"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, index_of, refused, succeeded, titles, write
+from conftest import Run, called, index_of, refused, succeeded, titles, write
 from memvault import Vault, open_vault
 from memvault.call import Call, Caller
 from memvault.errors import VaultUnreadable
@@ -62,13 +62,6 @@ def work(places: dict[str, Path]) -> Iterator[Vault]:
     """The current vault."""
     with open_vault(places["work"]) as vault:
         yield vault
-
-
-def called(vault: Vault, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Run a tool that must succeed."""
-    result = vault.call(tool, **arguments)
-    assert result["success"], result
-    return result
 
 
 def found(vault: Vault, query: str, *vaults: str, **more: Any) -> list[tuple[str, str]]:

@@ -14,13 +14,10 @@ import pytest
 
 import memvault
 from children import become, in_child
-from git_clones import git, without_identity
+from git_clones import git
 from project_worktrees import by_hand, call, new_project, recalled, remember, worktree
 
-
-@pytest.fixture(autouse=True)
-def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_identity(monkeypatch, tmp_path / "home")
+pytestmark = pytest.mark.usefixtures("nobody")
 
 
 @pytest.fixture

@@ -12,17 +12,14 @@ from pathlib import Path
 import pytest
 
 from conftest import SOAK, Run, contents, refused, succeeded, write
-from git_clones import git, without_identity
+from git_clones import git
 from memvault import open_vault
 from memvault.call import Caller
 from memvault.tools.core import invoke
 from memvault.workspace import Workspace
 from project_worktrees import by_hand, call, commit, new_project, recalled, remember, worktree
 
-
-@pytest.fixture(autouse=True)
-def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_identity(monkeypatch, tmp_path / "home")
+pytestmark = pytest.mark.usefixtures("nobody")
 
 
 @pytest.fixture
