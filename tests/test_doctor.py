@@ -21,7 +21,6 @@ from memvault.errors import Conflict
 from memvault.files.lock import FileLock
 from memvault.index.local.index_files import INDEX
 from memvault.index.local.transformer_model import TransformerModel
-from memvault.vault.markdown import has_conflict_markers
 from wrong_vaults import FAULTS, HEADER, MARKS, Fault, examined, files, named, told
 
 
@@ -496,13 +495,6 @@ def test_doctor_handles_any_vault(
         if "changeId" in fixed:
             assert vault.call("memory_undo", change=fixed["changeId"])["success"]
         assert files(root) == before
-
-
-@given(st.text(alphabet="<>=| \nab`", max_size=200))
-def test_conflict_detection_requires_all_three_markers(text: str) -> None:
-    """Text is a conflict only if it contains all three conflict markers."""
-    if has_conflict_markers(text):
-        assert all(mark in text for mark in ("<<<<<<<", "=======", ">>>>>>>"))
 
 
 def test_doctor_reports_the_current_content_of_checked_files(

@@ -375,14 +375,6 @@ def test_success_rate_is_a_moving_average(
         assert (found["successRate"], found["usageCount"]) == (rate, len(told))
 
 
-@given(st.floats(0, 1), st.booleans())
-def test_success_rate_stays_between_0_and_1(rate: float, success: bool) -> None:
-    """An outcome keeps the rate between 0 and 1 and never moves it the wrong way."""
-    after = procedures.averaged(rate, success)
-    assert 0 <= after <= 1
-    assert after >= rate - 1e-15 if success else after <= rate
-
-
 COUNTING_OUTCOMES = """
 from memvault import open_vault
 

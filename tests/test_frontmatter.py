@@ -25,7 +25,7 @@ from memvault.recall import dates
 from memvault.vault import decoding, document, memory_file
 from memvault.vault.front_matter import dump_header, split_front_matter
 from memvault.vault.header_patch import patch_header
-from memvault.vault.header_yaml import parse_header, to_json_values
+from memvault.vault.header_yaml import parse_header
 from memvault.vault.markdown import has_conflict_markers
 from memvault.vault_tools.definition import tool_definition
 
@@ -239,39 +239,6 @@ WORDS = "\ufeff|\0|\x85|\u2028|\ud800|id: |tags: |title: |a: |b: |true|1.0|2026-
 PIECES = st.lists(
     st.sampled_from([*MARKS.split("|"), *WORDS.split("|"), "|", '"']), max_size=25
 ).map("".join)
-ANYTHING = st.one_of(
-    st.binary(max_size=200),
-    PIECES.map(lambda text: text.encode("utf-8", "surrogatepass")),
-    PIECES.map(lambda text: f"---\n{text}\n---\nbody".encode("utf-8", "surrogatepass")),
-    st.tuples(PIECES, st.sampled_from(["utf-16", "utf-32", "cp1252"])).map(
-        lambda pair: f"---\n{pair[0]}\n---\nbody".encode(pair[1], "replace")
-    ),
-)
-
-
-@given(ANYTHING, st.dictionaries(st.sampled_from(["tags", "title", "a"]), VALUES, max_size=2))
-@example(b"---\ntitle:\tx\n---\nbody", {"tags": "y"})
-@example(b"---\n (:\n---", {"tags": "", "title": ""})
-def test_header_edit_of_arbitrary_bytes_is_exact_or_refused(
-    data: bytes, changes: dict[str, Any]
-) -> None:
-    """However broken a file is, reading never fails and an edit does only what was requested."""
-    memory = _memory(data)
-    assert memory.etag == document.etag(data)
-    json.dumps(memory.metadata, allow_nan=False)
-    readable = "front matter" not in memory.problem and "binary" not in memory.problem
-    if readable:
-        assert document.edit(data, {}, None) == data
-    try:
-        edited = document.edit(data, changes, None)
-    except Refused:
-        return
-    again = _memory(edited)
-    assert again.metadata == to_json_values({**memory.metadata, **changes})
-    assert again.body == memory.body or not memory.metadata
-    assert again.body.endswith(memory.body)
-
-
 JSON = st.recursive(
     st.one_of(TEXTS, NUMBERS, st.booleans(), st.floats(allow_nan=False, allow_infinity=False)),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),

@@ -198,13 +198,6 @@ def test_library_closing_async_vault_ends_its_waits(folder: Path) -> None:
     assert asyncio.run(asyncio.wait_for(talk(), 60)) == "timed_out"
 
 
-def test_library_message_quotes_name_unchanged(vault: Vault) -> None:
-    """A command or option inside a quoted name is not translated in a message."""
-    for name in ("memvault recall --tags of cats", "the cat's memvault list --type"):
-        message = vault.call("memory_show", memId=name)["error"]["message"]
-        assert message == f"There is no memory {name!r}"
-
-
 def test_library_returns_tool_results_of_any_type() -> None:
     """A registered tool's error and warnings can contain numbers and objects."""
     result = {"error": {"code": 7, "message": "use `memvault list`"}, "warnings": [1, {"a": 2}]}

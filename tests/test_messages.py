@@ -102,15 +102,6 @@ def test_messages_render_replaces_commands_with_tools(text: str, rendered: str) 
     assert messages.render(text, registry.find("memory_show"), LOCAL).startswith(rendered)
 
 
-def test_messages_render_keeps_commands_for_callers_in_a_shell() -> None:
-    """`memvault call` is typed in a shell, so its messages have commands and JSON keys."""
-    text = "`memvault list --limit 5` and `--keep-changed` of `memvault undo`, or `MEMORY`"
-    shown = messages.render(
-        text, registry.find("memory_show"), LOCAL._replace(message_style="keys")
-    )
-    assert shown == "`memvault list --limit 5` and `--keep-changed` of `memvault undo`, or `memId`"
-
-
 def test_messages_render_leaves_file_names_unchanged(folder: Path) -> None:
     """A command in a file's name is data, even between spaces; one in the hint is rendered."""
     for name in ("`memvault undo`.md", "notes/a `memvault undo --list` b c.md"):

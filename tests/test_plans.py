@@ -8,8 +8,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from conftest import Run, sampled, write
 from memvault import Vault, clock
@@ -18,7 +16,6 @@ from memvault.agents.plans import schedule
 from memvault.agents.plans.agent_plans import AgentPlans
 from memvault.agents.plans.schedule import Schedule
 from memvault.agents.plans.status import PlanRequest, PlanStatus
-from memvault.errors import UsageError
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore
 
@@ -122,32 +119,6 @@ def test_plan_error_rejects_the_whole_call(vault: Vault, wrong: dict[str, str]) 
 def test_plan_delay_accepts_words(text: str, seconds: int) -> None:
     """A delay can be written in everyday words."""
     assert schedule.delay(text).total_seconds() == seconds
-
-
-def _refusal(asked: Schedule) -> UsageError | None:
-    try:
-        asked.check()
-    except UsageError as error:
-        return error
-    return None
-
-
-@given(st.text(max_size=30) | st.from_regex(r"[0-9*/,#L -]{1,20}", fullmatch=True))
-def test_plan_schedule_text_is_valid_or_refused(text: str) -> None:
-    """Any string is either a valid schedule or is refused with a message and a hint."""
-    for kind in schedule.KINDS:
-        asked = Schedule(kind, text)
-        if refusal := _refusal(asked):
-            assert refusal.hint
-            assert not str(refusal).endswith(".")
-            continue
-        due = asked.first(NOW, UTC)
-        if kind == "cron":  # a plan that never matches is never due
-            assert due is None or due > NOW
-        else:
-            assert due is not None
-            assert due.utcoffset() is not None
-            assert kind != "runAfter" or due > NOW
 
 
 def test_plan_with_recent_past_time_is_due_immediately(folder: Path) -> None:

@@ -18,13 +18,11 @@ import yaml
 from conftest import (
     ROOT,
     Run,
-    child,
     contents,
     refused,
     soak_only,
     succeeded,
     titles,
-    without_rights,
     write,
 )
 from memvault import Vault, open_vault
@@ -361,17 +359,6 @@ def test_any_query_is_valid_on_command_line(run: Run, folder: Path, query: str) 
     """No query that a shell can pass is an error."""
     write(folder, "a.md", "# A\n\ntext\n")
     succeeded(run("recall", "--mode", "keyword", "--", query))
-
-
-def test_vault_without_permission_exits_as_unreadable(folder: Path) -> None:
-    """A folder without read permission gives the exit code for an unreadable vault."""
-    prefix = without_rights()
-    folder.chmod(0)
-    try:
-        line = ("--vault", str(folder), "goals", "get")
-        refused(child(folder.parent, *line, prefix=prefix), 3)
-    finally:
-        folder.chmod(0o755)
 
 
 def test_text_after_double_dash_can_start_with_hyphen(run: Run, folder: Path) -> None:

@@ -109,15 +109,6 @@ def test_secrets_allowed_by_header_cause_no_warning(vault: Vault, folder: Path) 
     assert "warnings" not in changed
 
 
-def test_secrets_comment_allows_line_in_vault(vault: Vault, folder: Path) -> None:
-    """The comments with which repository scanners allow a line work here too."""
-    refusing(folder)
-    _, said = made("AWS key")
-    found = remember(vault, f"{said} # gitleaks:allow")
-    assert found["success"]
-    assert "warnings" not in found
-
-
 def test_secrets_check_can_be_turned_off(vault: Vault, folder: Path) -> None:
     """With on_write = "off" there is no warning."""
     write(folder, "memvault.toml", 'version = 1\n[secrets]\non_write = "off"\n')

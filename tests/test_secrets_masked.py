@@ -56,22 +56,6 @@ def _context_tells_none(vault: Vault, folder: Path, kind: str) -> None:
     assert vault.call("peek_inbox", count=100)["success"]
 
 
-def test_secrets_allowed_by_header_are_shown_in_context(vault: Vault, folder: Path) -> None:
-    """A memory whose header allows its secrets is shown unmasked."""
-    value, said = made("GitHub token")
-    deploy(folder, said, ALLOWED)
-    assert value in vault.call("context", task="the deploy job's secret")["context"]
-    assert value in over_mcp(folder, "context", {"task": "the deploy job's secret"})["context"]
-
-
-def test_secrets_of_shown_memory_are_visible_in_shell(folder: Path, run: Run) -> None:
-    """In the shell, a shown or recalled memory is unmasked."""
-    value, said = made("GitHub token")
-    deploy(folder, said)
-    assert value in succeeded(run("show", "deploy-1")).out
-    assert value in succeeded(run("recall", "deploy job secret", "--json")).out
-
-
 def asked(root: Path, said: str = "deploy", vault: str = "") -> list[Any]:
     """Return tool results about the memory over MCP, whole and in parts, or in a named vault."""
     own = f"{vault}:deploy-1" if vault else "deploy-1"
