@@ -352,6 +352,26 @@ def test_ranking_older_memory_refers_to_newer_one(
     assert f"newer: {newer}" in shown
 
 
+@pytest.mark.parametrize(
+    ("header", "newer"),
+    [
+        ("superseded_by: office-1", ""),
+        ("superseded_by: office-3", "office-3"),
+        ("valid_to: 2026-04-01", ""),
+        ("valid_from: 2999-01-01", ""),
+    ],
+)
+def test_ranking_newer_memory_is_a_valid_one(
+    folder: Path, vault: Vault, header: str, newer: str
+) -> None:
+    """No memory refers to a newer one that it supersedes or that is not valid today."""
+    offices(folder)
+    dated(folder, "office-3", "Lease", "The lease in Rome began in April.", "2026-04-01")
+    path = folder / "office-2.md"
+    path.write_text(path.read_text().replace("id:", f"{header}\nid:"))
+    assert newer_of(vault, QUESTION)["office-1"] == newer
+
+
 def test_ranking_daily_note_is_dated_by_its_name(folder: Path, vault: Vault) -> None:
     """A daily note's age comes from the date in its name, not from its file time."""
     write_others(folder)

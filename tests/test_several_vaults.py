@@ -273,10 +273,16 @@ def test_recall_includes_the_default_vault(run: Run, places: dict[str, Path]) ->
 def test_vault_option_accepts_a_vault_name(
     run: Run, places: dict[str, Path], tmp_path: Path
 ) -> None:
-    """--vault accepts a vault's name, but an existing folder takes precedence."""
+    """--vault accepts a vault's name, and says where the named vault was and which names exist."""
     assert "Bread" in succeeded(run("list", "--vault", "home", cwd=tmp_path)).out
     listed = succeeded(run("vaults", "list", "--format", "{name}={folder}")).out
     assert listed == f"work={places['work'].resolve()}\nhome={places['home'].resolve()}\n"
+    ran = run("list", "--vault", "wrok")
+    refused(ran, 3)
+    assert "; named vaults: work, home" in ran.err
+    moved = places["home"].rename(tmp_path / "moved")
+    assert f"There is no folder {places['home']}" in refused(run("list", "--vault", "home"), 3)
+    succeeded(run("list", "--vault", str(moved)))
 
 
 @pytest.mark.parametrize(

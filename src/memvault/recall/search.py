@@ -13,6 +13,7 @@ from memvault.index.text.passages import split_passages
 from memvault.model import MAX_RESULTS, Memory, Passage, is_example
 from memvault.recall import features, ranking, snippets, validity
 from memvault.recall.answer import (
+    CURRENT,
     RELEVANT,
     RecallRequest,
     RecallResult,
@@ -161,6 +162,11 @@ class Search:
         request = self._request
         self._add_rows(entry.uid for entry in scored[:count])
         self._check_validity()
+        newer = {
+            old: valid
+            for old, new in newer.items()
+            if (valid := self._valid(new)) is not None and valid != old
+        }
         scored_with_rows = [entry for entry in scored if entry.uid in self._rows]
         compared = self._rows.keys() | self._missing
         next_score = next((entry.score for entry in scored if entry.uid not in compared), 0.0)
@@ -283,6 +289,12 @@ class Search:
             if self._request.diverse:
                 replacements = (entry.replaced_by for entry in self._validities.values())
                 self._add_rows(record.uid for record in replacements if record is not None)
+
+    def _valid(self, uid: int) -> int | None:
+        """Return the uid of a memory or of its replacement, or None if neither is valid."""
+        replacement = self._validities[uid].replaced_by
+        uid = uid if replacement is None else replacement.uid
+        return uid if self._validities.get(uid, CURRENT).is_current else None
 
     def _read_first(self, uids: Iterable[int], count: int) -> Iterator[tuple[int, Memory]]:
         """Yield the first ``count`` memories that can be read and match, in the given order."""

@@ -86,17 +86,17 @@ def _readable() -> Iterator[None]:
 def _resolve_vault(text: str) -> Path:
     root = expand_home(text)
     if not (root / SETTINGS_FILE).is_file():
-        if (folder := _named_vaults().get(text)) is not None:
-            root = Path(folder)
+        if text in (names := _named_vaults()):
+            root = Path(text := names[text])
         elif (elsewhere := _in_worktrees(root)) is not None:
             return elsewhere
     if root.is_file():
         raise VaultNotFound(f"{text} is a file", "pass the folder that contains it")
     if not root.is_dir():
-        raise VaultNotFound(
-            f"There is no folder {text}",
-            f"create a vault there with `memvault init {sanitize.quote_argument(text)}`",
-        )
+        hint = f"create a vault there with `memvault init {sanitize.quote_argument(text)}`"
+        if not root.is_absolute() and (others := ", ".join(_named_vaults())):
+            hint += f"; named vaults: {others}"
+        raise VaultNotFound(f"There is no folder {text}", hint)
     if not (root / SETTINGS_FILE).is_file():
         raise VaultNotFound(
             f"{text} is not a vault: it has no {SETTINGS_FILE}",
