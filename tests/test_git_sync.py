@@ -125,7 +125,8 @@ def test_sync_merges_headers_by_key(both: tuple[Clone, ...]) -> None:
     assert "modified: 2026-01-03" in header
     assert "status: done          # or done" in header
     assert "# never changes" in header
-    assert "status: late" in two.git("log", "--format=%B")
+    said = two.git("log", "--format=%B")
+    assert "Changed on both sides, so discarded:\n- fact/database.md: status: late" in said
 
 
 @soak_only

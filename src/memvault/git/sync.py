@@ -235,7 +235,7 @@ def _merge_commit(
     message = f"{subject}: merge\n"
     if dropped := merge.notes.get("notKept"):
         listed = "".join(f"- {entry}\n" for entry in dropped)
-        message += f"\nDropped in favor of the remote version:\n{listed}"
+        message += f"\nChanged on both sides, so discarded:\n{listed}"
     signed = ["-S"] if git.line(*_SIGNS, ok_codes=(0, 1)) == "true" else []
     args = ("commit-tree", *signed, "-p", head, "-p", others, merge.tree)
     commit = git.run(*args, data=message.encode(), env=git.identity())

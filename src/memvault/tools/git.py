@@ -60,7 +60,7 @@ def git_init(call: Call, confirm: Confirm = None) -> results.InitializedReposito
            {from}  {filePath}
 
            deleted on one side and changed on the other, so kept: {notDeleted}
-           discarded in favor of the remote: {notKept:each}""",
+           changed on both sides, so discarded: {notKept:each}""",
 )
 def git_sync(call: Call, confirm: Confirm = None) -> results.SyncedVault:
     """Sync the vault with git: commit all changes, merge the remote's, and push.
