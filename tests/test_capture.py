@@ -391,6 +391,16 @@ def test_daily_supports_first_and_last_calendar_day(run: Run, folder: Path, plac
             assert (said["filePath"], said["title"]) == (f"daily/{day}.md", day)
 
 
+@pytest.mark.parametrize("text", ["\U0001f389\U0001f389", "!!!", "...", "?", "\u2014 \u2192"])
+def test_capture_keeps_text_without_letters(run: Run, folder: Path, text: str) -> None:
+    """A thought of symbols only is kept, by capture, save and fact store."""
+    for words in (("capture",), ("save",), ("fact", "store")):
+        said = succeeded(run(*words, text, "--json")).json
+        shown = succeeded(run("show", said["filePath"], "--json")).json
+        assert shown["content"].strip() == text
+        assert shown["title"]
+
+
 def test_random_shows_a_memory(run: Run, folder: Path) -> None:
     """A random memory that passes the filters is shown in full; examples are never chosen."""
     for number in range(3):

@@ -140,7 +140,7 @@ def title_of(text: str, max_length: int = _MAX_TITLE, detector: SecretDetector =
         UsageError: the text is empty.
     """
     masked = detector.masked(plain_text(text))
-    lines = [line for line in masked.splitlines() if any(map(str.isalnum, line))]
+    lines = [line for line in masked.splitlines() if any(map(str.isalnum, line))] or masked.split()
     if not lines:
         raise UsageError("The text is empty", "pass the text to store")
     first = _LIST_MARKER.sub("", lines[0]).strip()
