@@ -576,6 +576,7 @@ def test_vault_in_world_writable_folder_needs_explicit_path(
     write(own := tmp_path / "open" / "own", "memvault.toml", "version = 1\n")
     own.parent.chmod(0o1777)
     assert run("list", cwd=own).code == 0
+    assert "run `memvault vaults trust" in succeeded(run("init", cwd=own.parent)).out
 
 
 @pytest.mark.promise("S14")

@@ -16,7 +16,8 @@ from memvault.arguments.parameters import Arg
 from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.errors import Refused, UsageError
+from memvault.errors import Refused, UsageError, VaultUnreadable
+from memvault.settings.locate import vault_above
 from memvault.tools.core.render import Template
 from memvault.tools.core.result_parts import list_result
 
@@ -39,11 +40,16 @@ def _shown(made: Mapping[str, Any]) -> Mapping[str, Any]:
     folder = os.path.relpath(made["vault"])
     cd = f"cd {sanitize.quote_argument(folder)} && " if folder != "." else ""
     first = "recall WORDS" if made["memories"] else 'remember "First note" "What to remember"'
+    following = f"`{cd}memvault {first}`"
+    try:
+        vault_above(Path(made["vault"]))
+    except VaultUnreadable as error:
+        following = error.hint
     return {
         **made,
         "untouched": made["memories"] or None,
         "left_out": _shortened(made.get("excluded", [])),
-        "next": f"`{cd}memvault {first}`",
+        "next": following,
     }
 
 
