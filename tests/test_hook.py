@@ -125,6 +125,15 @@ def test_hook_ignores_query_syntax_in_prompt(prompt: str, known: Path, run: Run)
     assert "Use PostgreSQL" in sooner_or_later(lambda: run("hook", "prompt", stdin=given).out)
 
 
+def test_hook_line_of_memory_without_more_text_ends_with_its_id(folder: Path, run: Run) -> None:
+    """The line of a memory whose text is its title has no colon without text after it."""
+    text = "The bridge at Aldern is closed"
+    fact = succeeded(run("fact", "store", text, "--json")).json
+    given = json.dumps({"prompt": "is the bridge at Aldern closed?"})
+    out = sooner_or_later(lambda: succeeded(run("hook", "prompt", stdin=given)).out)
+    assert f"{text} ({fact['factId']})\n" in out
+
+
 def test_hook_output_is_short_fenced_and_current(folder: Path, run: Run, vault: Vault) -> None:
     """Output has at most five memories and under 400 tokens, no secrets and nothing expired."""
     secret, _ = made("GitHub token")
