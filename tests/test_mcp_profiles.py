@@ -105,9 +105,7 @@ async def test_unlisted_tool_error_names_its_profile(client: Client, folder: Pat
     for name in ("talk_user", "Talk-User"):
         with pytest.raises(MCPError, match="The tool talk_user is not offered") as raised:
             await client.call_tool(name, {"message": "x"})
-        assert raised.value.data == {
-            "hint": "start the server with `memvault mcp --tools core,talk`"
-        }
+        assert raised.value.data == {"hint": "start the server with `--tools core,talk`"}
     assert (await structured(client, "recall", query="x"))["success"]
 
 

@@ -377,3 +377,4 @@ def test_open_starts_editor_at_line_of_recall_result(
     assert none == "error: There is no result 9; the search found 2 results"
     beyond = refused(run("recall", "Redis", "-n", "2", "--open", "5"), 2)
     assert "`--open 5` is beyond `--limit 2`" in beyond
+    assert "`--open` must be at least 1, not 0" in refused(run("recall", "Redis", "--open", "0"), 2)

@@ -45,13 +45,15 @@ def open_entry(
     """Run a tool, and open one of its results in the editor, at its line.
 
     Raises:
-        UsageError: the number is larger than the limit.
+        UsageError: the number is less than 1, or larger than the limit.
         NotFound: there is no result with that number.
         Refused: the editor could not be started, or failed.
     """
     from memvault.tools.core import invoke
 
     print_result.check(options)
+    if number < 1:
+        raise UsageError(f"`--open` must be at least 1, not {number}", "open the first with 1")
     limit = int(arguments.get("limit") or 0)
     if 0 < limit < number:
         raise UsageError(

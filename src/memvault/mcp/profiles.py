@@ -161,7 +161,7 @@ class ToolSelection:
         selection = f"{self.words(workspace.settings)},{smallest_profile(tool.name)}"
         raise UsageError(
             f"The tool {tool.name} is not offered by this server",
-            f"start the server with `memvault mcp --tools {selection}`",
+            f"start the server with `--tools {selection}`",
         )
 
 

@@ -211,7 +211,8 @@ class Spaces:
         has_letters = any(char.isalnum() for char in stripped)
         if not has_letters or len(stripped) > 200 or _INVALID_NAME.search(stripped):
             raise UsageError(
-                f"{name_given!r} is not a valid space name", "use letters, digits and hyphens"
+                f"{name_given!r} is not a valid space name",
+                "use up to 200 characters, with a letter or digit and without slashes",
             )
         space_id = naming.slug(stripped, _MAX_ID)
         digest = digest_of(_normalized_name(stripped).encode(), 4).hex()

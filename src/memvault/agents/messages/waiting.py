@@ -49,7 +49,7 @@ class EventPattern(NamedTuple):
         if self.kind == "Time":
             return self._replace(parameter=f"{_seconds(self.parameter):g}")
         if not self.parameter.strip():
-            raise UsageError("A Hook event needs the hook's name", "write hook:NAME")
+            raise UsageError("The hook's name is missing", "write hook:NAME")
         return self._replace(parameter=self.parameter.strip())
 
     @property

@@ -43,7 +43,7 @@ def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str
     if answer != token and answer not in FLAGS:
         raise Conflict(
             f"The confirmation does not match {what}",
-            "check the new preview and confirm with its token",
+            "repeat it without the token for a new preview",
         )
     return ""
 
