@@ -57,6 +57,20 @@ def test_names_accept_partial_title_and_wikilink(vault: Vault, name: str, mem_id
     assert vault.call("memory_log", memId=name)["memId"] == mem_id
 
 
+@pytest.mark.parametrize(
+    "given", ["{}/travel/ship.md", "../travel/ship.md", "{}/sub/../travel/ship.md"]
+)
+def test_names_accept_paths_of_the_file_system(ferries: Path, run: Run, given: str) -> None:
+    """Commands accept an absolute path, and one from the current folder with .."""
+    (place := ferries / "sub").mkdir()
+    path = given.format(ferries)
+    for words in (["show"], ["links"], ["path"], ["tag", "add"], ["compound"], ["delete"]):
+        rest = {"add": ["pier"], "compound": ["Pier 5."]}.get(words[-1], [])
+        succeeded(run(*words, path, *rest, cwd=place))
+    assert not (ferries / "travel/ship.md").exists()
+    assert "There is no memory" in refused(run("show", "/etc/passwd", cwd=place), 1)
+
+
 @pytest.mark.usefixtures("ferries")
 @pytest.mark.parametrize(
     ("name", "near"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
 from memvault import sanitize
@@ -38,6 +39,8 @@ def run_command(
                 value = _text_from_editor(parameter, values, options, drafts)
             if value is None:
                 value = _argument(parameter, values[parameter.name], options)
+            if parameter.arg.completes == "memory":
+                value = _paths_in_vault(value, options)
             if value is None and parameter.arg.cli_optional and _only_changes_type(values):
                 value = ""
             if value is not None:
@@ -331,6 +334,21 @@ def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
         return [part for entry in value for part in parameter.entries(entry)]
     if isinstance(value, str) and parameter.arg.text:
         return long_text(value)
+    return value
+
+
+def _paths_in_vault(value: Any, options: GlobalOptions) -> Any:
+    """Convert absolute paths, and paths with ``..``, to paths in the vault.
+
+    Other values, and paths of files outside the vault, are returned unchanged.
+    """
+    if isinstance(value, list):
+        return [_paths_in_vault(entry, options) for entry in value]
+    path = Path(value or "")
+    if path.is_absolute() or path.parts[:1] == ("..",):
+        with contextlib.suppress(OSError, ValueError):
+            file = path.parent.resolve(strict=True) / path.name
+            return file.relative_to(options.root()).as_posix()
     return value
 
 
