@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, Run, sooner_or_later, succeeded
+from conftest import ROOT, Run, sooner_or_later, succeeded, write
 from memvault import Vault
 from memvault.experience import acts
 from memvault.importers.content_counts import ContentCounts
@@ -127,6 +127,19 @@ def test_experience_finds_memories_that_mention_an_act(project: Path, vault: Vau
         assert found["sources"] == {"facts": [], "experiences": [], "procedures": []}
     assert vault.call("recall_memory", path="docs/none.md")["message"]
     assert vault.call("recall_memory")["error"]["code"] == "usage"
+
+
+def test_experience_accepts_piped_output_and_path_from_current_folder(
+    project: Path, run: Run
+) -> None:
+    """Output of any length can be piped in, and a path is relative to the current folder."""
+    output = "compiling a file\n" * 9_000 + "FAILED: Multiple head revisions are present (9)\n"
+    piped = run("experience", "--error", "-", "--json", stdin=output)
+    assert [entry["title"] for entry in succeeded(piped).json["memories"]] == ["Two heads"]
+    file = write(project, "src/billing/retry.py", "TRIES = 5\n")
+    for path, place in (("retry.py", file.parent), ("../billing/retry.py", file.parent)):
+        found = succeeded(run("experience", "--path", path, "--json", cwd=place)).json
+        assert [entry["title"] for entry in found["memories"]] == ["Retry cap"]
 
 
 def session(*uses: tuple[str, dict[str, str], str]) -> Session:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 from memvault.arguments.parameters import Arg, CommandLineForm
@@ -383,18 +385,21 @@ def recall_memory(
         ),
     ] = None,
     path: Annotated[
-        str | None, Arg("A file: recall memories that mention it or its folder")
+        str | None,
+        Arg("A file: recall memories that mention it or its folder", completes="file"),
     ] = None,
     command: Annotated[
         str | None, Arg("A shell command: recall memories that mention its program and subcommand")
     ] = None,
     change: Annotated[
-        str | None, Arg("Changed lines of code: recall memories that mention an identifier in them")
+        str | None,
+        Arg("Changed lines of code: recall memories that mention an identifier in them", text=True),
     ] = None,
     error: Annotated[
         str | None,
         Arg(
-            "A command's output: recall memories that contain its error, ignoring numbers and paths"
+            "A command's output: recall memories with its error, ignoring numbers and paths",
+            text=True,
         ),
     ] = None,
 ) -> results.RecalledExperience:
@@ -411,6 +416,8 @@ def recall_memory(
     from memvault.experience import acts, search
     from memvault.recall.answer import memory_reference
 
+    if path and call.caller.may_see_paths and os.path.lexists(path):
+        path = str(Path(path).resolve())  # Memories mention it from the top of the repository.
     query = search.unquoted(" ".join(observations or ()))
     texts = {"path": path, "symbols": change, "command": command, "error": error}
     asked = {kind: text for kind, text in texts.items() if text and text.strip()}
