@@ -145,7 +145,8 @@ def test_review_quits_immediately_and_masks_secrets(troubled: Path) -> None:
     code, shown = at_terminal(troubled, "review", "--kind", "secret", answer="q", asked="s skip")
     assert code == 0
     assert "[masked: GitHub token]" in shown
-    assert "nothing changed" in shown
+    assert "Nothing was changed" in shown
+    assert "reviewed" not in shown
     assert notes(troubled) == before
 
 

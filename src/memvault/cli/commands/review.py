@@ -70,7 +70,7 @@ def review(
             invoke.autocommit(call)
             _say(f"{done} of {len(items)} answered; `memvault undo` reverts them")
         else:
-            _say(f"{len(items)} reviewed, nothing changed" if items else "Nothing to review")
+            _say("Nothing was changed" if items else "Nothing to review")
     return None
 
 
