@@ -429,6 +429,22 @@ def test_restore_refuses_damaged_revision(
 
 
 @pytest.mark.promise("R9")
+def test_undo_of_forget_after_emptying_trash_suggests_no_restore(
+    run: Run, vault: Vault, folder: Path
+) -> None:
+    """Once the trash is empty, undo says so, even if another file has the forgotten one's path."""
+    made = remember(vault, title="Port", content="8081")
+    succeeded(run("delete", made["memId"]))
+    succeeded(run("trash", "empty", "--confirm", "true"))
+    for body in ("", "another file"):
+        if body:
+            write(folder, made["filePath"], body)
+        ran = run("undo")
+        assert "is no longer in the trash" in refused(ran, 1)
+        assert "memvault undo --list" in ran.err
+        assert "memvault restore" not in ran.err
+
+
 def test_undo_of_forget_refuses_occupied_path(run: Run, vault: Vault, folder: Path) -> None:
     """The message says that the path is taken and which command to run; the existing file stays."""
     made = remember(vault, title="A", content="One.")

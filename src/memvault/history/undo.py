@@ -297,16 +297,15 @@ def _is_done(store: MemoryStore, step: RevertStep) -> bool:
 def _check_step(
     store: MemoryStore, step: RevertStep, change: JournalEntry, changes: Iterable[JournalEntry]
 ) -> None:
+    if step.trashed and not _find_trashed(store, step):
+        raise NotFound(
+            f"{step.path} is no longer in the trash, so {change.change_id} cannot be undone",
+            "run `memvault undo --list` to see which changes can be undone",
+        )
     now = _etag_of(store, step.path, step.respelled)
     if now != step.etag_now:
         raise Conflict(*_conflict_message(step, change, now, changes))
-    if step.trashed:
-        if not _find_trashed(store, step):
-            raise NotFound(
-                f"{step.path} is no longer in the trash",
-                "run `memvault trash list` to see its contents",
-            )
-    elif step.backup:
+    if step.backup and not step.trashed:
         store.history.read_verified(step.subject.mem_id, step.backup)
 
 
