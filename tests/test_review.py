@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from array import array
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from conftest import Run, contents, refused, succeeded, write
+from conftest import Run, contents, index_of, refused, succeeded, write
 from episodes import put
 from made_secrets import made
 from memvault import Vault
+from memvault.index.text.near_copies import near_copies, sketch
 from terminal import at_terminal
 
 SAME = "The meeting room on the second floor has a projector and a whiteboard.\n"
@@ -116,6 +121,80 @@ def test_review_finds_near_duplicates(run: Run, folder: Path) -> None:
         [("duplicate", "two.md")],
     )
     assert re.search(r"It shares 9\d% of its phrases with (one|two).md", said["items"][0]["reason"])
+
+
+def test_review_duplicates_follow_every_change(run: Run, folder: Path) -> None:
+    """Stored results are used only for the same texts and settings, and if they are undamaged."""
+    words = [f"word{number}" for number in range(120)]
+
+    def reviewed() -> list[tuple[str, str]]:
+        items = succeeded(run("review", "--kind", "duplicate", "--json")).json["items"]
+        return [(item["filePath"], item["other"]["filePath"]) for item in items]
+
+    def check(*expected: tuple[str, str]) -> None:
+        assert reviewed() == reviewed() == list(expected)
+        (stored := index_of(folder) / "review").unlink()
+        assert reviewed() == list(expected)
+        for damaged in (b"", stored.read_bytes()[:-9] + b'A": null}}', b"x" + stored.read_bytes()):
+            stored.write_bytes(damaged)
+            assert reviewed() == list(expected)
+
+    def text(name: str, *replaced: int, encoding: str = "utf-8") -> None:
+        body = " ".join("ärger" if at in replaced else word for at, word in enumerate(words))
+        path = folder / f"{name}.md"
+        path.write_bytes(f"---\ncreated: 2024-01-0{name[0]}\n---\n\n{body}\n".encode(encoding))
+        os.utime(path, (int(name[0]) * 100_000_000,) * 2)
+
+    text("1")
+    text("2", 60)
+    check(("2.md", "1.md"))
+    text("3")
+    check(("2.md", "1.md"), ("3.md", "1.md"))
+    text("1", *range(0, 120, 3))
+    check(("3.md", "2.md"))
+    (folder / "2.md").rename(folder / "moved.md")
+    check(("3.md", "moved.md"))
+    (folder / "moved.md").unlink()
+    check()
+    text("4", *range(0, 120, 3), encoding="cp1252")
+    check(("4.md", "1.md"))
+    write(folder, "memvault.toml", 'version = 1\nencoding = "cp437"\n')
+    check()
+
+
+TEXTS = st.lists(st.lists(st.integers(0, 9), max_size=80), max_size=25)
+
+
+def changed(texts: list[list[int]], copies: list[tuple[int, int, int]]) -> list[str]:
+    """Return texts, and copies of some of them with one other word and a missing beginning."""
+    every = [[str(word) for word in text] for text in texts]
+    for copied, place, start in copies:
+        if copied < len(every):
+            every.append([*every[copied][start:place], "other", *every[copied][place + 1 :]])
+    return [" ".join(text) for text in every]
+
+
+COPIES = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 70), st.integers(0, 5)), max_size=30)
+
+
+@given(st.builds(changed, TEXTS, COPIES))
+def test_review_near_duplicates_equal_full_comparison(texts: list[str]) -> None:
+    """Each text is compared with every earlier one by the phrases of at most 20 texts."""
+    sketches = [array("I", sketch(text)) for text in texts]
+    frequency = Counter(phrase for phrases in sketches for phrase in phrases)
+    counted = [{phrase for phrase in row if frequency[phrase] <= 20} for row in sketches]
+    expected = []
+    for number, own in enumerate(counted):
+        shares = []
+        for other, theirs in enumerate(counted[:number]):
+            enough = len(own & theirs) >= 0.7 * max(len(own), len(theirs))
+            sample = sorted(own | theirs)[:64]
+            if min(len(own), len(theirs)) >= 12 and enough:
+                share = sum(phrase in own & theirs for phrase in sample) / len(sample)
+                shares.append((share, -other))
+        if shares and max(shares)[0] >= 0.7:
+            expected.append((number, -max(shares)[1], max(shares)[0]))
+    assert list(near_copies([row.tobytes() for row in sketches])) == expected
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX-only")

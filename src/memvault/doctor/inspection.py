@@ -184,7 +184,7 @@ def inspect_vault(call: Call) -> VaultInspection:
     documents = [record for record in every if is_document(record.path)]
     records = [record for record in every if not is_document(record.path)]
     tree = walk_tree(call.root, call.settings.exclusions)
-    remembered = RememberedResults(call)
+    remembered = RememberedResults(call, "doctor")
     memories = [_inspect_memory(call, remembered, record) for record in records]
     memory_paths = frozenset(record.path for record in records)
     others = [

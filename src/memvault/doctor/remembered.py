@@ -13,9 +13,9 @@ from memvault.errors import MemvaultError
 from memvault.files import atomic, plain_files
 
 _CODE = Path(__file__).resolve().parents[1]
-_PACKAGES = ("doctor", "secrets", "store", "vault")
+_PACKAGES = ("doctor", "index/text", "insights", "secrets", "store", "vault")
 """The packages whose code determines the results."""
-_FILE = "doctor"
+_MAX_BYTES = 256 * 1024 * 1024
 _CHECKSUM = 16
 """Number of bytes of the checksum before the results."""
 
@@ -23,15 +23,17 @@ _CHECKSUM = 16
 class RememberedResults:
     """The results of checks of single files; a file is checked again after its bytes change.
 
+    ``name`` is the name of the file with the results, beside the index.
+
     A result is found by a hash of everything that it depends on, so it is never outdated. Results
     of other code, or with other settings, are not used. With a detector of another package, which
     may change at any time, nothing is remembered.
     """
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, name: str) -> None:
         secrets, folder = call.settings.secrets, call.index.folder
         is_used = folder is not None and secrets.detector == "builtin"
-        self._file = folder / _FILE if folder is not None and is_used else None
+        self._file = folder / name if folder is not None and is_used else None
         code = [
             plain_files.stamp_of(file)
             for package in _PACKAGES
@@ -47,7 +49,7 @@ class RememberedResults:
         data = b""
         if self._file is not None:
             with contextlib.suppress(OSError):
-                data = plain_files.read(self._file)
+                data = plain_files.read(self._file, _MAX_BYTES)
         checksum, results = data[:_CHECKSUM], data[_CHECKSUM:]
         return json.loads(results) if checksum == self._checksum(results) else {}
 
@@ -76,6 +78,8 @@ class RememberedResults:
         if self._file is None or not (self._has_new or has_old):
             return
         data = json.dumps({**self._stored, **self._used}, separators=(",", ":")).encode()
+        if len(data) > _MAX_BYTES - _CHECKSUM:
+            return
         with contextlib.suppress(MemvaultError, OSError):
             atomic.write(self._file, self._checksum(data) + data, private=True, durable=False)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, get_args
 
@@ -11,16 +13,17 @@ from memvault.call import Call
 from memvault.doctor.doctor import run_checks
 from memvault.doctor.findings import Finding, Fix
 from memvault.doctor.inspection import inspect_vault
+from memvault.doctor.remembered import RememberedResults
 from memvault.errors import MemvaultError, NotFound, Verbatim
 from memvault.files.plain_files import digest_of
-from memvault.index.protocol import MemoryRecord, by_time
-from memvault.insights.near_copies import near_copies, sketch
+from memvault.index.protocol import MemoryRecord, StaleView, by_time
+from memvault.index.text.near_copies import near_copies, sketch
 from memvault.model import EPISODE, is_example
 from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import Validity, memory_reference
 from memvault.recall.filters import Filters
 from memvault.results.vault import ReviewKind
-from memvault.vault.document import body_of
+from memvault.vault.document import body_of, etag
 
 if TYPE_CHECKING:
     from memvault.consolidation.proposals import Proposals
@@ -37,6 +40,8 @@ _KINDS: dict[str, ReviewKind] = {
 """The kinds of findings that are not reviewed as findings, by their code."""
 _MIN_DUPLICATE = 40
 """Minimum length in characters of a body that counts as a duplicate."""
+_DIGEST = 16
+"""Number of bytes of a text's hash."""
 
 
 class ReviewItem(NamedTuple):
@@ -162,14 +167,14 @@ def _unmerged(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
 def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
     """Yield memories whose text is nearly or, ignoring whitespace, exactly an older memory's."""
     compared: list[MemoryRecord] = []
-    sketches: list[tuple[int, ...]] = []
+    sketches: list[bytes] = []
     first_with: dict[bytes, MemoryRecord] = {}
+    remembered = RememberedResults(call, "review")
     for record in sorted(records, key=by_time):
-        text = _words(call, record)
-        if len(text) < _MIN_DUPLICATE:
+        fingerprint = _fingerprint(call, remembered, record)
+        if not fingerprint:
             continue
-        digest = digest_of(text.encode("utf-8", "replace"), 16)
-        first = first_with.setdefault(digest, record)
+        first = first_with.setdefault(fingerprint[:_DIGEST], record)
         if first is not record:
             reason = f"It has the same text as {first.path}"
             yield ReviewItem(
@@ -177,7 +182,8 @@ def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]
             )
         elif record.memory_type != EPISODE:  # Episodes from different days may be very similar.
             compared.append(record)
-            sketches.append(sketch(text))
+            sketches.append(fingerprint[_DIGEST:])
+    remembered.save()
     for position, other, share in near_copies(sketches):
         record, first = compared[position], compared[other]
         percent = min(int(100 * share), 99)  # The share is an estimate, and the texts differ.
@@ -185,15 +191,27 @@ def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]
         yield ReviewItem("duplicate", record.path, record.title, reason, record, first, first.path)
 
 
-def _words(call: Call, record: MemoryRecord) -> str:
-    """Return a memory's text with single spaces; empty if it cannot be read or is short."""
-    if record.size < _MIN_DUPLICATE:
-        return ""
-    try:
+def _fingerprint(call: Call, remembered: RememberedResults, record: MemoryRecord) -> bytes:
+    """Return the hash and the sketch of a memory's text, ignoring whitespace.
+
+    Returns nothing if the text is short, cannot be read, or has changed since the index was
+    refreshed.
+    """
+
+    def compute() -> str:
         data, _ = call.reader.read_bytes(record.path)
-        return " ".join(body_of(data, call.settings.encoding).split())
-    except MemvaultError:
-        return ""
+        if etag(data) != record.etag:
+            raise StaleView
+        text = " ".join(body_of(data, call.settings.encoding).split())
+        if len(text) < _MIN_DUPLICATE:
+            return ""
+        digest = digest_of(text.encode("utf-8", "replace"), _DIGEST)
+        return b64encode(digest + sketch(text)).decode()
+
+    if record.size >= _MIN_DUPLICATE:
+        with contextlib.suppress(MemvaultError, StaleView):
+            return b64decode(remembered.get("duplicate", (record.etag,), compute) or "")
+    return b""
 
 
 def _unused(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
