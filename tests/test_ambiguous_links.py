@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from conftest import Run, succeeded, write
+from conftest import Run, examples, succeeded, write
 from memvault import Vault
+from memvault.index.protocol import COMPLETE
+from memvault.memories.link_graph import LinkGraph
+from memvault.workspace import Workspace
 
 
 @pytest.fixture
@@ -126,3 +131,38 @@ def test_link_to_name_in_many_folders_resolves_quickly(vault: Vault, folder: Pat
         write(folder, f"p{number}/plan.md", "[[readme]]\n")
     assert vault.orphans()["total"] == 0
     assert targets(vault, "p777/plan.md") == ["p777/readme.md"]
+
+
+NAMES = ("a", "b", "c", "x/a", "x/b", "y/a", "y/x/a")
+NOTES = st.dictionaries(
+    st.sampled_from(NAMES),
+    st.tuples(
+        st.lists(st.sampled_from((*NAMES, "B", "a.md", "x", "T", "gone", "../b")), max_size=4),
+        st.sampled_from(("", "T", "b", "x/a")),
+        st.booleans(),
+    ),
+    max_size=7,
+)
+
+
+@given(NOTES)
+@settings(max_examples=examples(25))
+def test_links_are_the_same_without_unlinked_memories(
+    tmp_path_factory: pytest.TempPathFactory, notes: dict[str, tuple[list[str], str, bool]]
+) -> None:
+    """Links resolve equally if only memories with links and their possible targets are read."""
+    root = tmp_path_factory.mktemp("linked")
+    write(root, "memvault.toml", "version = 1\n")
+    for name, (links, title, is_markdown) in notes.items():
+        header = f"---\naliases: [{title}]\n---\n\n" if is_markdown and title else ""
+        heading = f"# {title}\n\n" if title and not header else ""
+        form = "[x]({})" if is_markdown else "[[{}]]"
+        write(root, f"{name}.md", f"{header}{heading}{' '.join(map(form.format, links))}\n")
+    workspace = Workspace(root)
+    view = workspace.index.refresh(False, COMPLETE)
+    every = LinkGraph(view.links(), view.record)
+    graph = LinkGraph.without_unlinked(view, view.record)
+    assert list(graph.indexed()) == list(every.indexed())
+    records = list(view.records())
+    assert graph.orphans(records) == every.orphans(records)
+    workspace.close()

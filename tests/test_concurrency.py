@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from memvault.agents.messages.leases import Lease
 from memvault.errors import Unwritable
 from memvault.files.lock import FileLock
 from memvault.index.local.index_files import INDEX
+from memvault.index.local.sqlite_file import Database
 from memvault.index.protocol import COMPLETE, KeywordQuery
 from memvault.store.memory_store import MemoryStore
 from memvault.tools.core import invoke
@@ -356,6 +357,35 @@ def test_locked_manifest_is_not_rebuilt(
         database.execute("ROLLBACK")
     assert {path: path.stat().st_ino for path in before} == before
     assert set(titles(run("recall", "wombat", "--json").json)) == {"A", "B"}
+
+
+def test_memories_read_in_batches_are_of_one_commit(tmp_path: Path) -> None:
+    """If another process commits while a large index is read, all memories are read again."""
+    file = tmp_path / "table.db"
+    database = Database(file, "CREATE TABLE memories (uid INTEGER PRIMARY KEY, path TEXT)")
+    database.execute_each(
+        "INSERT INTO memories VALUES (?, ?)", ((uid, f"{uid}.md") for uid in range(1, 5_001))
+    )
+    query = "SELECT uid, path FROM memories WHERE uid <> 7"
+    calls = []
+
+    def read(batches: Iterator[list[tuple[Any, ...]]]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        calls.append(0)
+        for rows in batches:
+            calls[-1] += 1
+            found.update((path, uid) for uid, path in rows)
+            if len(calls) == 2:
+                with closing(sqlite3.connect(file, isolation_level=None)) as other:
+                    other.execute("DELETE FROM memories WHERE uid = ?", (found["1.md"],))
+                    other.execute("INSERT INTO memories VALUES (9000, '1.md')")
+        return found
+
+    expected = {f"{uid}.md": uid for uid in range(1, 5_001) if uid != 7}
+    assert database.visit(query, read) == expected
+    assert database.visit(query, read) == expected | {"1.md": 9_000}
+    assert calls == [3, 1, 3]
+    database.close()
 
 
 def test_editor_save_during_change_is_kept(folder: Path, vault: Vault) -> None:

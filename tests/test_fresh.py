@@ -509,19 +509,19 @@ def test_concurrently_replaced_index_is_read(folder: Path, monkeypatch: pytest.M
     index = index_of(folder) / INDEX
     with open_vault(folder) as vault:
         _is_whole(vault, 3)
-        real = Manifest.records
+        real = Manifest.visit_records
 
-        def replaced(self: Manifest) -> Iterator[MemoryRecord]:
-            monkeypatch.setattr(Manifest, "records", real)
+        def replaced(self: Manifest, visit: Callable[[Iterator[MemoryRecord]], Any]) -> Any:
+            monkeypatch.setattr(Manifest, "visit_records", real)
             index.rename(index.with_name("moved"))
             journal = index / "manifest.db-journal"  # in place of another process's journal
             journal.mkdir(parents=True)
             try:
-                yield from real(self)
+                return real(self, visit)
             finally:
                 journal.rmdir()
 
-        monkeypatch.setattr(Manifest, "records", replaced)
+        monkeypatch.setattr(Manifest, "visit_records", replaced)
         assert len(titles(vault.call("memory_list"))) == 3
 
 

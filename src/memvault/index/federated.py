@@ -262,6 +262,10 @@ class FederatedView:
         """See ``View.records``."""
         return self._records("", lambda view: view.records())
 
+    def visit_records(self, visit: Callable[[Iterable[MemoryRecord]], Value]) -> Value:
+        """See ``View.visit_records``."""
+        return visit(self.records())
+
     def visit_names(self, visit: Callable[[Iterable[MemoryName]], Value]) -> Value:
         """See ``View.visit_names``."""
         return visit(record.name for record in self.records())
@@ -274,12 +278,12 @@ class FederatedView:
         """See ``View.latest``."""
         return latest_of(self.records(), limit, offset)
 
-    def links(self) -> dict[int, LinkEntry]:
+    def links(self, names: Set[str] | None = None) -> dict[int, LinkEntry]:
         """See ``View.links``."""
         return {
             self._uid(number, own_uid): entry
             for number, vault in enumerate(self.vaults)
-            for own_uid, entry in vault.view.links().items()
+            for own_uid, entry in vault.view.links(names).items()
         }
 
     def find_by_name(self, name: str, vault: str = "") -> list[MemoryRecord]:

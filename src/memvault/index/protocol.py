@@ -467,8 +467,14 @@ class View(Protocol):
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
 
+    def visit_records(self, visit: Callable[[Iterable[MemoryRecord]], Value]) -> Value:
+        """Pass the record of every memory to a function one at a time, and return its result.
+
+        If the index changes in the meantime, the function is called again with all records.
+        """
+
     def visit_names(self, visit: Callable[[Iterable[MemoryName]], Value]) -> Value:
-        """Pass the names of all memories to a function one at a time, and return its result."""
+        """Pass the names of all memories to a function, as ``visit_records`` does."""
 
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
         """Yield the records of memories with a date in a range, and possibly a few others."""
@@ -489,8 +495,11 @@ class View(Protocol):
         limits the answer to one of them.
         """
 
-    def links(self) -> Mapping[int, LinkEntry]:
-        """Return the names and links of each memory, by uid; published vaults are omitted."""
+    def links(self, names: Set[str] | None = None) -> Mapping[int, LinkEntry]:
+        """Return the names and links of each memory, by uid; published vaults are omitted.
+
+        With ``names``, memories that have neither links nor one of the names may be omitted.
+        """
 
     def text(self, uid: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; return None if it cannot be read.

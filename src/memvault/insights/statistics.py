@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from datetime import timedelta
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.agents import receipts
 from memvault.call import Call
 from memvault.index.protocol import MemoryRecord, View
+from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_document, is_example
 from memvault.named_tuple import NamedTuple
 from memvault.recall import recall_counts
 from memvault.recall.answer import memory_reference
+from memvault.recall.validity import ValidityChecker
 
 if TYPE_CHECKING:
     from memvault.results import CountedMemory, NamedCount, VaultStatistics
@@ -25,6 +28,8 @@ _OFTEN = 3
 """How often agents must have been given a memory without using it for the statistics to list it."""
 _STALE_DAYS = 365
 """Days after which a memory that was neither changed nor recalled counts as stale."""
+_MAX_SORTED = 1_000
+"""The number of stale memories to collect before all but the oldest are dropped."""
 
 
 class Activity(NamedTuple):
@@ -42,56 +47,109 @@ def activity(call: Call) -> Activity:
     )
 
 
+class _Totals:
+    """Sums over all memories, of which only the listed ones are stored."""
+
+    def __init__(self) -> None:
+        self.memories = self.bytes = self.unlinked = self.superseded = self.expired = self.stale = 0
+        self.types, self.tags, self.months = Counter[str](), Counter[str](), Counter[str]()
+        self.recalled: dict[str, int] = {}
+        """The uid of each recalled memory by memId."""
+        self.unused: dict[tuple[str, str], int] = {}
+        """The uid of each unused memory by memId and etag."""
+        self.oldest: list[MemoryRecord] = []
+        """The memories that were neither changed for a year nor recalled, oldest first."""
+
+
 def statistics(call: Call) -> VaultStatistics:
     """Return a vault's statistics; examples and documents are not counted."""
     recorded = activity(call)
-    return call.engine.on_view(lambda view: _statistics(call, view, recorded))
+    return call.engine.on_view(lambda view: _statistics(view, recorded))
 
 
-def _statistics(call: Call, view: View, recorded: Activity) -> VaultStatistics:
-    stored = list(view.records())
-    records = {
-        record.uid: record
-        for record in stored
-        if not is_example(record.metadata) and not is_document(record.path)
-    }
+def _statistics(view: View, recorded: Activity) -> VaultStatistics:
     links = Counter[int]()
     linked: set[int] = set()
-    for link in call.link_graph(view, stored).indexed():
+    for link in LinkGraph.without_unlinked(view, view.record).indexed():
         links[link.target] += 1
         linked |= {link.source, link.target}
+    totals = view.visit_records(lambda records: _totals(view, records, recorded, linked))
     recalls = recorded.recalls
-    every = list(records.values())
-    current = call.engine.validities(every)
-    stale = _stale(every, recalls)
-    by_id = {record.mem_id: record for record in every}
-    current_files = {(record.mem_id, record.etag): record for record in every}
-    recalled = Counter({mem_id: recalls[mem_id] for mem_id in by_id.keys() & recalls.keys()})
+    recalled = Counter({mem_id: recalls[mem_id] for mem_id in totals.recalled})
     return {
-        "memories": len(every),
-        "bytes": sum(record.size for record in every),
+        "memories": totals.memories,
+        "bytes": totals.bytes,
         "links": links.total(),
-        "unlinked": len(records.keys() - linked),
-        "superseded": sum(validity.replaced_by is not None for validity in current),
-        "expired": sum(bool(validity.expired_on) for validity in current),
-        "stale": len(stale),
-        "types": _counted(Counter(record.memory_type for record in every)),
-        "tags": _counted(Counter(tag for record in every for tag in record.tags)),
-        "months": _months(every),
+        "unlinked": totals.unlinked,
+        "superseded": totals.superseded,
+        "expired": totals.expired,
+        "stale": totals.stale,
+        "types": _counted(totals.types),
+        "tags": _counted(totals.tags),
+        "months": _months(totals.months),
         "days": recorded.days,
-        "mostLinked": [
-            _memory(records[key], count) for key, count in links.most_common() if key in records
-        ][:_LISTED],
-        "mostRecalled": [
-            _memory(by_id[mem_id], count) for mem_id, count in recalled.most_common(_LISTED)
-        ],
-        "mostUnused": [
-            _memory(current_files[memory], count)
-            for memory, count in recorded.unused.items()
-            if memory in current_files
-        ][:_LISTED],
-        "oldest": [_memory(record, recalls.get(record.mem_id, 0)) for record in stale[:_LISTED]],
+        "mostLinked": _listed(view, links.most_common()),
+        "mostRecalled": _listed(
+            view, ((totals.recalled[mem_id], n) for mem_id, n in recalled.most_common(_LISTED))
+        ),
+        "mostUnused": _listed(
+            view, ((totals.unused[m], n) for m, n in recorded.unused.items() if m in totals.unused)
+        ),
+        "oldest": [_memory(record, recalls.get(record.mem_id, 0)) for record in totals.oldest],
     }
+
+
+def _totals(
+    view: View, records: Iterable[MemoryRecord], recorded: Activity, linked: Set[int]
+) -> _Totals:
+    """Return the sums over records; ``linked`` contains the uids of memories with a link."""
+    totals = _Totals()
+    checker = ValidityChecker(view, clock.now())
+    limit = clock.iso(clock.now() - timedelta(days=_STALE_DAYS))
+    for record in filter(_is_counted, records):
+        totals.memories += 1
+        totals.bytes += record.size
+        totals.unlinked += record.uid not in linked
+        totals.types[record.memory_type] += 1
+        for tag in record.tags:
+            totals.tags[tag] += 1
+        totals.months[clock.local(record.created)[:7]] += 1
+        validity = checker.check(record)
+        totals.superseded += validity.replaced_by is not None
+        totals.expired += bool(validity.expired_on)
+        if record.mem_id in recorded.recalls:
+            totals.recalled[record.mem_id] = record.uid
+        elif record.modified < limit:
+            totals.stale += 1
+            totals.oldest.append(record)
+            if len(totals.oldest) == _MAX_SORTED:
+                totals.oldest = _oldest(totals.oldest)
+        if (record.mem_id, record.etag) in recorded.unused:
+            totals.unused[record.mem_id, record.etag] = record.uid
+    totals.oldest = _oldest(totals.oldest)
+    return totals
+
+
+def _is_counted(record: MemoryRecord) -> bool:
+    return not is_example(record.metadata) and not is_document(record.path)
+
+
+def _oldest(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
+    return sorted(records, key=lambda record: record.modified)[:_LISTED]
+
+
+def _listed(view: View, counts: Iterable[tuple[int, int]]) -> list[CountedMemory]:
+    """Return the first counted memories, given their uids and counts."""
+    listed: list[CountedMemory] = []
+    remaining = iter(counts)
+    while len(listed) < _LISTED and (some := dict(islice(remaining, _LISTED))):
+        records = view.records_of(some)
+        listed += [
+            _memory(records[uid], count)
+            for uid, count in some.items()
+            if uid in records and _is_counted(records[uid])
+        ]
+    return listed[:_LISTED]
 
 
 def _memory(record: MemoryRecord, count: int) -> CountedMemory:
@@ -102,9 +160,8 @@ def _counted(counts: Counter[str]) -> list[NamedCount]:
     return [{"name": name, "count": count} for name, count in counts.most_common(_LISTED)]
 
 
-def _months(records: Iterable[MemoryRecord]) -> list[NamedCount]:
+def _months(created: Counter[str]) -> list[NamedCount]:
     """Return the number of memories at the end of each of the last ``_MONTHS`` months."""
-    created = Counter(clock.local(record.created)[:7] for record in records)
     day = clock.today().replace(day=1)
     names = []
     for _ in range(_MONTHS):
@@ -127,12 +184,3 @@ def _days(call: Call) -> list[NamedCount]:
         changes[day] += 1
     days = ((first + timedelta(days=number)).isoformat() for number in range(_DAYS))
     return [{"name": day, "count": changes[day]} for day in days]
-
-
-def _stale(records: Iterable[MemoryRecord], recalls: Mapping[str, int]) -> list[MemoryRecord]:
-    """Return the memories that were neither changed for a year nor recalled, oldest first."""
-    limit = clock.iso(clock.now() - timedelta(days=_STALE_DAYS))
-    stale = [
-        record for record in records if record.modified < limit and record.mem_id not in recalls
-    ]
-    return sorted(stale, key=lambda record: record.modified)

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cached_property
+from itertools import chain
 from pathlib import PurePosixPath
 
 from memvault.index.protocol import (
@@ -13,6 +14,7 @@ from memvault.index.protocol import (
     MemoryRecord,
     StaleView,
     StoredLink,
+    View,
     by_time,
     latest_first,
 )
@@ -63,10 +65,24 @@ class LinkGraph:
         self._record = record
         self._matches_by_target: dict[str, tuple[list[str], dict[str, MemoryRecord]]] = {}
         self._closest_by_folder: dict[tuple[str, str], str] = {}
-        self._named: dict[str, list[int]] = {}
-        for key, entry in entries.items():
+
+    @classmethod
+    def without_unlinked(
+        cls, view: View, record: Callable[[int], MemoryRecord | None]
+    ) -> LinkGraph:
+        """Return a graph for ``indexed``, without memories that no link leads from or to."""
+        linking = view.links(frozenset()).values()
+        links = (link for entry in linking for link in entry.links)
+        return cls(view.links(frozenset(chain.from_iterable(map(_keys, links)))), record)
+
+    @cached_property
+    def _named(self) -> dict[str, list[int]]:
+        """The keys of the memories by name."""
+        named: dict[str, list[int]] = {}
+        for key, entry in self.entries.items():
             for name in entry.names:
-                self._named.setdefault(name, []).append(key)
+                named.setdefault(name, []).append(key)
+        return named
 
     @cached_property
     def files(self) -> Counter[str]:

@@ -45,31 +45,48 @@ def check(view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime
 
     Each is checked within its own vault, with one query per vault.
     """
+    checker = ValidityChecker(view, moment)
     names_by_vault: dict[str, set[str]] = {}
-    for entry in entries:
+    for entry in entries if len(entries) <= _MAX_NAMES else ():
         names_by_vault.setdefault(_vault(entry), set()).update(_names(entry))
-    claims_by_vault: dict[str, dict[str, list[MemoryRecord]]] = {}
     for vault, names in names_by_vault.items():
-        claims = claims_by_vault[vault] = {}
-        selected_names = list(names) if len(names) <= _MAX_NAMES else None
-        for record in view.superseding(selected_names, vault):
+        if len(names) <= _MAX_NAMES:
+            checker.read_claims(vault, list(names))
+    return list(map(checker.check, entries))
+
+
+class ValidityChecker:
+    """Checks the validity of any number of memories at a given time, each within its own vault."""
+
+    def __init__(self, view: View, moment: datetime) -> None:
+        self._view = view
+        self._moment = moment
+        self._claims: dict[str, dict[str, list[MemoryRecord]]] = {}
+        self._replacements = _Replacements(view, moment)
+
+    def read_claims(
+        self, vault: str, names: Sequence[str] | None = None
+    ) -> dict[str, list[MemoryRecord]]:
+        """Read which memories of a vault supersede others, or only those that supersede a name."""
+        claims = self._claims[vault] = {}
+        for record in self._view.superseding(names, vault):
             for name in referenced_names(record.metadata, SUPERSEDES):
                 claims.setdefault(name_key(name), []).append(record)
-    replacements = _Replacements(view, moment)
-    validities = []
-    for entry in entries:
-        claims = claims_by_vault[_vault(entry)]
-        validity = CURRENT
-        if not _VALIDITY_KEYS.isdisjoint(entry.metadata) or not claims.keys().isdisjoint(
-            _names(entry)
+        return claims
+
+    def check(self, entry: MemoryRecord | Memory) -> Validity:
+        """Return the validity of a memory."""
+        vault = _vault(entry)
+        claims = self._claims[vault] if vault in self._claims else self.read_claims(vault)
+        if _VALIDITY_KEYS.isdisjoint(entry.metadata) and (
+            not claims or claims.keys().isdisjoint(_names(entry))
         ):
-            validity = Validity(
-                replacements.last(entry, claims),
-                _ended(entry.metadata, moment),
-                _begins(entry.metadata, moment),
-            )
-        validities.append(validity)
-    return validities
+            return CURRENT
+        return Validity(
+            self._replacements.last(entry, claims),
+            _ended(entry.metadata, self._moment),
+            _begins(entry.metadata, self._moment),
+        )
 
 
 class _Replacements:

@@ -187,11 +187,12 @@ def memory_orphans(
     call: Call, limit: Limit = LISTED, offset: Offset = 0
 ) -> results.OrphanedMemories:
     """List memories without links to or from other memories."""
+    from memvault.memories.link_graph import LinkGraph
     from memvault.recall.answer import memory_reference
 
     def find_orphans(view: View) -> list[MemoryRecord]:
         records = list(view.records())
-        orphans = call.link_graph(view, records).orphans(records)
+        orphans = LinkGraph.without_unlinked(view, view.record).orphans(records)
         return [record for record in orphans if not is_document(record.path)]
 
     orphans = call.engine.on_view(find_orphans)

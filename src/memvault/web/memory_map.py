@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memvault import clock
 from memvault.errors import MemvaultError
+from memvault.memories.link_graph import LinkGraph
 from memvault.tools.core.render import passage
 from memvault.vault.document import body_of
 from memvault.web.addresses import public_id
@@ -36,7 +37,7 @@ def memory_map(call: Call, view: View, records: Sequence[MemoryRecord]) -> dict[
     places = {record.uid: number for number, record in enumerate(records)}
     links = Counter[int]()
     edges: set[tuple[int, int]] = set()
-    for link in call.link_graph(view, view.records()).indexed():
+    for link in LinkGraph.without_unlinked(view, view.record).indexed():
         if link.source in places and link.target in places:
             source, target = places[link.source], places[link.target]
             links[target] += 1

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from itertools import chain, repeat
 from pathlib import Path
@@ -92,6 +93,8 @@ _COLUMNS = (
     "uid, path, size, etag, mem_id, title, memory_type, tags, created, modified, "
     "metadata, problem, language, created_from, modified_from"
 )
+_REPEATED = (6, 12, 13, 14)
+"""The columns with the same few values in most rows, which are stored only once in memory."""
 _FILE_COLUMNS = (
     "mtime, ctime, inode, checked, l_title, l_headings, l_body, l_tags, l_identifier, folded, "
     "first_day, last_day, part_hash"
@@ -254,17 +257,25 @@ class Manifest:
             for record in self._select(f"WHERE uid IN ({placeholders(some)})", some)
         }
 
-    def records(self) -> Iterator[MemoryRecord]:
-        """Yield every record."""
-        return self._select("", ())
+    def visit_records(self, visit: Callable[[Iterator[MemoryRecord]], Value]) -> Value:
+        """Pass every record to a function one at a time, and return its result.
+
+        If the index changes in the meantime, the function is called again with all records.
+        """
+        return self._db.visit(
+            f"SELECT {_COLUMNS} FROM memories WHERE true",
+            lambda batches: visit(chain.from_iterable(map(_records, batches))),
+        )
 
     def visit_names(self, visit: Callable[[Iterator[MemoryName]], Value]) -> Value:
-        """Pass the names of all memories to a function one at a time, and return its result."""
+        """Pass the names of all memories to a function, as ``visit_records`` does."""
         query = (
             "SELECT uid, path, mem_id, title, "
-            "CASE WHEN uid IN (SELECT uid FROM aliases) THEN metadata END FROM memories"
+            "CASE WHEN uid IN (SELECT uid FROM aliases) THEN metadata END FROM memories WHERE true"
         )
-        return self._db.visit(query, lambda rows: visit(map(_name, rows)))
+        return self._db.visit(
+            query, lambda batches: visit(map(_name, chain.from_iterable(batches)))
+        )
 
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
         """Yield the records of memories with a date in a range, and possibly a few others.
@@ -305,18 +316,24 @@ class Manifest:
         where = f"WHERE uid IN (SELECT uid FROM supersedes{condition})"
         return self._select(where, tuple(names or ()))
 
-    def links(self) -> dict[int, LinkEntry]:
-        """Return the names and links of each memory."""
+    def links(self, names: Set[str] | None = None) -> dict[int, LinkEntry]:
+        """See ``View.links``."""
+        condition = "true" if names is None or names else "links <> '[]'"
+
+        def select(batches: Iterator[list[tuple[Any, ...]]]) -> dict[int, LinkEntry]:
+            selected: dict[int, LinkEntry] = {}
+            for rows in batches:
+                parsed = (_parse_each(row[column] for row in rows) for column in (2, 3))
+                selected |= {
+                    uid: LinkEntry(_decoded(path), own_names, list(map(StoredLink._make, links)))
+                    for (uid, path, _, _), own_names, links in zip(rows, *parsed, strict=True)
+                    if names is None or links or not names.isdisjoint(own_names)
+                }
+            return selected
+
         query = "SELECT uid, path, names, links FROM memories JOIN links USING (uid)"
-        rows = list(self._db.rows(query))
-        names, links = (_parse_each(row[column] for row in rows) for column in (2, 3))
         try:
-            return {
-                row[0]: LinkEntry(
-                    _decoded(row[1]), memory_names, list(map(StoredLink._make, stored))
-                )
-                for row, memory_names, stored in zip(rows, names, links, strict=True)
-            }
+            return self._db.visit(f"{query} WHERE {condition}", select)
         except (TypeError, ValueError) as error:  # ``apply`` never writes such a row
             raise IndexCorrupted(str(error)) from error
 
@@ -430,14 +447,20 @@ class Manifest:
         )
 
     def _select(self, where: str, values: tuple[Any, ...]) -> Iterator[MemoryRecord]:
-        rows = list(self._db.rows(f"SELECT {_COLUMNS} FROM memories {where}", values))
-        tags, headers = (_parse_each(row[column] for row in rows) for column in (7, 10))
-        if rows:
-            columns: list[Iterable[Any]] = list(zip(*rows, strict=True))
-            columns[1] = map(_decoded, columns[1])
-            columns[7], columns[10] = map(tuple, tags), headers
-            defaults = map(repeat, MemoryRecord._field_defaults.values())
-            yield from map(MemoryRecord._make, zip(*columns, *defaults, strict=False))
+        yield from _records(list(self._db.rows(f"SELECT {_COLUMNS} FROM memories {where}", values)))
+
+
+def _records(rows: Sequence[tuple[Any, ...]]) -> Iterable[MemoryRecord]:
+    """Return the records in rows of ``_COLUMNS``."""
+    if not rows:
+        return ()
+    columns: list[Iterable[Any]] = list(zip(*rows, strict=True))
+    columns[1] = map(_decoded, columns[1])
+    columns[7], columns[10] = map(tuple, _parse_each(columns[7])), _parse_each(columns[10])
+    for column in _REPEATED:
+        columns[column] = map(sys.intern, columns[column])
+    defaults = map(repeat, MemoryRecord._field_defaults.values())
+    return map(MemoryRecord._make, zip(*columns, *defaults, strict=False))
 
 
 def _parse_each(texts: Iterable[str]) -> list[Any]:

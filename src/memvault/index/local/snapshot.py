@@ -187,10 +187,17 @@ class Snapshot(NamedTuple):
     @stale_if_corrupted
     def records(self) -> Iterator[MemoryRecord]:
         """See ``View.records``."""
-        records = list(self.overlay.records.values())
-        if self.manifest is not None:
-            records += self._visible(self.manifest.records())
-        return iter(records)
+        return iter(self.visit_records(list))
+
+    @stale_if_corrupted
+    def visit_records(self, visit: Callable[[Iterable[MemoryRecord]], Value]) -> Value:
+        """See ``View.visit_records``."""
+        overlay = self.overlay.records.values()
+        if self.manifest is None:
+            return visit(overlay)
+        return self.manifest.visit_records(
+            lambda indexed: visit(chain(overlay, self._visible(indexed)))
+        )
 
     @stale_if_corrupted
     def visit_names(self, visit: Callable[[Iterable[MemoryName]], Value]) -> Value:
@@ -224,9 +231,9 @@ class Snapshot(NamedTuple):
         return list(self._visible(self.manifest.latest(limit, offset))), total
 
     @stale_if_corrupted
-    def links(self) -> dict[int, LinkEntry]:
+    def links(self, names: Set[str] | None = None) -> dict[int, LinkEntry]:
         """See ``View.links``."""
-        indexed = self.manifest.links() if self.manifest is not None else {}
+        indexed = self.manifest.links(names) if self.manifest is not None else {}
         alive = self._alive(None)
         if alive is not None:
             indexed = {uid: entry for uid, entry in indexed.items() if uid in alive}

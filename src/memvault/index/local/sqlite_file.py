@@ -6,7 +6,7 @@ import errno
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,8 @@ MAX_VARIABLES = 900
 """Values per statement; some builds of SQLite allow at most 999."""
 _MAX_CACHED = 512
 """The maximum number of cached rows of a kind; a recall reads about 100."""
+_BATCH_ROWS = 2_000
+"""The number of rows per query in ``Database.visit``."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REFUSALS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
@@ -35,6 +37,10 @@ _REFUSALS = {
     sqlite3.SQLITE_PROTOCOL: errno.EIO,
 }
 """Temporary errors from the system or SQLite, which do not mean that the file is corrupted."""
+
+
+class _ChangedError(Exception):
+    """The file has changed between two queries."""
 
 
 class Database:
@@ -98,20 +104,47 @@ class Database:
         with self._checked():
             return iter(self._db.execute(query, values).fetchall())
 
-    def visit(self, query: str, visit: Callable[[Iterator[tuple[Any, ...]]], Value]) -> Value:
-        """Pass the rows of a query to a function one at a time, and return its result."""
-        with self._checked(), closing(self._db.execute(query)) as cursor:
-            return visit(cursor)
+    def visit(self, query: str, visit: Callable[[Iterator[list[tuple[Any, ...]]]], Value]) -> Value:
+        """Pass the rows of a query to a function in batches, and return its result.
+
+        The first column must be the ``uid``, and the query ends with a condition. The file is not
+        locked while ``visit`` runs; if the file changes, ``visit`` is called again with all rows of
+        one query.
+        """
+        version = self._version()
+
+        def read() -> Iterator[list[tuple[Any, ...]]]:
+            last = 0
+            while True:
+                values = (last, _BATCH_ROWS)
+                rows = list(self.rows(f"{query} AND uid > ? ORDER BY uid LIMIT ?", values))
+                if self._version() != version:
+                    raise _ChangedError
+                if not rows:
+                    return
+                yield rows
+                last = rows[-1][0]
+
+        try:
+            return visit(read())
+        except _ChangedError:
+            rows = list(self.rows(f"{query} ORDER BY uid"))
+        starts = range(0, len(rows), _BATCH_ROWS)
+        return visit(rows[start : start + _BATCH_ROWS] for start in starts)
+
+    def _version(self) -> tuple[int, int]:
+        """Return a value that changes whenever this or another connection changes the file."""
+        ((version,),) = self.rows("PRAGMA data_version")
+        return version, self._db.total_changes
 
     def cached(self, name: str, compute: Callable[[], Value]) -> Value:
         """Return the result of ``compute``, which is cached until the file changes.
 
         The caller must not change the value.
         """
-        # The version changes when another connection commits.
-        ((version,),) = self.rows("PRAGMA data_version")
-        if self._cached_at != (version, self._db.total_changes):
-            self._cached, self._cached_at = {}, (version, self._db.total_changes)
+        version = self._version()
+        if self._cached_at != version:
+            self._cached, self._cached_at = {}, version
         if name not in self._cached:
             self._cached[name] = compute()
         value: Value = self._cached[name]
