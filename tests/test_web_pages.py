@@ -44,15 +44,15 @@ def test_web_shows_embedded_memories(tmp_path: Path) -> None:
 
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
-    write(root, "a.md", "# A\n\n![[B]]\n\n![[B#Two]]\n\nSee ![[B]] inside\n\n![[A]]\n")
-    write(root, "b.md", "# B\n\nFirst.\n\n## Two\n\nSecond ![[A]]\n\n![[A]]\n")
+    write(root, "a.md", "# A\n\n![[B]]\n\n![[B#B#Two 2]]\n\nSee ![[B]] inside\n\n![[A]]\n")
+    write(root, "b.md", "# B\n\nFirst.\n\n## Two: 2\n\nSecond ![[A]]\n\n![[A]]\n")
     session = WebSession(root)
     html = session.read("a.md", ServedAddresses()).text.html
     session.close()
     assert html.count('<blockquote class="embed">') == 3, "two of B and one of itself"
     assert (html.count("First."), html.count("Second")) == (1, 2)
     assert re.search(r'<p>See <a href="/m/[\w-]+" rel="[\w ]+">B</a> inside</p>', html)
-    assert re.search(r'href="/m/[\w-]+#h-two"', html)
+    assert re.search(r'href="/m/[\w-]+#h-two-2"', html)
 
 
 def test_web_embeds_have_own_anchors(tmp_path: Path) -> None:
@@ -87,6 +87,49 @@ def test_web_embeds_only_for_embeds(tmp_path: Path) -> None:
     session.close()
     assert html.count('<blockquote class="embed">') == html.count("First.") == 1
     assert html.count('rel="noopener noreferrer">B</a></p>') == 2
+
+
+def test_web_shows_and_links_blocks(tmp_path: Path) -> None:
+    """An embed of a block shows only that block, and a link to it jumps there, as in Obsidian."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(
+        root,
+        "b.md",
+        "# B\n\nBefore.\n\nA *word*[^1] [x][r]\nmore ^par\n\n"
+        "3. one\n4. item ^it-1\n   - child\n5. last\n\n"
+        "| a | b |\n|---|---|\n| 1 | cell |\n^tab\n\n> quoted\n\n^quote\n\n```\nx ^code\n```\n\n"
+        "[^1]: Foot\n\n[r]: a.md\n",
+    )
+    embeds = [f"![[B#^{name}]]\n\n" for name in ("par", "IT-1", "tab", "quote", "code", "no")]
+    write(root, "a.md", f"# A\n\nMine ^own\n\n## Two\n\n{''.join(embeds)}![[#^own]]\n")
+    write(
+        root, "c.md", "# C\n\n[[B^it-1]] [[B#^par|p]] [m](b.md#^tab) [[#^x]] [[#H|h]] ^x\n\n## H\n"
+    )
+    session = WebSession(root)
+    read = {name: session.read(f"{name}.md", ServedAddresses()).text.html for name in "abc"}
+    session.close()
+    shown = re.findall(
+        r'<blockquote class="embed"><p>.*?</p>\n(.*?)\n</blockquote>\n', read["a"], re.DOTALL
+    )
+    assert [" ".join(re.sub(r"<[^>]*>", " ", html).split()) for html in shown[:4]] == [
+        "A word [1] x more Foot ↩︎",
+        "item child",
+        "a b 1 cell",
+        "quoted",
+    ]
+    assert shown[1].startswith('<ol start="4">')
+    assert re.sub(r"<[^>]*>", "", shown[4]) == "Mine"
+    assert len(shown) == 5, "code contains no ids, and a missing block is only linked"
+    assert "^" not in re.sub(r"<code>.*?</code>", "", read["b"], flags=re.DOTALL)
+    ids = re.findall(r'<(\w+)[^>]* id="b-([\w-]+)"', read["b"])
+    assert ids == [("p", "par"), ("li", "it-1"), ("table", "tab"), ("blockquote", "quote")]
+    assert re.findall(r'href="[/\w-]*#b-([\w-]+)"', read["c"]) == ["it-1", "par", "tab", "x"]
+    assert '<p id="b-x">' in read["c"]
+    assert re.search(r'href="#b-x"[^>]*>\^x</a> <a href="#h-h"[^>]*>h</a></p>', read["c"])
 
 
 def test_web_aligns_columns_without_styles() -> None:

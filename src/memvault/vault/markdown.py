@@ -31,9 +31,14 @@ def _parsed(text: str) -> ParsedMarkdown:
 
 
 def links(text: str) -> Iterator[Link]:
-    """Yield the links to other files, in order; links within the document are left out."""
+    """Yield the links to other files, in order, without ``inner_links``."""
     if "[" in text or "<" in text:
         yield from _parsed(text).inline.links
+
+
+def inner_links(text: str) -> list[Link]:
+    """Return the wikilinks within the document, such as ``[[#Heading]]``, in order."""
+    return _parsed(text).inline.inner_links if "[[" in text else []
 
 
 def is_link_line(line: str) -> bool:

@@ -166,6 +166,7 @@ _EMBEDDING_TAGS = frozenset(("img", "video", "audio", "source", "embed", "iframe
 class InlineContent:
     """The inline content of a document, found in one pass over its segments.
 
+    ``inner_links`` are the wikilinks within the document, such as ``[[#Heading]]``.
     ``whole_links`` contains all links, including links to websites; ``code`` contains code spans
     and math; ``hidden`` contains the spans that cannot contain tags: code, HTML, and the addresses
     and names of links.
@@ -175,6 +176,7 @@ class InlineContent:
         self.text = text
         self.flat = blocks.flat
         self.links: list[Link] = []
+        self.inner_links: list[Link] = []
         self.whole_links: list[Span] = []
         self.code: list[Span] = []
         self.hidden: list[Span] = []
@@ -330,8 +332,7 @@ class InlineContent:
             self._brackets.append((position, content, is_image))
             return content
         span = (position, link.span[1])
-        if link.target:
-            self.links.append(link._replace(span=span))
+        (self.links if link.target else self.inner_links).append(link._replace(span=span))
         self.whole_links.append(span)
         self.hidden.append(span)
         if not is_image:

@@ -17,6 +17,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.named_tuple import NamedTuple
 from memvault.secrets.detector import Secret, SecretDetector, mask
 from memvault.web.addresses import PICTURES
+from memvault.web.anchors import anchor_of, heading_anchor, set_block_ids
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -26,7 +27,6 @@ _NUMBERED = "/memvault-link/"
 _SAFE = lazy_pattern(r"(?:https?://|mailto:)[^\s<>\"]*|/memvault-link/\d{1,6}|#[\w%-]*", 0)
 _IMAGES = tuple(PICTURES)
 _LABEL = lazy_pattern(r"[\[\]\\<>`*_!]")
-_NOT_IN_SLUG = lazy_pattern(r"[^\w\s-]")
 _CALLOUT = lazy_pattern(r"\[!([\w-]{1,40})\]([+-]?)[ \t]*")
 _CHECKBOX = '<input class="task-list-item-checkbox"'
 _MAX_RENDERED = 400_000
@@ -42,13 +42,13 @@ _CALLOUT_STYLES = {kind: style for style, kinds in _CALLOUTS.items() for kind in
 
 
 class PlacedLink(NamedTuple):
-    """A link in markdown: its position, its URL or None, and its label.
+    """A link in markdown: its position, its URL or an empty string, and its label.
 
     ``embedded`` is the HTML to show in place of a paragraph that only contains this link.
     """
 
     span: tuple[int, int]
-    address: str | None
+    address: str
     label: str
     is_embed: bool
     embedded: str = ""
@@ -81,12 +81,8 @@ def _parser() -> MarkdownIt:
             return _SAFE.fullmatch(url) is not None
 
     parser = SafeMarkdown("commonmark", {"html": False, "tasklists": True})
+    parser.core.ruler.after("block", "block_ids", set_block_ids)
     return parser.enable(["table", "strikethrough"]).use(footnote_plugin, inline=False)
-
-
-def heading_anchor(text: str) -> str:
-    """Return a heading's anchor, which differs from the ids of the pages' own elements."""
-    return f"h-{'-'.join(_NOT_IN_SLUG.sub('', text).lower().split())}"
 
 
 def to_html(
@@ -94,12 +90,13 @@ def to_html(
     links: Sequence[PlacedLink] = (),
     detector: SecretDetector | None = None,
     prefix: str = "",
+    block: str = "",
 ) -> RenderedMarkdown:
     """Render text as HTML, with its links replaced by the given ones.
 
     With a ``detector``, secrets are masked in the text of each block without its markup, and in the
     attributes. The ids of headings and footnotes contain ``prefix``, so that texts with different
-    ones can be on one page.
+    ones can be on one page. With ``block``, such as ``^quote``, only that block is rendered.
     """
     from html import escape
 
@@ -108,6 +105,8 @@ def to_html(
         return RenderedMarkdown(f"<pre>{escape(shown)}</pre>", [])
     parser = _parser()
     environment: dict[str, Any] = {"docId": prefix} if prefix else {}
+    if block:
+        environment["block"] = anchor_of(block)
     tokens = parser.parse(_with_links(text, links), environment)
     numbers = _numbers(links)
     for token in tokens:
@@ -136,7 +135,8 @@ def _set_address(token: Token, numbers: Mapping[str, str], prefix: str) -> None:
         token.meta["link"] = address
         token.attrSet("href", numbers.get(address, "#"))
     elif address.startswith("#"):
-        anchor = heading_anchor(unquote(address[1:]).replace("-", " "))
+        name = unquote(address[1:])
+        anchor = anchor_of(name if name.startswith("^") else name.replace("-", " "))
         token.attrSet("href", f"#{prefix}{anchor}")
     token.attrSet("rel", "noopener noreferrer")
 
@@ -223,7 +223,7 @@ def _with_embedded(tokens: list[Token], links: Sequence[PlacedLink]) -> list[Tok
             continue
         link = embeds.get(children[0].meta.get("link", ""))
         if link is not None and tokens[number - 1].type == "paragraph_open":
-            title = f'<a href="{escape(link.address or "")}">{escape(children[1].content)}</a>'
+            title = f'<a href="{escape(link.address)}">{escape(children[1].content)}</a>'
             html = f'<blockquote class="embed"><p>{title}</p>\n{link.embedded}</blockquote>\n'
             shown[number] = Token("html_block", "", 0, content=html)
             for beside in (number - 1, number + 1):
@@ -288,9 +288,9 @@ def _with_links(text: str, links: Sequence[PlacedLink]) -> str:
         if start < done:
             continue
         label = _LABEL.sub(lambda match: f"\\{match[0]}", link.label)
-        is_image = link.is_embed and (link.address or "").lower().endswith(_IMAGES)
+        is_image = link.is_embed and link.address.lower().endswith(_IMAGES)
         shown = f"[{label}]({_NUMBERED}{number})" if link.address else label
-        pieces += [text[done:start], f"!{shown}" if is_image and link.address else shown]
+        pieces += [text[done:start], f"!{shown}" if is_image else shown]
         done = end
     return "".join(pieces) + text[done:]
 

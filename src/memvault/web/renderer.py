@@ -13,10 +13,10 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory, is_document
 from memvault.secrets.detector import allows
 from memvault.vault import paths
-from memvault.vault.markdown import first_heading, links
-from memvault.vault.sections import find_section
+from memvault.vault.markdown import first_heading, inner_links, links
 from memvault.web.addresses import PICTURES, Addresses, public_id
-from memvault.web.markdown_html import PlacedLink, RenderedMarkdown, heading_anchor, to_html
+from memvault.web.anchors import anchor_of, section_of
+from memvault.web.markdown_html import PlacedLink, RenderedMarkdown, to_html
 
 if TYPE_CHECKING:
     from memvault.call import Call
@@ -51,16 +51,21 @@ class Renderer:
         return self._call.link_graph(self._view, self._records)
 
     def rendered(
-        self, memory: Memory, to: Addresses, embeds: bool = True, prefix: str = ""
+        self,
+        memory: Memory,
+        to: Addresses,
+        embeds: bool = True,
+        prefix: str = "",
+        block: str = "",
     ) -> RenderedMarkdown:
         """Return a memory's text as HTML without its title, with secrets masked.
 
         ``embeds`` shows the text of embedded memories, without the memories embedded in these.
-        The ids in the text contain ``prefix``.
+        The ids in the text contain ``prefix``. With ``block``, only that block is rendered.
         """
         detector = None if allows(memory.metadata) else self._call.settings.detector
         shown = memory._replace(body=detector.masked(memory.body) if detector else memory.body)
-        rendered = to_html(shown.body, self._placed(shown, to, embeds), detector, prefix)
+        rendered = to_html(shown.body, self._placed(shown, to, embeds), detector, prefix, block)
         if first_heading(memory.body) != memory.title:
             return rendered
         html, count = _FIRST_HEADING.subn("", rendered.html, 1)
@@ -68,57 +73,53 @@ class Renderer:
 
     def _placed(self, memory: Memory, to: Addresses, embeds: bool) -> list[PlacedLink]:
         """Return the links in a memory's text with the URLs of pages and files."""
-        body_links = [
-            link for link in links(memory.body) if link.form not in ("definition", "html")
-        ]
-        if not body_links:
+        shown = [link for link in links(memory.body) if link.form not in ("definition", "html")]
+        shown += inner_links(memory.body)
+        if not shown:
             return []
         targets = {
             resolved.link.span: resolved.target
             for resolved in self.graph.outgoing(memory)
             if resolved.link is not None
         }
-        detector = self._call.settings.detector
         placed = []
         room = _MAX_EMBEDS
-        for link in body_links:
-            target = targets.get(link.span)
-            name = public_id(target, detector) if target is not None else ""
-            address = to.memory(name) if name else None
-            embedded, file = "", ""
-            if address and target is not None and not is_document(target.path):
-                if link.is_embed and embeds:
-                    prefix = f"e{room}-"
-                    embedded = self._embedded(target, link.heading, to, prefix) if room > 0 else ""
+        for link in shown:
+            target = targets.get(link.span) if link.target else memory
+            address = embedded = ""
+            if target is None or (is_document(target.path) and is_attachment(target.path)):
+                file = target.path if target else self._file_beside(link.target, memory.path)
+                address = self._file_address(file, link.heading, to)
+            elif page := to.memory(public_id(target, self._call.settings.detector)):
+                anchor = f"#{quote(anchor_of(link.heading))}" if link.heading else ""
+                address = anchor if target is memory and embeds else f"{page}{anchor}"
+                if link.is_embed and embeds and not is_document(target.path):
+                    if room > 0:
+                        source = memory if target is memory else target.path
+                        embedded = self._embedded(source, link.heading, to, f"e{room}-")
                     room -= 1
-                if link.heading and not link.heading.startswith("^"):
-                    anchor = heading_anchor(link.heading.rpartition("#")[2])
-                    address = f"{address}#{quote(anchor)}"
-            if target is None:
-                file = self._file_beside(link.target, memory.path)
-            elif is_document(target.path) and is_attachment(target.path):
-                file = target.path
-            if file or target is None:
-                is_secret = detector.masked(file) != file
-                address = to.file(file) if file and not is_secret else None
-                if address and _PAGE.fullmatch(link.heading):
-                    address += f"#{link.heading}"
-            label = link.shown or link.target
+            label = link.shown or link.target or link.heading
             placed.append(PlacedLink(link.span, address, label, link.is_embed, embedded))
         return placed
 
-    def _embedded(self, target: MemoryRecord, heading: str, to: Addresses, prefix: str) -> str:
-        """Return the HTML of an embedded memory, or of its section with a heading."""
+    def _file_address(self, file: str, heading: str, to: Addresses) -> str:
+        """Return the URL of a file, or of a page in it, or an empty string."""
+        is_secret = self._call.settings.detector.masked(file) != file
+        address = to.file(file) if file and not is_secret else None
+        return f"{address}#{heading}" if address and _PAGE.fullmatch(heading) else address or ""
+
+    def _embedded(self, target: Memory | str, heading: str, to: Addresses, prefix: str) -> str:
+        """Return the HTML of an embedded memory or path, or of its section or block."""
         try:
-            memory = self._call.reader.read(target.path)
-            if heading:
-                section = find_section(memory.body, heading)
-                memory = memory._replace(body=memory.body[section.start : section.end])
+            memory = self._call.reader.read(target) if isinstance(target, str) else target
         except MemvaultError:
             return ""
+        block = heading if heading.rpartition("#")[2].startswith("^") else ""
+        if heading and not block:
+            memory = memory._replace(body=section_of(memory.body, heading))
         if len(memory.body) > _MAX_EMBEDDED:
             return ""
-        return self.rendered(memory, to, embeds=False, prefix=prefix).html
+        return self.rendered(memory, to, False, prefix, block).html
 
     def _file_beside(self, target: str, path: str) -> str:
         """Return the path of a file in the vault that a link refers to, or an empty string."""
