@@ -236,6 +236,13 @@ def test_terminal_rendering_accepts_any_text(text: str, width: int, query: str) 
         assert "\x1b" not in "".join(piece for piece, _ in line)
 
 
+def test_terminal_shows_deeply_nested_lists() -> None:
+    """The items of a list are shown on a terminal however deeply they are nested."""
+    text = "".join("  " * depth + f"- item-{depth}\n" for depth in range(40))
+    shown = "".join(piece for line in terminal.markdown(text, 100) for piece, _ in line)
+    assert all(f"item-{depth}" in shown for depth in range(40))
+
+
 def test_vault_cannot_set_the_pager(folder: Path) -> None:
     """A program in the vault is never used as the pager; the output is printed directly."""
     write(folder, "my-pager", f"#!/bin/sh\ntouch {folder}/ran\n").chmod(0o755)

@@ -132,6 +132,22 @@ def test_web_shows_and_links_blocks(tmp_path: Path) -> None:
     assert re.search(r'href="#b-x"[^>]*>\^x</a> <a href="#h-h"[^>]*>h</a></p>', read["c"])
 
 
+NESTED = "".join("  " * depth + f"- item {depth}\n" for depth in range(80))
+TABLE = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 20_000
+
+
+@pytest.mark.parametrize("line", [NESTED, TABLE, "[" * 60_000], ids=("nested", "rows", "brackets"))
+def test_web_shows_large_markup_as_plain_text(line: str) -> None:
+    """Text with too much markup to format quickly is shown completely, with a sentence about it."""
+    html, headings = to_html(f"# T & t\n\n{line}\n")
+    notice, _, text = html.partition("</p>\n<pre>\n")
+    assert "too large or too nested to format" in notice
+    assert text == f"# T &amp; t\n\n{line}\n</pre>"
+    assert headings == []
+    assert "<pre>" not in to_html("*word* and [link](https://x.example)\n\n" * 5_000).html
+    assert "item 39</li>" in to_html(NESTED[: NESTED.index("- item 40")].rstrip()).html
+
+
 def test_web_aligns_columns_without_styles() -> None:
     """The columns of tables are aligned by classes, since the pages forbid styles in attributes."""
     html, _ = to_html("| a | b | c |\n|:-:|--:|---|\n| 1 | 2 | 3 |\n")

@@ -62,8 +62,9 @@ def markdown(text: str, width: int) -> list[list[Piece]]:
     and the source of images, so people see everything that an agent reads.
     """
     shown = sanitize.escape_text(text)
+    plain = [[(line, "")] for line in shown.splitlines()]
     if len(shown) > _MAX_RENDERED:
-        return [[(line, "")] for line in shown.splitlines()]
+        return plain
     from markdown_it import MarkdownIt
     from rich.console import Console
     from rich.markdown import Markdown
@@ -71,6 +72,8 @@ def markdown(text: str, width: int) -> list[list[Piece]]:
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
     parser.inline.ruler.at("image", _image_source)
     parsed = parser.disable("reference").parse(shown)
+    if any(token.level >= parser.options["maxNesting"] - 1 for token in parsed):
+        return plain  # The parser drops blocks that are nested too deeply.
     for token in parsed:
         for child in token.children or ():
             child.type = "hardbreak" if child.type == "softbreak" else child.type

@@ -148,7 +148,7 @@ class _StaticSite:
                 masked = self._detector.masking(memory.metadata)
                 plain = masked(plain_text(memory.body))[:_MAX_TEXT]
                 self._texts[public_id(record, self._detector)] = plain
-                text, headings = renderer.rendered(memory, to)
+                text, headings = renderer.prepared(memory, to)()
             entry = self._entry(record)
             self._render(
                 "memory",

@@ -29,6 +29,7 @@ from memvault.tools.save_delete import memory_delete
 from memvault.vault.markdown import first_heading
 from memvault.web import pages
 from memvault.web.addresses import Addresses, public_id
+from memvault.web.markdown_html import RenderedMarkdown
 from memvault.web.renderer import Renderer
 from memvault.web.session import WebSession
 
@@ -202,11 +203,11 @@ class Editing:
         path = self._load(name)[1].path if name else "new.md"
         text = edit.form_text(form.get("text", ""))
 
-        def rendered(call: Call, view: Any) -> str:
+        def prepared(call: Call, view: Any) -> Callable[[], RenderedMarkdown]:
             memory = call.store.parse(b"", FileState.of(path, b""))._replace(body=text)
-            return Renderer(call, view).rendered(memory, self._to).html
+            return Renderer(call, view).prepared(memory, self._to)
 
-        html = pages.as_html(self._session.on_view(rendered))
+        html = pages.as_html(self._session.on_view(prepared)().html)
         page = page or Page("preview", {})
         return page._replace(values={**page.values, "preview": html})
 

@@ -21,6 +21,7 @@ from memvault.web.anchors import anchor_of, heading_anchor, set_block_ids
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_core import StateCore
     from markdown_it.token import Token
 
 _NUMBERED = "/memvault-link/"
@@ -31,6 +32,11 @@ _CALLOUT = lazy_pattern(r"\[!([\w-]{1,40})\]([+-]?)[ \t]*")
 _CHECKBOX = '<input class="task-list-item-checkbox"'
 _MAX_RENDERED = 400_000
 """Maximum number of characters to render; a longer text is shown as it is."""
+MAX_MARKUP = 50_000
+"""Maximum ``markup_length`` of a text to render, which takes about 20 us for each."""
+_MARKUP = lazy_pattern(r"[\n\[\]!#&*<>\\_`|~]|[-+]\s|\d[.)]\s")
+_MAX_NESTING = 100
+_PLAIN = "This text is too large or too nested to format, so it is shown as plain text."
 _CALLOUTS = {
     "tip": "tip hint important success check done",
     "warning": "warning caution attention question help faq",
@@ -80,9 +86,24 @@ def _parser() -> MarkdownIt:
         def validateLink(self, url: str) -> bool:  # noqa: N802  # the parser calls it
             return _SAFE.fullmatch(url) is not None
 
-    parser = SafeMarkdown("commonmark", {"html": False, "tasklists": True})
+    def made(nesting: int) -> MarkdownIt:
+        options = {"html": False, "tasklists": True, "maxNesting": nesting}
+        parser = SafeMarkdown("commonmark", options).enable(["table", "strikethrough"])
+        return parser.use(footnote_plugin, inline=False)
+
+    def set_inline_parser(state: StateCore) -> None:
+        state.md = inline
+
+    # Nested brackets take time, and only nested blocks are lost beyond the limit.
+    parser, inline = made(_MAX_NESTING), made(20)
     parser.core.ruler.after("block", "block_ids", set_block_ids)
-    return parser.enable(["table", "strikethrough"]).use(footnote_plugin, inline=False)
+    parser.core.ruler.after("block_ids", "inline_parser", set_inline_parser)
+    return parser
+
+
+def markup_length(text: str) -> int:
+    """Return the number of line ends and of characters that may be markup."""
+    return len(_MARKUP.findall(text))
 
 
 def to_html(
@@ -97,18 +118,39 @@ def to_html(
     With a ``detector``, secrets are masked in the text of each block without its markup, and in the
     attributes. The ids of headings and footnotes contain ``prefix``, so that texts with different
     ones can be on one page. With ``block``, such as ``^quote``, only that block is rendered.
+    Text that would take too long is shown as it is.
     """
-    from html import escape
-
-    if len(text) > _MAX_RENDERED:
-        shown = detector.masked(text) if detector else text
-        return RenderedMarkdown(f"<pre>{escape(shown)}</pre>", [])
+    if len(text) > _MAX_RENDERED or markup_length(text) > MAX_MARKUP:
+        return _plain(text, detector)
     parser = _parser()
     environment: dict[str, Any] = {"docId": prefix} if prefix else {}
     if block:
         environment["block"] = anchor_of(block)
     tokens = parser.parse(_with_links(text, links), environment)
-    numbers = _numbers(links)
+    if any(token.level >= _MAX_NESTING - 1 for token in tokens):
+        return _plain(text, detector)
+    _resolve_links(tokens, _numbers(links), detector, prefix)
+    _set_callouts(tokens)
+    tokens = _with_embedded(tokens, links)
+    found = _set_anchors(tokens, prefix)
+    html: str = parser.renderer.render(tokens, parser.options, environment)
+    return RenderedMarkdown(html.replace(_CHECKBOX, f'{_CHECKBOX} aria-label="Task"'), found)
+
+
+def _plain(text: str, detector: SecretDetector | None) -> RenderedMarkdown:
+    from html import escape
+
+    shown = escape(detector.masked(text) if detector else text)
+    return RenderedMarkdown(f'<p class="notice">{_PLAIN}</p>\n<pre>\n{shown}</pre>', [])
+
+
+def _resolve_links(
+    tokens: Sequence[Token],
+    numbers: Mapping[str, str],
+    detector: SecretDetector | None,
+    prefix: str,
+) -> None:
+    """Set the URLs of links and images, remove styles, and mask secrets."""
     for token in tokens:
         if alignment := str(token.attrs.pop("style", "")):
             # The content security policy forbids styles in attributes.
@@ -122,11 +164,6 @@ def to_html(
                     _set_address(child, numbers, prefix)
             if detector:
                 _mask_inline(token.children, detector, frozenset(numbers.values()))
-    _set_callouts(tokens)
-    tokens = _with_embedded(tokens, links)
-    found = _set_anchors(tokens, prefix)
-    html: str = parser.renderer.render(tokens, parser.options, environment)
-    return RenderedMarkdown(html.replace(_CHECKBOX, f'{_CHECKBOX} aria-label="Task"'), found)
 
 
 def _set_address(token: Token, numbers: Mapping[str, str], prefix: str) -> None:

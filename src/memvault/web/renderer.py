@@ -16,7 +16,13 @@ from memvault.vault import paths
 from memvault.vault.markdown import first_heading, inner_links, links
 from memvault.web.addresses import PICTURES, Addresses, public_id
 from memvault.web.anchors import anchor_of, section_of
-from memvault.web.markdown_html import PlacedLink, RenderedMarkdown, to_html
+from memvault.web.markdown_html import (
+    MAX_MARKUP,
+    PlacedLink,
+    RenderedMarkdown,
+    markup_length,
+    to_html,
+)
 
 if TYPE_CHECKING:
     from memvault.call import Call
@@ -25,7 +31,8 @@ if TYPE_CHECKING:
 
 _FIRST_HEADING = lazy_pattern(r"\A<h1[^>\n]*>[^\n]*</h1>\n")
 """Matches a title at the beginning of a memory's text, which the page already shows."""
-_MAX_EMBEDS = 20
+_MIN_EMBEDDED = MAX_MARKUP // 20
+"""Length of markup as which a shorter embedded text counts, so that at most 20 are embedded."""
 _MAX_EMBEDDED = 50_000
 """Maximum number of characters of an embedded text; a longer one is only linked."""
 _FILE_SUFFIXES = PICTURES.keys() | frozenset(
@@ -50,26 +57,33 @@ class Renderer:
         """The vault's links."""
         return self._call.link_graph(self._view, self._records)
 
-    def rendered(
+    def prepared(
         self,
         memory: Memory,
         to: Addresses,
         embeds: bool = True,
         prefix: str = "",
         block: str = "",
-    ) -> RenderedMarkdown:
-        """Return a memory's text as HTML without its title, with secrets masked.
+    ) -> Callable[[], RenderedMarkdown]:
+        """Return a function that renders a memory's text without its title, with secrets masked.
 
-        ``embeds`` shows the text of embedded memories, without the memories embedded in these.
-        The ids in the text contain ``prefix``. With ``block``, only that block is rendered.
+        The function needs neither the view nor the vault. ``embeds`` shows the text of embedded
+        memories, without the memories embedded in these. The ids in the text contain ``prefix``.
+        With ``block``, only that block is rendered.
         """
         detector = None if allows(memory.metadata) else self._call.settings.detector
         shown = memory._replace(body=detector.masked(memory.body) if detector else memory.body)
-        rendered = to_html(shown.body, self._placed(shown, to, embeds), detector, prefix, block)
-        if first_heading(memory.body) != memory.title:
-            return rendered
-        html, count = _FIRST_HEADING.subn("", rendered.html, 1)
-        return RenderedMarkdown(html, rendered.headings[count:])
+        placed = self._placed(shown, to, embeds)
+        is_titled = first_heading(memory.body) == memory.title
+
+        def render() -> RenderedMarkdown:
+            rendered = to_html(shown.body, placed, detector, prefix, block)
+            if not is_titled:
+                return rendered
+            html, count = _FIRST_HEADING.subn("", rendered.html)
+            return RenderedMarkdown(html, rendered.headings[count:])
+
+        return render
 
     def _placed(self, memory: Memory, to: Addresses, embeds: bool) -> list[PlacedLink]:
         """Return the links in a memory's text with the URLs of pages and files."""
@@ -83,7 +97,7 @@ class Renderer:
             if resolved.link is not None
         }
         placed = []
-        room = _MAX_EMBEDS
+        room = MAX_MARKUP
         for link in shown:
             target = targets.get(link.span) if link.target else memory
             address = embedded = ""
@@ -94,10 +108,8 @@ class Renderer:
                 anchor = f"#{quote(anchor_of(link.heading))}" if link.heading else ""
                 address = anchor if target is memory and embeds else f"{page}{anchor}"
                 if link.is_embed and embeds and not is_document(target.path):
-                    if room > 0:
-                        source = memory if target is memory else target.path
-                        embedded = self._embedded(source, link.heading, to, f"e{room}-")
-                    room -= 1
+                    source = memory if target is memory else target.path
+                    embedded, room = self._embedded(source, link.heading, to, room)
             label = link.shown or link.target or link.heading
             placed.append(PlacedLink(link.span, address, label, link.is_embed, embedded))
         return placed
@@ -108,18 +120,26 @@ class Renderer:
         address = to.file(file) if file and not is_secret else None
         return f"{address}#{heading}" if address and _PAGE.fullmatch(heading) else address or ""
 
-    def _embedded(self, target: Memory | str, heading: str, to: Addresses, prefix: str) -> str:
-        """Return the HTML of an embedded memory or path, or of its section or block."""
+    def _embedded(
+        self, target: Memory | str, heading: str, to: Addresses, room: int
+    ) -> tuple[str, int]:
+        """Return the HTML of an embedded memory or path, or of its section or block.
+
+        ``room`` is how much markup may still be embedded in the page; the rest is also returned.
+        """
+        if room < _MIN_EMBEDDED:
+            return "", room
         try:
             memory = self._call.reader.read(target) if isinstance(target, str) else target
         except MemvaultError:
-            return ""
+            return "", room
         block = heading if heading.rpartition("#")[2].startswith("^") else ""
         if heading and not block:
             memory = memory._replace(body=section_of(memory.body, heading))
-        if len(memory.body) > _MAX_EMBEDDED:
-            return ""
-        return self.rendered(memory, to, False, prefix, block).html
+        left = room - max(markup_length(memory.body), _MIN_EMBEDDED)
+        if len(memory.body) > _MAX_EMBEDDED or left < 0:
+            return "", room
+        return self.prepared(memory, to, False, f"e{room}-", block)().html, left
 
     def _file_beside(self, target: str, path: str) -> str:
         """Return the path of a file in the vault that a link refers to, or an empty string."""

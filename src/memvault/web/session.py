@@ -288,7 +288,8 @@ class WebSession:
     def _rendered(self, name: str, to: Addresses) -> RenderedMarkdown:
         with self.reading() as call:
             memory = call.resolve(name)
-            return call.engine.on_view(lambda view: Renderer(call, view).rendered(memory, to))
+            render = call.engine.on_view(lambda view: Renderer(call, view).prepared(memory, to))
+        return render()  # without the lock, so that other pages need not wait
 
     def map(self) -> dict[str, Any]:
         """Return ``memory_map`` of all memories."""
@@ -319,7 +320,7 @@ class WebSession:
                 data, _ = call.reader.read_bytes(record.path)
                 memory = record.memory_in(data, call.settings.encoding)
                 memory = memory or call.reader.read(record.path)
-                pages[name] = renderer.rendered(memory, to, embeds=False).html
+                pages[name] = renderer.prepared(memory, to, embeds=False)().html
         return pages
 
 
