@@ -423,7 +423,7 @@ def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
             session = WebSession(root)
             read = session.read("deploy-1", ServedAddresses(""))
             found = f"{read.entry} {read.text.html}"
-            found = graph_file.document(session) if front_end == "graph" else found
+            found = graph_file.document(session)[0] if front_end == "graph" else found
             session.close()
             return found
         case _:

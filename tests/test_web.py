@@ -330,6 +330,22 @@ def test_map_export_is_self_contained(run: Run, root: Path, tmp_path: Path) -> N
         assert not (root / inside).exists()
 
 
+def test_map_export_shows_embeds_and_links_sections(run: Run, tmp_path: Path) -> None:
+    """The map file shows embedded sections and blocks, and links lead to them, as in the pages."""
+    root, target = tmp_path / "vault", tmp_path / "map.html"
+    write(root, "memvault.toml", "version = 1\n")
+    write(
+        root, "a.md", "---\nid: a-1\n---\n\n# A\n\n![[B#Two]]\n\n![[B^x]]\n\n[[B#Two]] [[B#^x]]\n"
+    )
+    write(root, "b.md", "---\nid: b-1\n---\n\n# B\n\nFirst ^x\n\n## Two\n\nSecond\n")
+    succeeded(run("graph", str(target), cwd=root))
+    data = target.read_text("utf-8").partition('id="data">')[2].partition("</script>")[0]
+    html = json.loads(data)["texts"]["a-1"]
+    assert html.count('<blockquote class="embed">') == 2
+    assert (html.count("First"), html.count("Second")) == (1, 1)
+    assert re.findall(r'href="/m/b-1#([\w-]+)" rel', html) == ["h-two", "b-x"]
+
+
 @pytest.fixture(scope="module")
 def changed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same vault with changes by tools, attachments of each kind, and unusual names."""

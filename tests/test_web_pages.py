@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from conftest import only_with, until, write
+from conftest import examples, only_with, until, write
 from memvault import clock
 from memvault.web.markdown_html import to_html
 
@@ -35,6 +37,21 @@ def test_web_renders_obsidian_markdown() -> None:
     assert "<blockquote>\n<p>plain [!note]</p>" in html
     assert html.count('type="checkbox"') == 2
     assert "Foot &lt;b&gt;note&lt;/b&gt;" in html
+
+
+PIECES = "alpha|éa|漢字|b \xa0|x\ty|  |\n|\n\n|- |1. |> |# |===|---|    |\t|*c*|`d`|\\|  \n|&lt;"
+ROWS = ["| a |", "| a | b |", "|---|---|"]
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(st.sampled_from([*PIECES.split("|"), *ROWS]), max_size=25))
+def test_web_renders_commonmark(pieces: list[str]) -> None:
+    """Paragraphs, lists, quotes, headings and tables are rendered as CommonMark defines them."""
+    from markdown_it import MarkdownIt
+
+    text = "".join(pieces)
+    expected = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    assert re.sub(' id="h-[^"]*"', "", to_html(text).html) == expected
 
 
 def test_web_shows_embedded_memories(tmp_path: Path) -> None:

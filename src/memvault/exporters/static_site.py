@@ -86,7 +86,7 @@ class _StaticSite:
         for seen in (self._written, self._linked, self._texts):
             seen.clear()
         chosen = {file.path for file in self._files.files if file.is_memory}
-        records = [record for record in shown_records(view) if record.path in chosen]
+        records = [record for record in shown_records(view.records()) if record.path in chosen]
         self._detector = call.settings.detector
         self._pages = _page_paths(records, self._detector)
         self._by_id = {}
@@ -96,9 +96,10 @@ class _StaticSite:
             if page != self._pages[record.path]:
                 problem = f"has the same memory id {name} as another memory"
                 self._report(f"{record.path} {problem}, so links open the other memory")
-        self._write_memories(call, view, records)
+        renderer = Renderer(call, view, view.records())
+        self._write_memories(renderer, records)
         self._write_lists(records)
-        self._write_map(call, view, records)
+        self._write_map(call, renderer, records)
 
     def _report(self, problem: str) -> None:
         if problem not in self._files.problems:
@@ -129,8 +130,7 @@ class _StaticSite:
         self._target.write(path, data, durable=False)
         self._written.add(path)
 
-    def _write_memories(self, call: Call, view: View, records: list[MemoryRecord]) -> None:
-        renderer = Renderer(call, view, view.records())
+    def _write_memories(self, renderer: Renderer, records: list[MemoryRecord]) -> None:
         shown = {record.uid: record for record in records}
         sources: dict[int, dict[int, MemoryRecord]] = {}
         for link in renderer.graph.indexed():
@@ -140,7 +140,7 @@ class _StaticSite:
             page_path = self._pages[record.path]
             to = SiteAddresses(self._by_id, self._attachments, page_path)
             try:
-                memory = call.reader.read(record.path)
+                memory = renderer.memory(record)
             except MemvaultError as error:
                 self._report(f"{record.path} cannot be read: {error.message}")
                 text, headings = RenderedMarkdown("", [])
@@ -189,14 +189,14 @@ class _StaticSite:
                 "site_list", f"{list_name}.html", title=title, groups=list(groups.values())
             )
 
-    def _write_map(self, call: Call, view: View, records: list[MemoryRecord]) -> None:
-        graph = memory_map(call, view, records)
+    def _write_map(self, call: Call, renderer: Renderer, records: list[MemoryRecord]) -> None:
+        graph = memory_map(call, renderer.graph, records)
         to = SiteAddresses(self._by_id, {}, "index.html")
         nodes = [
             {**node, "address": to.memory(node["id"]), "text": self._texts.get(node["id"], "")}
             for node in graph["nodes"]
         ]
-        similar = similar_memories(call, records)
+        similar = similar_memories(call, records, renderer.beginnings)
         data = {"nodes": nodes, "edges": graph["edges"], "similar": similar}
         text = json.dumps(data, ensure_ascii=False)
         self._put("data.js", f"window.memvaultSite = {text};\n")

@@ -47,6 +47,8 @@ def set_block_ids(state: StateCore) -> None:
     it. In a paragraph or a table row of its own, it is that of the block above. If the environment
     contains the anchor of a ``block``, only that block and the footnotes remain.
     """
+    if "^" not in state.src and "block" not in state.env:
+        return
     tokens = state.tokens
     opened: list[int] = []
     starts: dict[int, int] = {}

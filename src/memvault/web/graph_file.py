@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from memvault.errors import NotFound
+from memvault.errors import MemvaultError, NotFound
 from memvault.web import pages
 from memvault.web.addresses import PICTURES, ServedAddresses
+from memvault.web.memory_map import MAX_NODES, memory_map, similar_memories
+from memvault.web.renderer import Renderer
+from memvault.web.session import WebSession, shown_records
 
 if TYPE_CHECKING:
-    from memvault.web.session import WebSession
+    from memvault.call import Call
+    from memvault.index.protocol import View
 
 MARK = "made by memvault graph"
 """Text near the beginning of files written by this command."""
@@ -21,6 +26,8 @@ MARK = "made by memvault graph"
 _SCRIPTS = ("vendor/graph.js", "vendor/layout.js", "map.js", "app.js")
 _MAX_PICTURE, _MAX_PICTURES = 5_000_000, 50_000_000
 """Maximum size in bytes of an image in the file, and of all images."""
+_MAX_EMBEDDING = 50_000_000
+"""Maximum number of characters of HTML after which embedded memories are only linked."""
 
 
 class _FileAddresses(ServedAddresses):
@@ -55,12 +62,12 @@ class _FileAddresses(ServedAddresses):
         return f"data:,{len(self.pictures) - 1}{suffix}"
 
 
-def document(session: WebSession) -> str:
-    """Return one page with the style sheet, the script and the data of a vault."""
-    addresses = _FileAddresses(session)
-    texts = session.texts(addresses)
-    graph = {**session.map(), "similar": session.similar()}
-    data = {**graph, "texts": texts, "pictures": addresses.pictures}
+def document(session: WebSession) -> tuple[str, int]:
+    """Return one page with the style sheet, the script and the data of a vault.
+
+    Also return the number of memories in it.
+    """
+    data = session.on_view(lambda call, view: _graph(session, call, view), slow=True)
     text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     style, scripts = pages.asset("style.css"), list(map(pages.asset, _SCRIPTS))
     allowed = " ".join(f"'{_hash(script)}'" for script in scripts)
@@ -68,7 +75,7 @@ def document(session: WebSession) -> str:
         f"default-src 'none'; script-src {allowed}; style-src '{_hash(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    return pages.render(
+    page = pages.render(
         "graph_file",
         title=session.name,
         mark=MARK,
@@ -77,6 +84,29 @@ def document(session: WebSession) -> str:
         scripts=list(map(pages.as_html, scripts)),
         data=pages.as_html(text),
     )
+    return page, len(data["nodes"])
+
+
+def _graph(session: WebSession, call: Call, view: View) -> dict[str, Any]:
+    """Return the map of the memories, their text as HTML, and their images, as JSON values."""
+    records = list(view.records())
+    renderer, addresses = Renderer(call, view, records), _FileAddresses(session)
+    records = shown_records(records)[:MAX_NODES]
+    graph = memory_map(call, renderer.graph, records)
+    texts: dict[str, str] = {}
+    size = 0
+    for record, node in zip(records, graph["nodes"], strict=True):
+        with contextlib.suppress(MemvaultError):
+            memory = renderer.memory(record)
+            html = renderer.prepared(memory, addresses, embeds=size < _MAX_EMBEDDING)().html
+            texts[node["id"]] = html
+            size += len(html)
+    return {
+        **graph,
+        "similar": similar_memories(call, records, renderer.beginnings),
+        "texts": texts,
+        "pictures": addresses.pictures,
+    }
 
 
 def _hash(text: str) -> str:

@@ -21,6 +21,7 @@ from memvault.web.anchors import anchor_of, heading_anchor, set_block_ids
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
     from markdown_it.rules_core import StateCore
     from markdown_it.token import Token
 
@@ -28,6 +29,7 @@ _NUMBERED = "/memvault-link/"
 _SAFE = lazy_pattern(r"(?:https?://|mailto:)[^\s<>\"]*|/memvault-link/\d{1,6}|#[\w%-]*", 0)
 _IMAGES = tuple(PICTURES)
 _LABEL = lazy_pattern(r"[\[\]\\<>`*_!]")
+_INLINE_MARKUP = lazy_pattern(r"[\n!&*<\[\\\]_`~]")
 _CALLOUT = lazy_pattern(r"\[!([\w-]{1,40})\]([+-]?)[ \t]*")
 _CHECKBOX = '<input class="task-list-item-checkbox"'
 _MAX_RENDERED = 400_000
@@ -78,6 +80,7 @@ class RenderedMarkdown(NamedTuple):
 @cache
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
+    from markdown_it.token import Token
     from mdit_py_plugins.footnote import footnote_plugin
 
     class SafeMarkdown(MarkdownIt):
@@ -89,16 +92,40 @@ def _parser() -> MarkdownIt:
     def made(nesting: int) -> MarkdownIt:
         options = {"html": False, "tasklists": True, "maxNesting": nesting}
         parser = SafeMarkdown("commonmark", options).enable(["table", "strikethrough"])
-        return parser.use(footnote_plugin, inline=False)
+        parser.block.ruler.before("table", "plain_paragraph", _plain_paragraph)
+        return parser.disable(["html_block", "html_inline"]).use(footnote_plugin, inline=False)
 
-    def set_inline_parser(state: StateCore) -> None:
-        state.md = inline
+    def parse_inline(state: StateCore) -> None:
+        for token in state.tokens:
+            if token.type == "inline" and _INLINE_MARKUP.search(token.content):
+                token.children = inline.inline.parse(token.content, inline, state.env, [])
+            elif token.type == "inline" and token.content:
+                token.children = [Token("text", "", 0, content=token.content)]
 
     # Nested brackets take time, and only nested blocks are lost beyond the limit.
     parser, inline = made(_MAX_NESTING), made(20)
     parser.core.ruler.after("block", "block_ids", set_block_ids)
-    parser.core.ruler.after("block_ids", "inline_parser", set_inline_parser)
+    parser.core.ruler.at("inline", parse_inline)
     return parser
+
+
+def _plain_paragraph(state: StateBlock, start: int, _end: int, silent: bool) -> bool:
+    """Parse a paragraph all of whose lines begin with letters, for which no other rule applies."""
+    line = start
+    while line < state.lineMax and not state.isEmpty(line):
+        if not state.src[state.bMarks[line] + state.tShift[line]].isalpha():
+            return False
+        line += 1
+    if silent or state.is_code_block(start):
+        return False
+    opening = state.push("paragraph_open", "p", 1)
+    inline = state.push("inline", "", 0)
+    state.push("paragraph_close", "p", -1)
+    state.line = line
+    opening.map = inline.map = [start, line]
+    inline.content = state.getLines(start, line, state.blkIndent, False).strip()
+    inline.children = []
+    return True
 
 
 def markup_length(text: str) -> int:
@@ -116,11 +143,12 @@ def to_html(
     """Render text as HTML, with its links replaced by the given ones.
 
     With a ``detector``, secrets are masked in the text of each block without its markup, and in the
-    attributes. The ids of headings and footnotes contain ``prefix``, so that texts with different
-    ones can be on one page. With ``block``, such as ``^quote``, only that block is rendered.
-    Text that would take too long is shown as it is.
+    attributes; those in the text as it is written must be masked already. The ids of headings and
+    footnotes contain ``prefix``, so that texts with different ones can be on one page. With
+    ``block``, such as ``^quote``, only that block is rendered. Text that would take too long is
+    shown as it is.
     """
-    if len(text) > _MAX_RENDERED or markup_length(text) > MAX_MARKUP:
+    if len(text) > _MAX_RENDERED or len(text) > MAX_MARKUP < markup_length(text):
         return _plain(text, detector)
     parser = _parser()
     environment: dict[str, Any] = {"docId": prefix} if prefix else {}
@@ -151,19 +179,21 @@ def _resolve_links(
     prefix: str,
 ) -> None:
     """Set the URLs of links and images, remove styles, and mask secrets."""
+    addresses = frozenset(numbers.values())
     for token in tokens:
-        if alignment := str(token.attrs.pop("style", "")):
+        if token.attrs and (alignment := str(token.attrs.pop("style", ""))):
             # The content security policy forbids styles in attributes.
             token.attrSet("class", alignment.removeprefix("text-align:"))
-        if detector and not token.children:
+        if detector and (token.content or token.info) and not token.children:
             token.content, token.info = detector.masked(token.content), detector.masked(token.info)
-        if token.children:
+        # Text without markup is part of a line of the text, in which secrets are masked.
+        if token.children and token.children[0].content != token.content:
             token.children = _without_foreign_images(token.children, numbers)
             for child in token.children:
                 if child.type == "link_open":
                     _set_address(child, numbers, prefix)
             if detector:
-                _mask_inline(token.children, detector, frozenset(numbers.values()))
+                _mask_inline(token.children, detector, addresses)
 
 
 def _set_address(token: Token, numbers: Mapping[str, str], prefix: str) -> None:

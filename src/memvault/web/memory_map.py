@@ -6,29 +6,29 @@ Browsers compute the positions: ``assets/map.js`` runs a force layout on the lin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memvault import clock
 from memvault.errors import MemvaultError
-from memvault.memories.link_graph import LinkGraph
 from memvault.tools.core.render import passage
 from memvault.vault.document import body_of
 from memvault.web.addresses import public_id
 
 if TYPE_CHECKING:
     from memvault.call import Call
-    from memvault.index.protocol import MemoryRecord, View
+    from memvault.index.protocol import MemoryRecord
+    from memvault.memories.link_graph import LinkGraph
 
 MAX_NODES = 20_000
 _MAX_AROUND = 60
-_BEGINNING = 600
+BEGINNING = 600
 """Number of characters of a memory that are compared."""
 _NEIGHBORS = 6
 """Number of the most similar memories that a memory is paired with."""
 
 
-def memory_map(call: Call, view: View, records: Sequence[MemoryRecord]) -> dict[str, Any]:
+def memory_map(call: Call, graph: LinkGraph, records: Sequence[MemoryRecord]) -> dict[str, Any]:
     """Return the first memories and the links between them, as JSON values.
 
     ``links`` of a node is the number of links to it, and an edge is a pair of linked nodes.
@@ -37,7 +37,7 @@ def memory_map(call: Call, view: View, records: Sequence[MemoryRecord]) -> dict[
     places = {record.uid: number for number, record in enumerate(records)}
     links = Counter[int]()
     edges: set[tuple[int, int]] = set()
-    for link in LinkGraph.without_unlinked(view, view.record).indexed():
+    for link in graph.indexed():
         if link.source in places and link.target in places:
             source, target = places[link.source], places[link.target]
             links[target] += 1
@@ -59,26 +59,33 @@ def memory_map(call: Call, view: View, records: Sequence[MemoryRecord]) -> dict[
     return {"nodes": nodes, "edges": sorted(edges)}
 
 
-def similar_memories(call: Call, records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
+def similar_memories(
+    call: Call, records: Sequence[MemoryRecord], beginnings: Mapping[str, str] | None = None
+) -> list[tuple[int, int]]:
     """Return each of the first memories paired with the most similar others, by position.
 
-    Their titles, tags and first characters are compared.
+    Their titles, tags and first characters are compared; ``beginnings`` are those of memories that
+    were already read, by path.
     """
     from memvault.index.embedding.text_clustering import nearest_pairs, open_meaning
 
-    texts = [_beginning(call, record) for record in records[:MAX_NODES]]
+    known = beginnings or {}
+    texts = [
+        f"{record.title}\n{' '.join(record.tags)}"
+        f"\n{known[record.path] if record.path in known else _beginning(call, record.path)}"
+        for record in records[:MAX_NODES]
+    ]
     quick = call.settings.replace(embedder=call.settings.embedder.replace(deep="off"))
     meaning, _ = open_meaning(quick, call.root)
     return nearest_pairs(meaning.space(texts), _NEIGHBORS) if texts else []
 
 
-def _beginning(call: Call, record: MemoryRecord) -> str:
-    text = f"{record.title}\n{' '.join(record.tags)}"
+def _beginning(call: Call, path: str) -> str:
     try:
-        data, _ = call.reader.read_bytes(record.path)
-        return f"{text}\n{body_of(data, call.settings.encoding)[:_BEGINNING]}"
+        data, _ = call.reader.read_bytes(path)
     except MemvaultError:
-        return text
+        return ""
+    return body_of(data, call.settings.encoding)[:BEGINNING]
 
 
 def around(graph: dict[str, Any], mem_id: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from memvault.web.markdown_html import (
     markup_length,
     to_html,
 )
+from memvault.web.memory_map import BEGINNING
 
 if TYPE_CHECKING:
     from memvault.call import Call
@@ -51,11 +52,21 @@ class Renderer:
         self._call = call
         self._view = view
         self._records = records
+        self.beginnings: dict[str, str] = {}
+        """The first characters of the memories that were read, by path."""
 
     @cached_property
     def graph(self) -> LinkGraph:
         """The vault's links."""
         return self._call.link_graph(self._view, self._records)
+
+    def memory(self, record: MemoryRecord) -> Memory:
+        """Read a memory; raises ``MemvaultError``."""
+        data, _ = self._call.reader.read_bytes(record.path)
+        memory = record.memory_in(data, self._call.settings.encoding)
+        memory = memory or self._call.reader.read(record.path)
+        self.beginnings[record.path] = memory.body[:BEGINNING]
+        return memory
 
     def prepared(
         self,

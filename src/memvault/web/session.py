@@ -33,7 +33,7 @@ from memvault.tools.vault import memory_list, memory_show
 from memvault.vault import paths
 from memvault.web.addresses import Addresses, is_hidden, public_id
 from memvault.web.markdown_html import RenderedMarkdown
-from memvault.web.memory_map import MAX_NODES, memory_map, similar_memories
+from memvault.web.memory_map import memory_map, similar_memories
 from memvault.web.renderer import Renderer, is_attachment, masked_attachment
 from memvault.workspace import Workspace
 
@@ -295,7 +295,8 @@ class WebSession:
         """Return ``memory_map`` of all memories."""
 
         def build(call: Call, view: View) -> dict[str, Any]:
-            return memory_map(call, view, shown_records(view))
+            records = list(view.records())
+            return memory_map(call, call.link_graph(view, records), shown_records(records))
 
         return self._cached("map", lambda: self.on_view(build, slow=True))
 
@@ -303,33 +304,13 @@ class WebSession:
         """Return ``similar_memories`` of all memories, in the order of the map."""
 
         def build(call: Call, view: View) -> list[tuple[int, int]]:
-            return similar_memories(call, shown_records(view))
+            return similar_memories(call, shown_records(view.records()))
 
         return self._cached("similar", lambda: self.on_view(build, slow=True))
 
-    def texts(self, to: Addresses) -> dict[str, str]:
-        """Return the HTML of each memory on the map, by its public id."""
-        return self.on_view(lambda call, view: self._texts(call, view, to), slow=True)
 
-    def _texts(self, call: Call, view: View, to: Addresses) -> dict[str, str]:
-        records = list(view.records())
-        renderer, pages = Renderer(call, view, records), {}
-        for record in _shown(records)[:MAX_NODES]:
-            with contextlib.suppress(MemvaultError):
-                name = public_id(record, call.settings.detector)
-                data, _ = call.reader.read_bytes(record.path)
-                memory = record.memory_in(data, call.settings.encoding)
-                memory = memory or call.reader.read(record.path)
-                pages[name] = renderer.prepared(memory, to, embeds=False)().html
-        return pages
-
-
-def shown_records(view: View) -> list[MemoryRecord]:
-    """Return all memories except examples and documents, newest first."""
-    return _shown(view.records())
-
-
-def _shown(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
+def shown_records(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
+    """Return the records of all memories except examples and documents, newest first."""
     return latest_first(
         record
         for record in records
@@ -340,7 +321,7 @@ def _shown(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
 def _changes_by_day(view: View) -> dict[str, int]:
     """Return the number of memories that were created or last changed on each day."""
     days: Counter[str] = Counter()
-    for record in shown_records(view):
+    for record in shown_records(view.records()):
         days.update({clock.local(record.created), clock.local(record.modified)})
     return days
 

@@ -96,8 +96,7 @@ def graph(
         session = WebSession(root)
         try:
             with require_extra():
-                text = graph_file.document(session)
-            count = len(session.map()["nodes"])
+                text, count = graph_file.document(session)
         finally:
             session.close()
         data = text.encode("utf-8", "replace")

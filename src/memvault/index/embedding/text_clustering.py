@@ -17,7 +17,7 @@ import numpy as np
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding import model_settings
-from memvault.index.embedding.arrays import Matrix, normalize
+from memvault.index.embedding.arrays import Integers, Matrix, Places, normalize
 from memvault.index.embedding.embedder import Calibration, Embedder
 from memvault.named_tuple import NamedTuple
 
@@ -129,8 +129,10 @@ def similar_pairs(space: EmbeddedTexts, least: float) -> list[Similar]:
     """
     similarities: dict[tuple[int, int], float] = {}
     limit = space.cosine(least)
-    for row, other, cosine in _nearest(space.vectors, _MAX_NEIGHBOURS):
-        if cosine >= limit:
+    for rows, others, cosines in _nearest(space.vectors, _MAX_NEIGHBOURS):
+        found = cosines >= limit
+        pairs = zip(*(values[found].tolist() for values in (rows, others, cosines)), strict=True)
+        for row, other, cosine in pairs:
             similarities[min(row, other), max(row, other)] = cosine
     ordered = sorted(similarities, key=lambda pair: (-round(similarities[pair], 4), pair))
     return [Similar(*pair, space.calibration.similarity(similarities[pair])) for pair in ordered]
@@ -138,23 +140,44 @@ def similar_pairs(space: EmbeddedTexts, least: float) -> list[Similar]:
 
 def nearest_pairs(space: EmbeddedTexts, count: int) -> list[tuple[int, int]]:
     """Return the pairs of each text and its ``count`` most similar others, by position, sorted."""
-    pairs = _nearest(space.vectors, count)
-    return sorted({(min(row, other), max(row, other)) for row, other, _ in pairs if row != other})
+    found = [(rows, others) for rows, others, _ in _nearest(space.vectors, count)]
+    pairs = np.sort(np.concatenate([np.stack(pair) for pair in found], axis=1), axis=0)
+    numbers = np.unique(pairs[:, pairs[0] < pairs[1]].T, axis=0)
+    return [(first, second) for first, second in numbers.tolist()]
 
 
-def _nearest(vectors: Matrix, most: int) -> Iterator[tuple[int, int, float]]:
-    """Yield each row with its nearest other rows and their cosines, at most ``most`` of them.
+def _nearest(vectors: Matrix, most: int) -> Iterator[tuple[Integers, Integers, Matrix]]:
+    """Yield rows, one of the nearest other rows of each, and their cosines.
 
-    Rows are compared in blocks to limit memory.
+    Each row has at most ``most`` others. Rows are compared in blocks to limit memory.
     """
     width = min(most, len(vectors))
     for start in range(0, len(vectors), _BLOCK):
         block = vectors[start : start + _BLOCK] @ vectors.T
         block[np.arange(len(block)), np.arange(start, start + len(block))] = -1.0
-        nearest = np.argpartition(-block, width - 1, axis=1)[:, :width]
-        for row, others in enumerate(nearest.tolist()):
-            for other in others:
-                yield start + row, other, float(block[row, other])
+        nearest = _largest(block, width)
+        rows = np.repeat(np.arange(start, start + len(block)), width)
+        yield rows, nearest.ravel(), np.take_along_axis(block, nearest, axis=1).ravel()
+
+
+def _largest(block: Matrix, width: int) -> Places:
+    """Return the columns of the ``width`` largest values of each row.
+
+    They are in the groups of columns with the largest maxima, so the others need not be sorted.
+    """
+    count = block.shape[1]
+    height = count // _BLOCK
+    if height < 2:
+        return np.argpartition(block, -width, axis=1)[:, -width:]
+    maxima = block[:, : height * _BLOCK].reshape(-1, height, _BLOCK).max(axis=1)
+    rest = block[:, height * _BLOCK :]
+    maxima[:, : rest.shape[1]] = np.maximum(maxima[:, : rest.shape[1]], rest)
+    groups = np.argpartition(maxima, -width, axis=1)[:, -width:]
+    columns = (groups[:, :, None] + _BLOCK * np.arange(height + 1)).reshape(len(block), -1)
+    values = np.take_along_axis(block, np.minimum(columns, count - 1), axis=1)
+    values[columns >= count] = -2.0
+    largest = np.argpartition(values, -width, axis=1)[:, -width:]
+    return np.take_along_axis(columns, largest, axis=1)
 
 
 def grouped(

@@ -347,7 +347,7 @@
     }
     return made;
   };
-  const read = (number) => {
+  const read = (number, anchor = "") => {
     const node = data.nodes[number];
     const article = $("reading");
     article.innerHTML = own.texts[node.id] || "";
@@ -355,18 +355,20 @@
       image.src = own.pictures[parseInt(image.getAttribute("src").slice(6), 10)];
     }
     article.prepend(element("h1", node.title));
-    for (const anchor of article.querySelectorAll("a[href^='/']")) {
-      const id = decodeURIComponent(anchor.getAttribute("href").replace(/^\/m\//, "").replace(/#.*$/, ""));
+    for (const link of article.querySelectorAll("a[href^='/']")) {
+      const [id, part = ""] = link.getAttribute("href").replace(/^\/m\//, "").split("#").map(decodeURIComponent);
       const target = data.nodes.findIndex((other) => other.id === id);
-      anchor.setAttribute("href", "#");
-      anchor.addEventListener("click", (event) => {
+      if (target < 0) link.replaceWith(...link.childNodes);
+      link.setAttribute("href", "#");
+      link.addEventListener("click", (event) => {
         event.preventDefault();
-        if (target >= 0) read(target);
+        read(target, part);
       });
     }
     view?.select(number, true);
     article.focus();
-    article.scrollIntoView({ block: "nearest" });
+    const place = anchor && document.getElementById(anchor);
+    (place || article).scrollIntoView({ block: place ? "start" : "nearest" });
   };
   const show = (number) => {
     const panel = $("node");
