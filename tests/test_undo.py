@@ -457,11 +457,11 @@ def test_undo_of_forget_refuses_occupied_path(run: Run, vault: Vault, folder: Pa
     restored = vault.call("memory_restore", memId=made["memId"])
     assert restored["filePath"] != made["filePath"]
     ran = run("undo", change)
-    assert "has been taken" in refused(ran, 1)
+    assert "is no longer in the trash" in refused(ran, 1)
     assert (folder / made["filePath"]).read_text() == "# Mine\n"
     again, forget, _ = vault.call("memory_undo", list=True)["changes"]
     assert "obstacle" not in again
-    assert "has been taken" in forget["obstacle"]
+    assert "is no longer in the trash" in forget["obstacle"]
 
 
 def test_undo_reports_moved_file_as_moved(run: Run, vault: Vault, folder: Path) -> None:
