@@ -40,7 +40,15 @@ _MIN_SUCCESS_RATE = 0.6
 _MAX_FACTS = 5
 _MAX_EXPERIENCES = 3
 _MAX_ACTS = 5
-_NAME = "The procedure's name, one line"
+_ProcedureName = Annotated[
+    str,
+    Arg(
+        "The procedure's name, one line",
+        positional=True,
+        key="procedureName",
+        json_aliases=("name", "title", "procedure"),
+    ),
+]
 
 
 @group.tool(
@@ -196,12 +204,7 @@ def update_fact(
 )
 def store_procedure(
     call: Call,
-    procedure_name: Annotated[
-        str,
-        Arg(
-            _NAME, positional=True, key="procedureName", json_aliases=("name", "title", "procedure")
-        ),
-    ],
+    procedure_name: _ProcedureName,
     procedure_prompt: Annotated[
         str,
         Arg(
@@ -309,12 +312,7 @@ def recall_procedure(
 )
 def update_success_rate(
     call: Call,
-    procedure_name: Annotated[
-        str,
-        Arg(
-            _NAME, positional=True, key="procedureName", json_aliases=("name", "title", "procedure")
-        ),
-    ],
+    procedure_name: _ProcedureName,
     success: Annotated[
         bool,
         Arg(

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 group = ToolGroup("notes", "Links, tags and names", place=95)
 
+_Tags = Annotated[
+    list[str], Arg("The tags", positional=True, completes="tag", json_aliases=TAG_ALIASES)
+]
+
 
 @group.tool(
     "rename",
@@ -303,9 +307,7 @@ def tag_list(
 def tag_add(
     call: Call,
     name: MemoryRef,
-    tags: Annotated[
-        list[str], Arg("The tags", positional=True, completes="tag", json_aliases=TAG_ALIASES)
-    ],
+    tags: _Tags,
 ) -> results.TaggedMemory:
     """Add tags to a memory's header."""
     from memvault.memories import tagging
@@ -328,9 +330,7 @@ def tag_add(
 def tag_remove(
     call: Call,
     name: MemoryRef,
-    tags: Annotated[
-        list[str], Arg("The tags", positional=True, completes="tag", json_aliases=TAG_ALIASES)
-    ],
+    tags: _Tags,
 ) -> results.TaggedMemory:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word.
 
