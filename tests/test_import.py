@@ -17,12 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import made_secrets
-from conftest import SOAK, Ran, Run, contents, refused, sampled, succeeded, user_in, write
+from conftest import SOAK, Run, refused, sampled, succeeded, user_in, write
 from import_sources import EMPTY_VAULT
 from import_sources import chatgpt as chatgpt_source
 from import_sources import claude_code as claude_code_source
 from import_sources import folder as folder_source
 from import_sources import mcp_memory as mcp_source
+from imported import import_all, notes_in
 from killing import Killing
 from memvault import clock
 from memvault.errors import MemvaultError
@@ -37,20 +38,6 @@ from memvault.secrets.detector import BUILTIN
 from terminal import at_terminal
 
 _SESSION = "episode/2026-11-18 Orders are charged twice when the customer clicks fast.md"
-
-
-def import_all(run: Run, *arguments: str | Path) -> Ran:
-    """Import without a confirmation."""
-    return succeeded(run("import", *map(str, arguments), "--yes", "--json"))
-
-
-def notes_in(vault: Path) -> dict[str, bytes]:
-    """Return the files tracked with a vault."""
-    return {
-        path.relative_to(vault).as_posix(): data
-        for path, data in contents(vault).items()
-        if ".memvault" not in path.parts and path.suffix != ".tmp"
-    }
 
 
 @sampled(2)

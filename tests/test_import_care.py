@@ -12,15 +12,10 @@ import pytest
 from conftest import Run, succeeded, write
 from import_sources import logseq as logseq_source
 from import_sources.evernote import exported, note
-from test_import_chats import Chats, chatgpt, said
+from imported import Imported, import_all
+from test_import_chats import chatgpt, said
 
 _OLD = 1_600_000_000
-
-
-def imported(run: Run, source: Path, *more: str) -> dict[str, Any]:
-    """Import a source and return the result."""
-    result: dict[str, Any] = succeeded(run("import", str(source), "--yes", "--json", *more)).json
-    return result
 
 
 def shown(run: Run, name: str) -> dict[str, Any]:
@@ -34,7 +29,7 @@ def test_import_lists_files_of_guessed_encoding(run: Run, folder: Path, tmp_path
     write(tmp_path / "n", "a.md", "Привет, мир".encode("cp1251"))
     write(tmp_path / "n", "b.md", "Größe, naïve\n".encode() + b"\xe9\n")
     write(tmp_path / "n", "c.md", "é\n")
-    assert imported(run, tmp_path / "n")["noted"] == [
+    assert import_all(run, tmp_path / "n").json["noted"] == [
         {"what": "a.md", "reason": "read as windows-1251 (guessed)"},
         {
             "what": "b.md",
@@ -48,7 +43,7 @@ def test_imported_note_keeps_the_date_in_its_name(run: Run, folder: Path, tmp_pa
     """A date in the name is the creation date, and the file time the modification date."""
     for name in ("2020-05-06.md", "b.md"):
         os.utime(write(tmp_path / "n", name, "text\n"), (_OLD, _OLD))
-    imported(run, tmp_path / "n")
+    import_all(run, tmp_path / "n")
     named, plain = (
         (folder / f"imported/notes/{name}.md").read_text("utf-8") for name in ("2020-05-06", "b")
     )
@@ -64,7 +59,7 @@ def test_import_replaces_duplicate_ids(run: Run, folder: Path, tmp_path: Path) -
     for name in ("a", "b", "c"):
         mem_id = "same" if name == "a" else "twice"
         write(tmp_path / "n", f"{name}.md", f"---\nid: {mem_id}\n---\n\n{name}\n")
-    assert imported(run, tmp_path / "n")["noted"] == [
+    assert import_all(run, tmp_path / "n").json["noted"] == [
         {"what": "a.md", "reason": "gets a new id, since own.md has the same id"},
         {"what": "c.md", "reason": "gets a new id, since imported/notes/b.md has the same id"},
     ]
@@ -84,7 +79,7 @@ def test_text_between_rules_is_not_a_header(
 ) -> None:
     """Prose between thematic breaks stays text, even if part of it looks like a key."""
     write(tmp_path / "n", "a.md", f"---\n{rest}")
-    imported(run, tmp_path / "n")
+    import_all(run, tmp_path / "n")
     text = (folder / "imported/notes/a.md").read_text("utf-8")
     assert text.endswith(f"---\n\n---\n{rest}")
     assert shown(run, "imported/notes/a.md")["content"].strip() == f"---\n{rest}".strip()
@@ -128,7 +123,7 @@ def test_undo_of_an_import_removes_the_folders_that_it_created(
     write(tmp_path / "n", "a/b/c.md", "text\n")
     write(tmp_path / "n", "a/pictures/d.png", b"png")
     write(folder, "imported/own.md", "own\n")
-    imported(run, tmp_path / "n")
+    import_all(run, tmp_path / "n")
     succeeded(run("undo"))
     assert sorted(path.name for path in (folder / "imported").iterdir()) == ["own.md"]
 
@@ -165,5 +160,5 @@ def test_chatgpt_formulas_become_markdown(run: Run, folder: Path, tmp_path: Path
     """Formulas outside code become markdown; escaped and unclosed ones are unchanged."""
     text = r"Let \( x^2 \) be. \[ a \\[2pt] b \]" + "\n\n" + r"`\(c\)` \\(d\\) \(open"
     source = chatgpt(tmp_path, said("user", "Why?"), said("assistant", text))
-    found = Chats(run, folder, source, "chatgpt").text
+    found = Imported(run, folder, source, "chatgpt").chat
     assert r"Let $x^2$ be. $$ a \\[2pt] b $$" + "\n\n" + r"`\(c\)` \\(d\\) \(open" in found

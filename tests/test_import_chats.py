@@ -14,31 +14,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from conftest import Run, succeeded, write
+from imported import Imported
 from memvault.importers.archives import open_source
 from memvault.importers.chat_text import fenced, message
 from memvault.vault import markdown
-
-
-class Chats:
-    """An imported export: the texts of its notes, and the reported items."""
-
-    def __init__(self, run: Run, vault: Path, source: Path, kind: str) -> None:
-        self.found = succeeded(
-            run("import", str(source), "--from", kind, "--to", "in", "--yes", "--json")
-        ).json
-        self.omitted = {one["name"]: one["count"] for one in self.found.get("notConverted", ())}
-        self.contents = {one["name"]: one["count"] for one in self.found.get("contents", ())}
-        self.unreadable = self.found.get("unreadable", [])
-        self.notes = {
-            path.relative_to(vault / "in").as_posix(): path.read_text("utf-8")
-            for path in sorted((vault / "in").rglob("*.md"))
-        }
-
-    @property
-    def text(self) -> str:
-        """The text of the only conversation."""
-        [text] = [text for text in self.notes.values() if "tags: [conversation" in text]
-        return text
 
 
 def claude_message(sender: str, *blocks: Any, **more: Any) -> dict[str, Any]:
@@ -96,11 +75,11 @@ def test_claude_artifacts_keep_rewrites_and_final_version(
             artifact(command="rewrite", id="q", content="# Two"),
         ),
     )
-    got = Chats(run, folder, made, "claude")
-    assert "**Pump**\n\n```python\na = 1\nb\n```\n" in got.text
-    assert "**Pump** (changed)\n\n````python\na = '''\n```\n'''\n````\n" in got.text
-    assert "**Doc**\n\n```markdown\n# One\n```\n\n**Doc**\n\n```markdown\n# Two\n```\n" in got.text
-    assert got.text.endswith("## Pump, last version\n\n````python\na = '''\n```\n'''\nb\n````\n")
+    got = Imported(run, folder, made, "claude")
+    assert "**Pump**\n\n```python\na = 1\nb\n```\n" in got.chat
+    assert "**Pump** (changed)\n\n````python\na = '''\n```\n'''\n````\n" in got.chat
+    assert "**Doc**\n\n```markdown\n# One\n```\n\n**Doc**\n\n```markdown\n# Two\n```\n" in got.chat
+    assert got.chat.endswith("## Pump, last version\n\n````python\na = '''\n```\n'''\nb\n````\n")
     assert got.contents["artifact version"] == 4
 
 
@@ -138,13 +117,13 @@ def test_claude_tool_and_user_files_are_imported(run: Run, folder: Path, tmp_pat
         ),
         hue="blue",
     )
-    got = Chats(run, folder, made, "claude")
-    assert "````md\n# A\n\n```py\nx\n```\n````" in got.text
-    assert "**plan.pdf** (a file)" in got.text
-    assert got.text.count("a\\_b.md") + got.text.count("a_b.md") == 1
-    assert "**m.py**\n\n```py\n  x = 1\n```" in got.text
-    assert "[a.example](<https://a.example/x_y>), [B \\[1\\]](<https://b.example/>)" in got.text
-    assert "javascript" not in got.text
+    got = Imported(run, folder, made, "claude")
+    assert "````md\n# A\n\n```py\nx\n```\n````" in got.chat
+    assert "**plan.pdf** (a file)" in got.chat
+    assert got.chat.count("a\\_b.md") + got.chat.count("a_b.md") == 1
+    assert "**m.py**\n\n```py\n  x = 1\n```" in got.chat
+    assert "[a.example](<https://a.example/x_y>), [B \\[1\\]](<https://b.example/>)" in got.chat
+    assert "javascript" not in got.chat
     assert got.omitted == {
         "block thinking": 1,
         "block tool_result": 1,
@@ -166,11 +145,11 @@ def test_claude_shows_the_branch_of_the_last_edit(run: Run, folder: Path, tmp_pa
         )
         for key, up in links
     ]
-    got = Chats(run, folder, claude(tmp_path, *messages), "claude")
-    assert got.text.endswith("## You\n\nm1\n\n## Claude\n\nm3\n\nm4\n")
+    got = Imported(run, folder, claude(tmp_path, *messages), "claude")
+    assert got.chat.endswith("## You\n\nm1\n\n## Claude\n\nm3\n\nm4\n")
     assert got.omitted == {"message on another branch": 1}
     chosen = claude(tmp_path, *messages, current_leaf_message_uuid="m2")
-    assert Chats(run, folder, chosen, "claude").text.endswith("m1\n\n## Claude\n\nm2\n")
+    assert Imported(run, folder, chosen, "claude").chat.endswith("m1\n\n## Claude\n\nm2\n")
 
 
 def test_claude_export_split_into_folders_is_imported(
@@ -194,9 +173,9 @@ def test_claude_export_split_into_folders_is_imported(
     memory = {"account_uuid": "a", "memory_files": [{"path": "/work/tea.md", "content": "Green"}]}
     write(made, "memories/a.json", json.dumps(memory))
     write(made, "users.json", "[]")
-    got = Chats(run, folder, made, "claude")
+    got = Imported(run, folder, made, "claude")
     assert succeeded(run("import", str(made), "--json")).json["kind"] == "claude"
-    assert got.unreadable == []
+    assert got.unreadable == set()
     assert got.found["otherFiles"] == ["design_chats/d1.json"]
     assert "beds\n\n## Instructions\n\n### Answer\n\nbriefly\n" in got.notes["projects/Garden.md"]
     assert got.notes["projects/Garden/bees.md"].endswith("# Bees\n")
@@ -218,18 +197,18 @@ def test_chatgpt_canvas_keeps_its_versions(run: Run, folder: Path, tmp_path: Pat
         said("assistant", json.dumps(part), to="canmore.update_textdoc"),
         said("assistant", '{"updates": [{"pat', to="canmore.update_textdoc"),
     ]
-    got = Chats(run, folder, chatgpt(tmp_path, *steps), "chatgpt")
-    assert "**roses**\n\n```markdown\nRoses sleep.\nBeside (it).\n```" in got.text
-    assert '```\n{"updates": [{"pat\n```' in got.text
-    assert got.text.endswith(
+    got = Imported(run, folder, chatgpt(tmp_path, *steps), "chatgpt")
+    assert "**roses**\n\n```markdown\nRoses sleep.\nBeside (it).\n```" in got.chat
+    assert '```\n{"updates": [{"pat\n```' in got.chat
+    assert got.chat.endswith(
         "## roses, last version\n\n```markdown\nRoses wake\\1!\nBeside (it).\n```\n"
     )
     steps += [
         said("assistant", json.dumps(unknown), to="canmore.update_textdoc"),
         said("assistant", json.dumps(whole), to="canmore.update_textdoc"),
     ]
-    got = Chats(run, folder, chatgpt(tmp_path, *steps), "chatgpt")
-    assert got.text.endswith("**roses**\n\n```markdown\nAll new\n```\n")
+    got = Imported(run, folder, chatgpt(tmp_path, *steps), "chatgpt")
+    assert got.chat.endswith("**roses**\n\n```markdown\nAll new\n```\n")
     assert got.omitted == {"canvas edit by regular expression": 1}
 
 
@@ -245,7 +224,7 @@ def test_chatgpt_code_and_citations_are_converted(run: Run, folder: Path, tmp_pa
     references = [{"matched_text": cite, "type": "grouped_webpages", "items": [page]}]
     code = {"content_type": "code", "language": "unknown", "text": "print('```')"}
     output = {"content_type": "execution_output", "text": "  ``` \n"}
-    got = Chats(
+    got = Imported(
         run,
         folder,
         chatgpt(
@@ -262,12 +241,12 @@ def test_chatgpt_code_and_citations_are_converted(run: Run, folder: Path, tmp_pa
         ),
         "chatgpt",
     )
-    assert "````python\nprint('```')\n````\n\n(output)\n\n````\n  ``` \n````" in got.text
+    assert "````python\nprint('```')\n````\n\n(output)\n\n````\n  ``` \n````" in got.chat
     link = "[A \\[x\\]](<https://a.example/>)"
-    assert f"Bees ({link})dance, says Ada_L【重点】.\n\n```\n【1†a】\n```" in got.text
-    assert "**Remembered:** Noted: tea" in got.text
-    assert "```\nodd\n```" in got.text
-    assert not set(got.text) & set("\ue200\ue201\ue202\ue203\ue204")
+    assert f"Bees ({link})dance, says Ada_L【重点】.\n\n```\n【1†a】\n```" in got.chat
+    assert "**Remembered:** Noted: tea" in got.chat
+    assert "```\nodd\n```" in got.chat
+    assert not set(got.chat) & set("\ue200\ue201\ue202\ue203\ue204")
     assert got.omitted == {
         'tool use "web"': 1,
         "tool result web": 1,
@@ -306,10 +285,10 @@ def test_chatgpt_files_are_found_by_their_ids(run: Run, folder: Path, tmp_path: 
     write(made, "chat.html", "<html>")
     feedback = [{"rating": "thumbs_up"}, {"rating": "thumbs_down"}]
     write(made, "message_feedback.json", json.dumps(feedback))
-    got = Chats(run, folder, made, "chatgpt")
-    assert "![[file_0000abcd-me.png|(a picture)]]\n\n(a picture)\n\nSpoken *words*\n" in got.text
-    assert "Why?\n\n[[file-Plan123-plan.pdf|the -plan-.pdf]]\n\n**lost.pdf** (a file)" in got.text
-    assert "## ChatGPT\n\n![[file_0000draw-1.webp|(a picture)]]" in got.text
+    got = Imported(run, folder, made, "chatgpt")
+    assert "![[file_0000abcd-me.png|(a picture)]]\n\n(a picture)\n\nSpoken *words*\n" in got.chat
+    assert "Why?\n\n[[file-Plan123-plan.pdf|the -plan-.pdf]]\n\n**lost.pdf** (a file)" in got.chat
+    assert "## ChatGPT\n\n![[file_0000draw-1.webp|(a picture)]]" in got.chat
     assert (folder / "in/files/file_0000abcd-me.png").read_bytes() == b"picture"
     assert got.omitted == {
         "rating of a message": 2,
@@ -317,7 +296,7 @@ def test_chatgpt_files_are_found_by_their_ids(run: Run, folder: Path, tmp_path: 
         "voice recording missing from the export": 1,
         "file missing from the export": 1,
     }
-    assert got.unreadable == []
+    assert got.unreadable == set()
 
 
 def test_chatgpt_instructions_and_memories_are_notes(
@@ -336,7 +315,7 @@ def test_chatgpt_instructions_and_memories_are_notes(
     whole.append({**whole[0], "conversation_id": "g2", "gizmo_id": "g-p-7", "is_archived": True})
     whole[1]["mapping"] = dict(whole[1]["mapping"])
     write(made, "conversations-001.json", json.dumps(whole[1:]))
-    got = Chats(run, folder, made, "chatgpt")
+    got = Imported(run, folder, made, "chatgpt")
     assert (
         set(got.notes)
         == {
@@ -351,7 +330,7 @@ def test_chatgpt_instructions_and_memories_are_notes(
     assert "## About the user\n\nI keep bees\n\n## How to answer\n\nBe brief\n" in instructions
     assert any("1. Likes tea" in text for text in got.notes.values())
     assert any("project: g-p-7" in text and "archived" in text for text in got.notes.values())
-    again = Chats(run, folder, made, "chatgpt").found
+    again = Imported(run, folder, made, "chatgpt").found
     assert (again["new"], again["changed"]) == (0, 0)
 
 
@@ -361,8 +340,8 @@ def test_chatgpt_counts_the_other_branches(run: Run, folder: Path, tmp_path: Pat
     whole = json.loads((made / "conversations.json").read_text("utf-8"))
     whole[0]["mapping"]["2"]["parent"] = "0"
     write(made, "conversations.json", json.dumps(whole))
-    got = Chats(run, folder, made, "chatgpt")
-    assert got.text.endswith("One\n\n## ChatGPT\n\n3\n")
+    got = Imported(run, folder, made, "chatgpt")
+    assert got.chat.endswith("One\n\n## ChatGPT\n\n3\n")
     assert got.omitted == {"message on another branch": 1}
 
 
@@ -377,7 +356,7 @@ def test_chats_show_speakers_and_times(run: Run, folder: Path, tmp_path: Path) -
         ),
         claude_message("assistant", "More", created_at=times[1]),
     )
-    text = Chats(run, folder, made, "claude").text
+    text = Imported(run, folder, made, "claude").chat
     headings = [(level, title) for _, _, level, title in markdown.headings(text)]
     assert headings == [
         (2, "You (2026-03-01 10:00 UTC)"),
@@ -468,8 +447,8 @@ def test_old_chatgpt_zip_matches_its_folder(tmp_path: Path, run: Run, folder: Pa
     made = chatgpt(tmp_path, said("user", "One"), said("assistant", "Two"))
     with zipfile.ZipFile(tmp_path / "export.zip", "w") as whole:
         whole.write(made / "conversations.json", "conversations.json")
-    got = Chats(run, folder, tmp_path / "export.zip", "chatgpt")
-    again = Chats(run, folder, made, "chatgpt").found
+    got = Imported(run, folder, tmp_path / "export.zip", "chatgpt")
+    again = Imported(run, folder, made, "chatgpt").found
     assert got.found["new"] == again["unchanged"] == 1
 
 

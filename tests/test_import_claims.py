@@ -21,6 +21,7 @@ from import_sources import basic_memory as basic_memory_source
 from import_sources import claude_memory as claude_memory_source
 from import_sources import mcp_memory as mcp_source
 from import_sources import word as word_source
+from imported import import_all, notes_in
 from memvault.errors import UsageError
 from memvault.importers import claims, detection, formats
 from memvault.importers.archives import open_source
@@ -35,7 +36,6 @@ from memvault.importers.items import (
 from memvault.importers.source import PlainSource as PlainSource
 from memvault.importers.source import Source
 from terminal import at_terminal
-from test_import import import_all, notes_in
 
 NOTES = {f"{folder}Note {number}.md" for folder in ("", "deep/") for number in range(5)}
 """The ordinary notes of a mixed source. Each contains its own name without blanks."""

@@ -13,7 +13,7 @@ from import_sources import agent_zero as agent_zero_source
 from import_sources import basic_memory as basic_memory_source
 from import_sources import dendron as dendron_source
 from import_sources import mem0 as mem0_source
-from test_import_details import Imported
+from imported import Imported
 from test_import_outlines import counts
 
 

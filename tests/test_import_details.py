@@ -21,29 +21,11 @@ from import_sources import keep as keep_source
 from import_sources import logseq as logseq_source
 from import_sources import mem0 as mem0_source
 from import_sources import opencode as opencode_source
+from imported import Imported
 from memvault.importers import html_markdown
 
 FIRST, SECOND, HOME, BASE, ROW = "1" * 32, "1" * 24 + "2" * 8, "3" * 32, "4" * 32, "5" * 32
 """IDs of Notion's, of which two begin alike."""
-
-
-class Imported:
-    """What an import wrote, and what it reported as not read."""
-
-    def __init__(self, run: Run, vault: Path, source: Path, kind: str) -> None:
-        arguments = ("import", str(source), "--from", kind, "--to", "in", "--yes", "--json")
-        ran = run(*arguments)
-        self.found = ran.json if ran.code == 2 else succeeded(ran).json  # 2: nothing to import
-        self.unreadable = {(one["what"], one["reason"]) for one in self.found.get("unreadable", ())}
-        self._folder = vault / "in"
-
-    def text(self, path: str) -> str:
-        """Return the text of a note."""
-        return (self._folder / path).read_text("utf-8")
-
-    def data(self, path: str) -> bytes:
-        """Return the bytes of a file."""
-        return (self._folder / path).read_bytes()
 
 
 def twins(folder: Path) -> Path:

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Run, write
 from import_sources.evernote import SIGNS, exported, make_blocks, note, task
-from test_import_details import Imported
+from imported import Imported
 
 BODY = """- [x] buy twine
   - [ ] thin
@@ -58,11 +58,6 @@ def enex(run: Run, folder: Path, path: Path, text: str | bytes) -> Imported:
     return Imported(run, folder, path / "E.enex", "evernote")
 
 
-def counts(found: Imported, name: str) -> dict[str, int]:
-    """Return the counts that an import reports."""
-    return {one["name"]: one["count"] for one in found.found.get(name, ())}
-
-
 def test_evernote_blocks_become_markdown(run: Run, folder: Path, tmp_path: Path) -> None:
     """Checklists, code, tasks, formulas, callouts, toggles, highlights and links are converted."""
     got = Imported(run, folder, make_blocks(tmp_path), "evernote")
@@ -74,8 +69,8 @@ def test_evernote_blocks_become_markdown(run: Run, folder: Path, tmp_path: Path)
         ("Blocks.enex, note 1", "encrypted text is not imported: decrypt it in Evernote"),
         ("Blocks.enex, note 1", "an embedded file is missing from the export: image/png"),
     }
-    assert counts(got, "contents") == {"note": 2, "task": 3}
-    assert counts(got, "notConverted") == {
+    assert got.contents == {"note": 2, "task": 3}
+    assert got.omitted == {
         'note property "application-data"': 1,
         'task property "recurrence"': 1,
         'style "mystery"': 1,
@@ -202,7 +197,7 @@ def test_evernote_files_keep_their_names(run: Run, folder: Path, tmp_path: Path)
         *("image.png", ".pdf")
     ]
     assert got.text("Files.md").count("![[") == 3
-    assert counts(got, "contents") == {"file": 3, "note": 1}
+    assert got.contents == {"file": 3, "note": 1}
 
 
 def test_evernote_unplaced_tasks_follow_the_text(run: Run, folder: Path, tmp_path: Path) -> None:

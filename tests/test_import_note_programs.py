@@ -21,15 +21,9 @@ from import_sources import simplenote as simplenote_source
 from import_sources import standard_notes as standard_source
 from import_sources import textbundle as bundle_source
 from import_sources import word as word_source
+from imported import Imported, import_all, notes_in
 from memvault.importers import detection, formats
 from memvault.importers.archives import open_source
-from test_import import import_all, notes_in
-from test_import_details import Imported
-
-
-def counted(got: Imported, key: str) -> dict[str, int]:
-    """Return the counts of a result by their names."""
-    return {one["name"]: one["count"] for one in got.found.get(key, ())}
 
 
 def body(text: str) -> str:
@@ -52,8 +46,8 @@ def test_joplin_items_keep_their_properties_and_are_counted(
     assert body(got.text("A page.md")).startswith("Cut **hay**, see [[Honey|honey]].")
     assert got.data("resources/hive.png") == joplin_source.PICTURE
     assert got.data("resources/cccccccc-hive.png") == joplin_source.PICTURE + b" 2"
-    assert counted(got, "contents") == {"note": 5, "resource": 3, "notebook": 2, "tag": 1}
-    assert counted(got, "notConverted") == {
+    assert got.contents == {"note": 5, "resource": 3, "notebook": 2, "tag": 1}
+    assert got.omitted == {
         "note in the trash": 1,
         'note property "user_data"': 1,
         'resource property "ocr_text"': 1,
@@ -116,7 +110,7 @@ def test_simplenote_plain_text_is_escaped(run: Run, folder: Path, tmp_path: Path
     assert "**Green**, from [[shopping-1|the shop]].\n\n    # code" in tea
     assert "source: http://simp.ly/p/AbC" in tea
     assert "Another one." in got.text("shopping-1-2.md")
-    assert counted(got, "notConverted")["note in the trash"] == 1
+    assert got.omitted["note in the trash"] == 1
 
 
 def test_standard_notes_of_each_type_become_markdown(
@@ -136,7 +130,7 @@ def test_standard_notes_of_each_type_become_markdown(
     assert body(got.text("Code.md")) == "````\na = '```'\n# *x*\n````\n"
     assert body(got.text("Tasks.md")).endswith("- [x] oil #1\n\nLinked notes: [[Plain]]\n")
     assert "| price |  | 7 |" in got.text("Sheet.md")
-    assert counted(got, "notConverted")["super node equation"] == 1
+    assert got.omitted["super node equation"] == 1
 
 
 def test_authenticator_secrets_are_not_imported(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -173,7 +167,7 @@ def test_bear_notes_keep_tags_links_and_code(run: Run, folder: Path, tmp_path: P
     assert "![](<assets/Hen/fox 1.png>) #farm" in got.text("Hen.md")
     assert got.data("assets/Fox-den/fox 1.png") == bundle_source.PICTURE
     assert {what for what, _ in got.unreadable} == {"Safe"}
-    assert counted(got, "notConverted") == {"note in the trash": 1, 'note property "colour"': 1}
+    assert got.omitted == {"note in the trash": 1, 'note property "colour"': 1}
 
 
 def test_bear_later_backup_adds_no_duplicates(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -200,7 +194,7 @@ def test_word_documents_become_markdown(run: Run, folder: Path, tmp_path: Path) 
     assert "tags: [boats, to-do]" in got.text("Boats.md")
     assert "created: 2026-11-03T09:15" in got.text("Boats.md")
     assert got.data("files/Boats/image1.png") == word_source.PICTURE
-    assert counted(got, "notConverted") == {"deleted text": 1, "embedded object": 1}
+    assert got.omitted == {"deleted text": 1, "embedded object": 1}
 
 
 def test_word_list_styles_and_titles_are_converted(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -217,7 +211,7 @@ def test_word_list_styles_and_titles_are_converted(run: Run, folder: Path, tmp_p
     got = Imported(run, folder, tmp_path / "x.docx", "word")
     assert body(got.text("x.md")) == "1. One\n   - a\n   - b\n2. Two\n\nText\n\n1. Three\n"
     assert 'title: "Boats & oars"' in got.text("x.md")
-    assert counted(got, "notConverted") == {
+    assert got.omitted == {
         "page header": 1,
         'document property "subject"': 1,
     }
@@ -280,7 +274,7 @@ def test_apple_notes_import_preserves_dates_tasks_and_attachments(
         "![[Shed/Attachment-10.png]]\n"
     )
     assert body(got.text("Work/Shed.md")) == "Shed\nAnother shed.\n"
-    assert counted(got, "notConverted") == {"note in the trash": 1}
+    assert got.omitted == {"note in the trash": 1}
 
 
 def test_apple_notes_with_equal_titles_take_linear_time(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from conftest import Run, succeeded, write
-from test_import_details import BASE, FIRST, HOME, ROW, SECOND, Imported
+from imported import Imported
+from test_import_details import BASE, FIRST, HOME, ROW, SECOND
 
 PART = "ExportBlock-8bf9cfec-cf32-408b-8877-b97abed310a5-Part-"
 
@@ -182,8 +183,7 @@ def test_notion_table_cells_are_escaped(run: Run, folder: Path, tmp_path: Path) 
     write(made, f"Tasks {BASE}.csv", f"Name,Note,Project\n{row}")
     got = Imported(run, folder, made, "notion")
     assert "| a\\|b | \\*x\\* \\#y | Home |" in got.text("Tasks.md")
-    contents = {one["name"]: one["count"] for one in got.found["contents"]}
-    assert contents == {"page": 2, "database": 1}
+    assert got.contents == {"page": 2, "database": 1}
 
 
 def test_notion_html_pages_are_reported_as_not_read(run: Run, folder: Path, tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ import pytest
 from conftest import Run, succeeded, write
 from import_sources import logseq as logseq_source
 from import_sources import roam as roam_source
+from imported import Imported
 from memvault.importers import detection, formats, outlines
 from memvault.importers.archives import open_source
 from memvault.importers.items import ImportedNote, SkippedItem, TypeCount
-from test_import_details import Imported
 
 
 def counts(source: Path, kind: str) -> dict[str, dict[str, int]]:

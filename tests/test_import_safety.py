@@ -18,12 +18,12 @@ from import_sources import evernote as evernote_source
 from import_sources import folder as folder_source
 from import_sources import logseq as logseq_source
 from import_sources.attacks import ATTACKS
+from imported import import_all, notes_in
 from made_secrets import made
 from memvault.importers import formats
 from memvault.importers.archives import open_source
 from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.reader_process import SourceReader
-from test_import import import_all, notes_in
 
 
 def limited(folder: Path, kilobytes: int, *arguments: str) -> subprocess.CompletedProcess[str]:

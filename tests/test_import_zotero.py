@@ -10,7 +10,7 @@ from pathlib import Path
 
 from conftest import Run
 from import_sources import zotero as zotero_source
-from test_import_details import Imported
+from imported import Imported
 from test_import_outlines import counts
 
 
