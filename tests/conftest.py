@@ -488,6 +488,21 @@ def contents(root: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
+def vault_files(root: Path) -> dict[str, bytes]:
+    """Return the bytes of every file in a vault that is not machine-local, by path."""
+    files = {path.relative_to(root): path for path in root.rglob("*") if path.is_file()}
+    return {
+        name.as_posix(): path.read_bytes()
+        for name, path in files.items()
+        if not {".git", ".memvault"}.intersection(name.parts)
+    }
+
+
+def note_texts(root: Path) -> dict[str, str]:
+    """Return the text of every memory by path."""
+    return {path: data.decode() for path, data in vault_files(root).items() if path.endswith(".md")}
+
+
 def write(root: Path, path: str, text: str | bytes) -> Path:
     """Write a file and its parent folders, as an editor does."""
     file = root / path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -17,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from conftest import ROOT, examples, sampled, write
+from loaded_modules import all_loaded
 from memvault.arguments.parameters import Parameter
 from memvault.cli import command_line, typer_app
 from memvault.cli.command_line import SHORT_FLAGS, option_names
@@ -196,26 +196,7 @@ def test_documented_commands_are_parsed_without_typer() -> None:
     assert len(asked) <= 8
 
 
-LISTING = """
-import json, sys
-from memvault.__main__ import main
-main(sys.argv[1:])
-print(json.dumps([*sys.modules]), file=sys.stderr)
-"""
 UNNEEDED = {"typer", "click", "inspect", "subprocess", "difflib", "uuid", "ast", "platformdirs"}
-
-
-def loaded(folder: Path, *line: str) -> set[str]:
-    """Run a command in a fresh process; return all modules loaded at its end."""
-    done = subprocess.run(
-        [sys.executable, "-c", LISTING, *line],
-        cwd=folder,
-        env={**os.environ, "MEMVAULT_DEEP": "off"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return set(json.loads(done.stderr.splitlines()[-1]))
 
 
 @pytest.mark.skipif(
@@ -224,7 +205,7 @@ def loaded(folder: Path, *line: str) -> set[str]:
 def test_plain_command_line_does_not_import_typer(folder: Path, subtests: pytest.Subtests) -> None:
     """A plain command line imports neither Typer nor the modules that only Typer needs."""
     write(folder, "fact/a.md", "# Wombats\n\nThey dig.\n")
-    loaded(folder, "recall", "wombats")  # indexes the existing files
+    all_loaded(folder, "recall", "wombats")  # indexes the existing files
     for line, more in (
         ("recall wombats --mode keyword", {"yaml", "decimal", "shutil"}),
         ("show Wombats", {"decimal", "shutil"}),
@@ -232,14 +213,14 @@ def test_plain_command_line_does_not_import_typer(folder: Path, subtests: pytest
         ("inbox peek", {"yaml", "decimal", "shutil", "hashlib"}),
         ("goals get", {"yaml", "decimal", "shutil", "hashlib"}),
     ):
-        found = loaded(folder, *line.split())
+        found = all_loaded(folder, *line.split())
         unneeded = UNNEEDED | more
         with subtests.test(line=line):
             assert found & unneeded == set()
-    found = loaded(folder, "recall", "wombats")  # numpy itself loads inspect
+    found = all_loaded(folder, "recall", "wombats")  # numpy itself loads inspect
     assert found & (UNNEEDED - {"inspect", "ast"} | {"yaml", "decimal", "shutil"}) == set()
     assert "numpy.ma" not in found
-    assert "typer" in loaded(folder, "list", "--Limit", "1")
+    assert "typer" in all_loaded(folder, "list", "--Limit", "1")
 
 
 class Ended:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, refused, until, write
+from conftest import Run, refused, until, vault_files, write
 from episodes import ERROR, RELEASE, UNRELATED, WEEK, put, put_all
 from memvault import Vault
 from memvault.call import Call
@@ -33,15 +33,6 @@ def texts(result: dict[str, Any]) -> list[str]:
     return [entry["factText"] for entry in result["facts"]]
 
 
-def contents(root: Path) -> dict[str, bytes]:
-    """Return every file in a vault except memvault's own."""
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in root.rglob("*.md")
-        if ".memvault" not in path.parts
-    }
-
-
 def fact(root: Path, name: str, text: str, header: str = "", confidence: float = 0.9) -> None:
     """Write a fact as a person would."""
     write(
@@ -54,7 +45,7 @@ def fact(root: Path, name: str, text: str, header: str = "", confidence: float =
 def test_consolidate_proposes_repeated_statements_as_facts(vault: Vault, folder: Path) -> None:
     """A lesson stated in the same words in several episodes is found, with its episodes."""
     put_all(folder, WEEK)
-    before = contents(folder)
+    before = vault_files(folder)
     result = consolidated(vault)
     found = {entry["factText"].rstrip(".!"): entry for entry in result["facts"]}
     assert found.keys() == {
@@ -71,7 +62,7 @@ def test_consolidate_proposes_repeated_statements_as_facts(vault: Vault, folder:
         "integration tests require the Docker daemon!",
     ]
     assert result["applied"] is False
-    assert contents(folder) == before
+    assert vault_files(folder) == before
 
 
 def test_consolidate_proposes_repeated_actions(vault: Vault, folder: Path) -> None:
@@ -184,12 +175,12 @@ def test_consolidate_is_idempotent(vault: Vault, folder: Path) -> None:
     fact(folder, "b", "The wiki lies on the old server", confidence=0.5)
     put(folder, "forgettable", importance=0.1, days=200)
     assert consolidated(vault, apply=True)["merged"]
-    before = contents(folder)
+    before = vault_files(folder)
     for apply in (False, True):
         again = consolidated(vault, apply=apply)
         assert again["facts"] == again["procedures"] == again["forgotten"] == []
         assert "merged" not in again
-    assert contents(folder) == before
+    assert vault_files(folder) == before
 
 
 def test_consolidate_does_not_repeat_corrected_fact(vault: Vault, folder: Path) -> None:
@@ -251,7 +242,7 @@ def test_consolidate_shows_contradictions_unchanged(
     """Only facts that can't both be true are shown together, and none is changed."""
     fact(folder, "one", one)
     fact(folder, "other", other, confidence=0.2)
-    before = contents(folder)
+    before = vault_files(folder)
     shown = consolidated(vault, apply=True).get("contradictions", [])
     assert [entry["difference"] for entry in shown] == ([difference] if difference else [])
     for entry in shown:
@@ -260,7 +251,7 @@ def test_consolidate_shows_contradictions_unchanged(
             ["one-id"],
             ["other-id"],
         ]
-    assert contents(folder) == before
+    assert vault_files(folder) == before
 
 
 def test_consolidate_shows_contradiction_of_new_fact(vault: Vault, folder: Path) -> None:
@@ -383,10 +374,10 @@ def test_consolidate_skips_facts_with_shared_id(vault: Vault, folder: Path) -> N
     twin(folder, "a", "The build needs the Docker daemon", 0.9)
     twin(folder, "b", "The build needs the Docker daemon", 0.5)
     twin(folder, "c", "Zebras are in the zoo at noon", 0.2)
-    before = contents(folder)
+    before = vault_files(folder)
     assert "merged" not in consolidated(vault)
     assert "merged" not in consolidated(vault, apply=True)
-    assert contents(folder) == before
+    assert vault_files(folder) == before
 
 
 def test_consolidate_skips_id_shared_with_other_type(vault: Vault, folder: Path) -> None:

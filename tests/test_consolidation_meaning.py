@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, write
+from conftest import Run, vault_files, write
 from episodes import put
 from memvault import Vault
-from test_consolidate import consolidated, contents, fact
+from test_consolidate import consolidated, fact
 
 WARM_UP = [
     "The plate reader gives steady values only after twenty minutes of warming up.",
@@ -184,7 +184,7 @@ def test_contradicted_fact_is_superseded(run: Run, vault: Vault, folder: Path) -
     old = "modified: 2026-01-01T00:00:00.000Z\n"
     fact(folder, "old", "You need the VPN to open the wiki.", old)
     put(folder, "migration", reflection="All went well. The wiki no longer needs the VPN.")
-    before = contents(folder)
+    before = vault_files(folder)
     (new,) = consolidated(vault)["facts"]
     assert (new["factText"], new["supersedes"]) == ("The wiki no longer needs the VPN.", ["old-id"])
     assert (new["confidence"], new["episodes"]) == (0.5, ["migration-id"])
@@ -193,11 +193,11 @@ def test_contradicted_fact_is_superseded(run: Run, vault: Vault, folder: Path) -
     assert vault.call("memory_show", memId=made["factId"])["metadata"]["supersedes"] == ["old-id"]
     found = vault.call("recall_fact", query="wiki VPN")["facts"]
     assert [entry.get("supersededBy") for entry in found] == [None, made["factId"]]
-    after = contents(folder)
+    after = vault_files(folder)
     assert consolidated(vault, apply=True)["facts"] == []
-    assert contents(folder) == after
+    assert vault_files(folder) == after
     assert run("undo").code == 0
-    assert contents(folder) == before
+    assert vault_files(folder) == before
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from conftest import Run, called, contents, refused, succeeded, write
+from conftest import Run, called, contents, note_texts, refused, succeeded, write
 from memvault import Vault, open_vault
 from memvault.errors import UsageError
 from memvault.memories.tagging import is_under, parse_new_tags
@@ -44,26 +44,17 @@ def planned(folder: Path) -> Path:
     return folder
 
 
-def files(folder: Path) -> dict[str, str]:
-    """Every memory's text by path."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_text("utf-8")
-        for path in folder.rglob("*.md")
-        if ".memvault" not in path.parts
-    }
-
-
 def test_rename_keeps_the_form_of_links(planned: Path, vault: Vault) -> None:
     """Links by title and by file name are updated in their own form; code is unchanged."""
     shown = called(vault, "memory_rename", memId="The plan", title="Road map")
     assert shown["confirmRequired"]
     assert shown["rewritten"] == [{"memId": "notes-1a2b3c", "filePath": "log/notes.md", "links": 6}]
-    before = files(planned)
+    before = note_texts(planned)
     done = called(
         vault, "memory_rename", memId="The plan", title="Road map", confirm=shown["confirmToken"]
     )
     assert (done["memId"], done["filePath"]) == ("plan-7k2m9q", "ideas/road-map.md")
-    now = files(planned)
+    now = note_texts(planned)
     changed = LINKING.replace('"[[the-plan]]"', '"[[road-map]]"')
     changed = changed.replace("See [[The plan]]", "See [[Road map]]")
     changed = changed.replace("[[the-plan|", "[[road-map|").replace(
@@ -74,7 +65,7 @@ def test_rename_keeps_the_form_of_links(planned: Path, vault: Vault) -> None:
     assert "# Steps" in now["ideas/road-map.md"]
     assert vault.call("vault_doctor", only=["link-broken", "supersedes-broken"])["findings"] == []
     called(vault, "memory_undo")
-    assert files(planned) == before
+    assert note_texts(planned) == before
 
 
 def test_move_rewrites_only_links_by_path(planned: Path, vault: Vault) -> None:
@@ -82,7 +73,7 @@ def test_move_rewrites_only_links_by_path(planned: Path, vault: Vault) -> None:
     write(planned, "ideas/the-plan.md", f"{PLAN}[other](../log/other.md)\n")
     done = called(vault, "memory_rename", memId="The plan", to="archive/2026/", confirm=True)
     assert done["filePath"] == "archive/2026/the-plan.md"
-    now = files(planned)
+    now = note_texts(planned)
     assert "[other](../../log/other.md)" in now["archive/2026/the-plan.md"]
     changed = LINKING.replace("[[ideas/the-plan", "[[archive/2026/the-plan")
     changed = changed.replace("(../ideas/the-plan.md", "(../archive/2026/the-plan.md")
@@ -95,7 +86,7 @@ def test_rename_without_links_needs_no_confirmation(planned: Path, vault: Vault)
     done = called(vault, "memory_rename", memId="log/My note.md", title="Your note")
     assert done["filePath"] == "log/Your note.md"
     assert done["title"] == "Your note"
-    assert "title" not in files(planned)["log/Your note.md"].replace("Your", "")
+    assert "title" not in note_texts(planned)["log/Your note.md"].replace("Your", "")
 
 
 @pytest.mark.parametrize("title", [".hidden", "con", "a/b", "x" * 300, "Why?"])
@@ -210,17 +201,17 @@ def test_tag_rename_covers_headers_and_bodies(folder: Path, vault: Vault) -> Non
         folder, "a.md", "---\ntags: [project/active, projects]\n---\n\nA #project/x, #projects.\n"
     )
     write(folder, "b.md", "A #Project, `#project`.\n")
-    before = files(folder)
+    before = note_texts(folder)
     shown = called(vault, "tag_rename", old="project", new="work")
     assert len(shown["memories"]) == 2
-    assert files(folder) == before
+    assert note_texts(folder) == before
     called(vault, "tag_rename", old="project", new="work", confirm=shown["confirmToken"])
-    assert files(folder) == {
+    assert note_texts(folder) == {
         "a.md": "---\ntags: [work/active, projects]\n---\n\nA #work/x, #projects.\n",
         "b.md": "A #work, `#project`.\n",
     }
     called(vault, "memory_undo")
-    assert files(folder) == before
+    assert note_texts(folder) == before
 
 
 @pytest.mark.parametrize("new", ["c++", "1984", "a.b", "x!"])
@@ -230,10 +221,10 @@ def test_tag_rename_refuses_name_invalid_in_body(vault: Vault, folder: Path, new
     called(vault, "tag_rename", old="lang", new=new, confirm=True)
     write(folder, "b.md", "Of #lang/old.\n")
     called(vault, "tag_rename", old=new, new="lang", confirm=True)
-    before = files(folder)
+    before = note_texts(folder)
     refused = vault.call("tag_rename", old="lang", new=new, confirm=True)
     assert "is not valid as an inline tag" in refused["error"]["message"]
-    assert files(folder) == before
+    assert note_texts(folder) == before
 
 
 NAMES = st.sampled_from(["a", "A", "a/b", "a/b/c", "ab", "b", "straße", "STRASSE/x"])

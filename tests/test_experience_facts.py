@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SOAK, Run, examples, indexed, refused, write
+from conftest import SOAK, Run, examples, indexed, refused, vault_files, write
 from memvault import Vault, open_vault
 from memvault.experience import facts, procedures
 from memvault.files.lock import FileLock
@@ -126,7 +126,7 @@ def test_invalid_fact_correction_changes_nothing(run: Run, folder: Path) -> None
     """An unknown id, another type, empty content or an empty change is refused."""
     run("fact", "store", "The bridge is closed")
     run("remember", "A decision", "Text")
-    before = {path: path.read_bytes() for path in folder.rglob("*.md")}
+    before = vault_files(folder)
     refused(run("fact", "update", "nothing-a2b3c4", "--new-text", "x"), 1)
     refused(run("fact", "update", "A decision", "--new-text", "x"), 1)
     refused(run("fact", "update", "The bridge is closed"), 2)
@@ -134,9 +134,7 @@ def test_invalid_fact_correction_changes_nothing(run: Run, folder: Path) -> None
     refused(run("fact", "update", "The bridge is closed", "--new-confidence", "2"), 2)
     refused(run("fact", "store", " "), 2)
     refused(run("fact", "store", "x", "--category", "c" * 300), 2)
-    assert {
-        path: path.read_bytes() for path in folder.rglob("*.md") if ".memvault" not in path.parts
-    } == before
+    assert vault_files(folder) == before
 
 
 def test_each_fact_recall_is_counted_once(vault: Vault) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from conftest import Run, succeeded, titles, write
 from memvault.cli import output
-from terminal import at_terminal
+from terminal import TerminalStream, at_terminal
 
 EARLY = """
 import sys
@@ -92,17 +91,9 @@ def test_first_index_early_answer_omits_outdated_text(unindexed: Path, run: Run)
     assert "The wombat digs" not in shown
 
 
-class Terminal(io.StringIO):
-    """A stream whose isatty() returns True."""
-
-    def isatty(self) -> bool:
-        """Return True."""
-        return True
-
-
 def test_progress_bar_of_large_vault_appears_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
     """A progress bar is shown for sizes that take longer than a second, and not for small ones."""
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(sys, "stderr", TerminalStream())
     bar = output.ProgressBar(quiet=False)
     shown = []
     for total in (output._LONG, output._LONG + 1):

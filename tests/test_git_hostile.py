@@ -9,7 +9,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from memvault.errors import Refused
 from memvault.git.sync import sync
 from memvault.tools.core.messages import render
 from memvault.workspace import Workspace
+from terminal import at_terminal
 
 CLIENT = Caller(may_run_programs=False, may_see_paths=False)
 """A client over MCP whose server was started without ``--programs``."""
@@ -378,25 +378,11 @@ def test_git_init_asks_on_terminal(begun: Path, ran: Path) -> None:
     """A terminal user sees what git would run and is asked; answering no changes nothing."""
     program(ran, begun / ".git/hooks/pre-commit")
     for answer, code in (("n", 1), ("y", 0)):
-        done = at_terminal(begun, answer, "git", "init")
-        assert "hooks/pre-commit" in done.stdout
-        assert "[y/N]" in done.stdout
-        assert done.returncode == code, done
+        returned, shown = at_terminal(begun, "git", "init", answer=f"{answer}\n")
+        assert "hooks/pre-commit" in shown
+        assert returned == code, shown
         assert (begun / ".gitattributes").exists() == (answer == "y")
     assert not ran.exists()
-
-
-def at_terminal(folder: Path, answer: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run memvault on a terminal with typed answers."""
-    code = (
-        "import os, pty, sys\n"
-        "status = pty.spawn([sys.executable, '-m', 'memvault', *sys.argv[1:]])\n"
-        "sys.exit(os.waitstatus_to_exitcode(status))\n"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", code, *words],
-        cwd=folder, input=f"{answer}\n", capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
 
 
 def test_git_approval_without_digest_stays_valid(begun: Path, vault: Vault) -> None:

@@ -13,16 +13,8 @@ from pathlib import Path
 import pytest
 
 from conftest import sampled, some_of, sooner_or_later, write
+from loaded_modules import all_loaded
 from memvault import open_vault
-
-LISTING = """
-import json, sys
-before = set(sys.modules)
-from memvault.__main__ import main
-code = main(sys.argv[1:])
-sys.stdout.flush()
-print(json.dumps([code, sorted(set(sys.modules) - before)]), file=sys.stderr)
-"""
 
 NEVER = {
     *("fastembed", "onnxruntime", "huggingface_hub", "requests", "watchdog", "dateparser"),
@@ -64,22 +56,6 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def current(tmp_path: Path) -> Path:
     """A private vault with a complete and current index."""
     return made(tmp_path / "vault")
-
-
-def all_loaded(folder: Path, *arguments: str) -> set[str]:
-    """Run a command in a fresh process; return all modules that it loaded."""
-    done = subprocess.run(
-        [sys.executable, "-c", LISTING, *arguments],
-        cwd=folder,
-        env={**os.environ, "XDG_CACHE_HOME": str(folder.parent)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done
-    code, names = json.loads(done.stderr.splitlines()[-1])
-    assert code == 0, done
-    return set(names)
 
 
 def loaded(folder: Path, *arguments: str) -> set[str]:

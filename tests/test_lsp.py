@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, only_with, succeeded, write
+from conftest import Run, note_texts, only_with, succeeded, write
 from lsp_client import LspClient, offset, position, range_text
 from made_documents import pptx
 from made_secrets import made
@@ -292,7 +292,7 @@ def test_rename_returns_what_the_command_would_write(
 ) -> None:
     """A rename has the result of memvault rename, with links of each form, and writes nothing."""
     other = Path(shutil.copytree(linked, tmp_path / "other"))
-    before = files_of(linked)
+    before = note_texts(linked)
     with LspClient(linked) as editor:
         editor.open("n1.md")
         edit = editor.request(
@@ -300,21 +300,12 @@ def test_rename_returns_what_the_command_would_write(
         )
         texts = before | editor.applied(edit)
         del texts["note/old.md"]
-    assert files_of(linked) == before
+    assert note_texts(linked) == before
     option = ["--to", new] if new.endswith(".md") else [new]
     command = ["--vault", str(other), "rename", "Old", *option]
     preview = succeeded(run(*command, "--json"))
     succeeded(run(*command, "--confirm", json.loads(preview.out)["confirmToken"]))
-    assert without_times(texts) == without_times(files_of(other))
-
-
-def files_of(root: Path) -> dict[str, str]:
-    """Return the text of each markdown file by path."""
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes().decode()
-        for path in sorted(root.rglob("*.md"))
-        if ".memvault" not in path.parts
-    }
+    assert without_times(texts) == without_times(note_texts(other))
 
 
 def without_times(texts: dict[str, str]) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, examples, succeeded, write
+from conftest import Run, examples, note_texts, succeeded, write
 from markdown_oracle import expected, found_in
 from memvault.vault.markdown import links, tags, tasks
 from memvault.vault.markdown_inline import written_target
@@ -174,10 +174,6 @@ MOVED = """\
 """
 
 
-def notes_in(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*.md") if ".memvault" not in path.parts]
-
-
 MOVES = {
     "](img.png": "](../../trips/img.png",
     "<files/": "<../../trips/files/",
@@ -213,7 +209,7 @@ def test_move_of_note_keeps_its_links(trips: Path, run: Run, how: str) -> None:
             file = trips / path
             file.write_text(file.read_text().replace("trips/", "issue/"))
     home, place = ("trips", "archive/2024") if how == "rename" else ("issue", "learning")
-    before = {path: path.read_bytes() for path in notes_in(trips)}
+    before = note_texts(trips)
     if how == "rename":
         succeeded(run("rename", "trips/a.md", "--to", place, "--confirm", "true"))
     else:
@@ -228,11 +224,11 @@ def test_move_of_note_keeps_its_links(trips: Path, run: Run, how: str) -> None:
     text = (trips / place / "a.md").read_text()
     assert text[text.index("![a]") :] == expected
     up, p = (trips / path for path in ("up.md", f"{home}/p.md"))
-    assert up.read_text() == before[up].decode().replace(f"{home}/a", f"{place}/a")
+    assert up.read_text() == before["up.md"].replace(f"{home}/a", f"{place}/a")
     to = f"../{place}/a.md"
     assert p.read_text() == (f'[a]({to}) <a href="{to}">b</a> [[{to[:-3]}]]\n\n    [a](a.md)\n')
     succeeded(run("undo"))
-    assert {path: path.read_bytes() for path in notes_in(trips)} == before
+    assert note_texts(trips) == before
 
 
 EDITED = """\

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, examples, refused, sampled, succeeded, write
+from conftest import Run, examples, note_texts, refused, sampled, succeeded, vault_files, write
 from growth import Steps, check_growth
 from killing import Killing
 from made_secrets import MADE
@@ -398,11 +398,6 @@ def written(root: Path, notes: list[Note]) -> None:
     write(root, "memvault.toml", "version = 1\n")
 
 
-def files_of(root: Path) -> list[Path]:
-    """Return every memory's file."""
-    return [path for path in sorted(root.rglob("*.md")) if ".memvault" not in path.parts]
-
-
 MOVED: list[Note] = [
     ("", "one", None, [], []),
     ("", "three", None, [], []),
@@ -429,19 +424,18 @@ def test_links_keep_their_targets_after_rename(notes: list[Note], title: str, to
         root = Path(name)
         written(root, notes)
         before = leads(root)
-        files = {path: path.read_bytes() for path in files_of(root)}
+        files = vault_files(root)
         with open_vault(root) as vault:
             done = vault.call("memory_rename", memId="note-0", title=title, to=to, confirm=True)
             if not done["success"]:
-                assert {path: path.read_bytes() for path in files_of(root)} == files
+                assert vault_files(root) == files
                 return
             after = leads(root)
-            texts = [path.read_text("utf-8") for path in files_of(root)]
-            assert {place: after.get(place) for place in before} == before, texts
+            assert {place: after.get(place) for place in before} == before, note_texts(root)
             if "message" not in done:
                 undone = vault.call("memory_undo")
                 assert undone["success"], undone
-            assert {path: path.read_bytes() for path in files_of(root)} == files
+            assert vault_files(root) == files
 
 
 def resolved_links(root: Path) -> list[tuple[str, int | str, str]]:
@@ -484,8 +478,8 @@ def test_indexed_links_match_the_files(
         written(root, notes)
         with open_vault(root) as vault:
             for kind, number, value in [("none", 0, None), *changes]:
-                paths = files_of(root)
-                path = paths[number % len(paths)] if paths else root / "first.md"
+                paths = sorted(note_texts(root)) or ["first.md"]
+                path = root / paths[number % len(paths)]
                 if kind == "write":
                     linked = "".join(
                         form.format(
@@ -515,7 +509,7 @@ def compare_with_files(vault: Vault, root: Path) -> None:
     links = resolved_links(root)
     linked = {path for source, _, target in links if source != target for path in (source, target)}
     found = vault.call("memory_orphans", limit=99)["orphans"]
-    everything = {path.relative_to(root).as_posix() for path in files_of(root)}
+    everything = note_texts(root).keys()
     assert {entry["filePath"] for entry in found} == everything - linked
     for path in everything:
         back = vault.call("memory_backlinks", memId=path, limit=99)["backlinks"]
@@ -567,10 +561,6 @@ _LEAST = 14
 """Changes to files that a move makes at least: revision, note, new file, old file, note."""
 
 
-def _files(root: Path) -> list[str]:
-    return sorted(path.relative_to(root).as_posix() for path in root.glob("[!.]*/[!.]*.md"))
-
-
 @sampled(2)
 @pytest.mark.parametrize(
     "text", ["---\nid: one-7g9tqh\n---\n# The one\n\ntext\n", "# The one\n\ntext\n"]
@@ -583,10 +573,10 @@ def test_killed_move_leaves_one_memory(folder: Path, text: str) -> None:
     with Killing(folder, _MOVER) as mover:
         for place in mover.everywhere():
             moves += 1
-            twice += len(_files(folder)) == 2
+            twice += len(note_texts(folder)) == 2
             with open_vault(folder) as vault:
                 found = vault.call("memory_list")["memories"]
-                assert [entry["filePath"] for entry in found] == _files(folder)
+                assert [entry["filePath"] for entry in found] == sorted(note_texts(folder))
                 assert len(found) == 1, place
                 name = found[0]["memId"]
                 shown = vault.call("memory_show", memId=name)
@@ -600,11 +590,11 @@ def test_killed_move_leaves_one_memory(folder: Path, text: str) -> None:
                 first = vault.call("memory_show", memId=name)["revisions"][0]
                 earliest = vault.call("memory_show", memId=name, revision=first)
                 assert earliest["content"].endswith("text\n")
-            assert _files(folder) == ["issue/one.md"]
+            assert sorted(note_texts(folder)) == ["issue/one.md"]
             assert not (folder / ".memvault/moving.json").exists()
             shutil.rmtree(folder)
             shutil.copytree(before, folder)
-    assert _files(folder) == ["issue/one.md"]
+    assert sorted(note_texts(folder)) == ["issue/one.md"]
     assert moves >= _LEAST
     assert twice >= 2, "it was killed between the new file and the old one's end"
 
@@ -620,7 +610,7 @@ def test_obsidian_copy_is_not_mistaken_for_a_move(vault: Vault, folder: Path, ru
     assert "fact/one.md" in ran.err
     assert "issue/one.md" in ran.err
     assert run("show", "fact/one.md").code == 0
-    assert _files(folder) == ["fact/one.md", "issue/one.md"]
+    assert sorted(note_texts(folder)) == ["fact/one.md", "issue/one.md"]
     problem = run("status", "--json").json["problems"][0]
     assert problem["filePath"] == "fact/one.md"
     assert "issue/one.md" in problem["problem"]

@@ -16,7 +16,7 @@ import pytest
 
 import memvault
 from children import become, bind, in_child, only_as_root
-from conftest import write
+from conftest import vault_files, write
 from memvault import Vault, open_vault
 
 pytestmark = pytest.mark.skipif(
@@ -234,15 +234,6 @@ def test_folder_on_another_mount_can_be_changed(tmp_path: Path, mounting: None, 
         return len(WRITES)
 
     assert in_child(work) >= 16
-
-
-def vault_files(root: Path) -> dict[str, bytes]:
-    """Return the bytes of the vault's files that are not machine-local."""
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes()
-        for path in root.rglob("*")
-        if path.is_file() and ".memvault" not in path.parts
-    }
 
 
 @pytest.mark.promise("R88")

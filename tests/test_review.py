@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, contents, index_of, refused, succeeded, write
+from conftest import Run, index_of, refused, succeeded, vault_files, write
 from episodes import put
 from made_secrets import made
 from memvault import Vault
@@ -38,12 +38,6 @@ def troubled(folder: Path) -> Path:
     write(folder, "old.md", "---\nid: old-7k2m9q\nvalid_to: 2020-01-01\n---\n\n# Old price\n\n12\n")
     write(folder, "broken.md", "---\na: [\n---\n\nText.\n")
     return folder
-
-
-def notes(root: Path) -> dict[Path, bytes]:
-    """Return the bytes of all memories."""
-    every = contents(root).items()
-    return {path: data for path, data in every if ".memvault" not in path.parts}
 
 
 def test_review_lists_each_item_once(run: Run, troubled: Path) -> None:
@@ -75,7 +69,7 @@ def test_review_answers_with_single_keys_and_undoes_together(
     run: Run, troubled: Path, tmp_path: Path
 ) -> None:
     """Keep one of two, allow a secret or drop an item with one key; one undo reverts all."""
-    before = notes(troubled)
+    before = vault_files(troubled)
     code, shown = at_terminal(troubled, "review", answer=[*"x2a1ts"], asked="q quit: ")
     assert code == 0, shown
     assert "Press one of the keys above" in shown
@@ -87,14 +81,14 @@ def test_review_answers_with_single_keys_and_undoes_together(
     assert (troubled / "room.md").exists() != (troubled / "copy.md").exists()
     assert not (troubled / "old.md").exists()
     succeeded(run("undo"))
-    assert notes(troubled) == before
+    assert vault_files(troubled) == before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX-only")
 @pytest.mark.parametrize("end", ["q", "\x03", "\x04"])
 def test_review_keeps_answers_after_any_exit(run: Run, troubled: Path, end: str) -> None:
     """Enter and arrows answer nothing; after q, Ctrl-C or Ctrl-D, one undo reverts all answers."""
-    before = notes(troubled)
+    before = vault_files(troubled)
     keys = ("\x1b[A", "1\r\n", end)
     code, shown = at_terminal(troubled, "review", answer=keys, asked="q quit: ")
     assert code == 0, shown
@@ -103,7 +97,7 @@ def test_review_keeps_answers_after_any_exit(run: Run, troubled: Path, end: str)
     assert "[3/5]" not in shown
     assert not (troubled / "a/plan.md").exists()
     succeeded(run("undo"))
-    assert notes(troubled) == before
+    assert vault_files(troubled) == before
 
 
 def test_review_finds_near_duplicates(run: Run, folder: Path) -> None:
@@ -207,26 +201,26 @@ def test_review_y_key_writes_consolidation_proposal(run: Run, folder: Path) -> N
     assert (item["kind"], item["title"]) == ("proposal", proposed["factText"])
     assert item["proposalId"] == proposed["proposalId"]
     assert item["reason"] == "A new fact, from 2 episodes"
-    before = notes(folder)
+    before = vault_files(folder)
     code, shown = at_terminal(folder, "review", answer="y", asked="s skip")
     assert code == 0, shown
     assert "1 of 1 answered" in shown
     assert succeeded(run("fact", "recall", "Docker", "--json")).json["facts"]
     assert succeeded(run("review")).out == "Nothing to review\n"
     succeeded(run("undo"))
-    assert notes(folder) == before
+    assert vault_files(folder) == before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX-only")
 def test_review_quits_immediately_and_masks_secrets(troubled: Path) -> None:
     """Pressing Q quits without a change, and secrets are masked on the screen."""
-    before = notes(troubled)
+    before = vault_files(troubled)
     code, shown = at_terminal(troubled, "review", "--kind", "secret", answer="q", asked="s skip")
     assert code == 0
     assert "[masked: GitHub token]" in shown
     assert "Nothing was changed" in shown
     assert "reviewed" not in shown
-    assert notes(troubled) == before
+    assert vault_files(troubled) == before
 
 
 def test_stats_count_vault_contents(run: Run, folder: Path, vault: Vault) -> None:

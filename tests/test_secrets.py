@@ -17,7 +17,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT, SHARED, Run, examples, sampled, soak_only, some_of, succeeded, write
+from conftest import (
+    ROOT,
+    SHARED,
+    Run,
+    examples,
+    sampled,
+    soak_only,
+    some_of,
+    succeeded,
+    vault_files,
+    write,
+)
 from copies import Copy
 from growth import seconds
 from made_secrets import MADE, made
@@ -28,7 +39,6 @@ from memvault.secrets.patterns import FORMS, SHORTEST_WORD, SecretPattern, patte
 from memvault.settings.vault_settings import Settings
 from memvault.store import secret_policy
 from memvault.tools.core.registry import Tool
-from test_undo import files
 from tool_calls import WRITING, variants, writing_call
 
 KEEPING = {
@@ -202,7 +212,7 @@ def test_secrets_refusal_rejects_the_whole_call(vault: Vault, folder: Path) -> N
     """A call that sets several values, goals or plans is refused as a whole."""
     refusing(folder)
     value, said = made("GitHub token")
-    before = files(folder)
+    before = vault_files(folder)
     entries = [{"key": "a", "value": "one"}, {"key": "b", "value": said}]
     goals = [{"id": "a", "description": "one"}, {"id": "b", "description": said}]
     plan = {"name": "a", "instruction": "one", "scheduledAt": "2999-01-01"}
@@ -215,7 +225,7 @@ def test_secrets_refusal_rejects_the_whole_call(vault: Vault, folder: Path) -> N
         found = vault.call(tool, **arguments)
         assert found["error"]["code"] == "refused"
         assert value not in str(found)
-        assert files(folder) == before
+        assert vault_files(folder) == before
 
 
 def holding(root: Path, secret: str) -> list[str]:
@@ -247,14 +257,14 @@ def _writes_no_secret(tool: Tool, copies: dict[str, Copy]) -> None:
         root = copy.root
         with open_vault(root) as vault:
             for given in variants(arguments, lambda text: f"{text} {secret}"):
-                before = files(root)
+                before = vault_files(root)
                 found = vault.call(tool.name, **given)
                 told = [note for note in found.get("warnings", ()) if "contains a secret" in note]
                 assert secret not in str(told)
                 if mode == "refuse":
                     assert holding(root, secret) == [], (given, found)
                 if not found["success"]:
-                    assert files(root) == before, (given, found)
+                    assert vault_files(root) == before, (given, found)
                 elif holding(root, secret):
                     assert told, (given, found)
                     assert [path for path in holding(root, secret) if "journal" in path] == []

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 
 from conftest import Run, soak_only, succeeded, write
 from memvault.cli import output, terminal
-from terminal import at_terminal
+from terminal import TerminalStream, at_terminal
 
 
 @pytest.fixture(autouse=True)
@@ -132,16 +132,9 @@ def test_diff_and_log_are_colored_on_terminal(folder: Path, run: Run) -> None:
     assert f"\x1b[36m{change['tool']}\x1b[0m" in shown
 
 
-class _Terminal(io.StringIO):
-    """A stream whose isatty() returns True."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def test_progress_bar_is_reused_and_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Consecutive tasks share one bar, and another round never moves it back."""
-    monkeypatch.setattr(sys, "stderr", _Terminal())
+    monkeypatch.setattr(sys, "stderr", TerminalStream())
     monkeypatch.setattr(output, "_PROGRESS_DELAY", 0.0)
     bar = output.ProgressBar(quiet=False)
     seen = []

@@ -11,24 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, refused, succeeded, write
+from conftest import Run, refused, succeeded, vault_files, write
 from episodes import WEEK, put_all
 from memvault import Vault, open_vault
 from memvault.errors import Conflict
 from memvault.history.undo import revert_steps
 from memvault.store.change_set import FileRef
 from memvault.store.journal import FileChange
-
-
-def files(root: Path) -> dict[str, bytes]:
-    """Return the bytes of every file in the vault that is not machine-local."""
-    found = (path for path in root.rglob("*") if path.is_file())
-    paths = {path.relative_to(root).as_posix(): path for path in found}
-    return {
-        name: path.read_bytes()
-        for name, path in paths.items()
-        if not name.startswith((".memvault/", ".git/"))
-    }
 
 
 def remember(vault: Vault, **given: Any) -> dict[str, Any]:
@@ -49,25 +38,25 @@ def changes(vault: Vault) -> list[dict[str, Any]]:
 def test_undo_reverts_whole_consolidation(vault: Vault, folder: Path) -> None:
     """One undo reverts all facts, procedures and archivings of a consolidation."""
     put_all(folder, WEEK)
-    before = files(folder)
+    before = vault_files(folder)
     assert vault.call("consolidate_memories", apply=True)["success"]
     (change,) = changes(vault)
     assert len(change["files"]) > 2
     assert vault.call("memory_undo")["success"]
-    assert files(folder) == before
+    assert vault_files(folder) == before
 
 
 def test_undo_walks_back_step_by_step(vault: Vault, folder: Path) -> None:
     """Undo goes back step by step, skips its own undos and reports when nothing is left."""
-    states = [files(folder)]
+    states = [vault_files(folder)]
     remember(vault, title="A", content="One.")
-    states.append(files(folder))
+    states.append(vault_files(folder))
     vault.call("memory_compound", query="A", modifications="Two.")
-    states.append(files(folder))
+    states.append(vault_files(folder))
     vault.call("memory_forget", query="A", confirm=True)
     for state in reversed(states):
         assert vault.call("memory_undo")["success"]
-        assert files(folder) == state
+        assert vault_files(folder) == state
     assert vault.call("memory_undo")["error"]["code"] == "not_found"
 
 
@@ -78,11 +67,11 @@ def test_undo_keeps_file_edited_since(vault: Vault, folder: Path) -> None:
     vault.call("memory_compound", query="A", modifications="Two.")
     path = folder / made["filePath"]
     path.write_text(path.read_text() + "\nBy hand.\n")
-    before = files(folder)
+    before = vault_files(folder)
     refused = vault.call("memory_undo")
     assert refused["error"]["code"] == "conflict"
     assert "memory_log" in refused["error"]["hint"]
-    assert files(folder) == before
+    assert vault_files(folder) == before
     assert vault.call("memory_log", memId="A")["edited"]
     listed = vault.call("memory_undo", list=True)["changes"]
     assert "has changed since" in listed[0]["obstacle"]
@@ -93,9 +82,9 @@ def test_undo_refuses_damaged_revision(vault: Vault, folder: Path) -> None:
     made = remember(vault, title="A", content="One.")
     vault.call("memory_compound", query="A", modifications="Two.")
     next((folder / ".memvault" / "history").rglob("2*.md")).write_bytes(b"")
-    before = files(folder)
+    before = vault_files(folder)
     assert vault.call("memory_undo")["error"]["code"] == "conflict"
-    assert files(folder) == before
+    assert vault_files(folder) == before
     assert made["filePath"] in before
 
 
@@ -105,7 +94,7 @@ def test_undo_skips_manually_reverted_change(vault: Vault, folder: Path) -> None
     gone = remember(vault, title="B", content="Two.")
     (folder / gone["filePath"]).unlink()
     assert vault.call("memory_undo")["success"]
-    assert not [path for path in files(folder) if path.startswith("fact/")]
+    assert not [path for path in vault_files(folder) if path.startswith("fact/")]
 
 
 def test_undo_does_not_treat_move_as_edit(vault: Vault, folder: Path) -> None:
@@ -134,14 +123,14 @@ def test_undo_reverts_all_files_or_none(vault: Vault, folder: Path) -> None:
     for name in ("A", "B"):
         remember(vault, title=name, content="Zebra.", tags=["x"])
     vault.call("memory_forget", query="", filter="'x' in tags", confirm=True)
-    assert not [path for path in files(folder) if path.endswith(("a.md", "b.md"))]
+    assert not [path for path in vault_files(folder) if path.endswith(("a.md", "b.md"))]
     write(folder, "fact/a.md", "# Mine\n")
-    before = files(folder)
+    before = vault_files(folder)
     assert vault.call("memory_undo")["error"]["code"] == "conflict"
-    assert files(folder) == before
+    assert vault_files(folder) == before
     (folder / "fact/a.md").unlink()
     assert vault.call("memory_undo")["success"]
-    assert {"fact/a.md", "fact/b.md"} <= files(folder).keys()
+    assert {"fact/a.md", "fact/b.md"} <= vault_files(folder).keys()
 
 
 @pytest.mark.promise("R5")
@@ -160,19 +149,19 @@ def test_undo_completes_partial_undo(vault: Vault, folder: Path) -> None:
     """If only some files of a change were reverted, undo with its ID reverts the rest."""
     for name in ("A", "B"):
         remember(vault, title=name, content="Zebra.", tags=["x"])
-    before = files(folder)
+    before = vault_files(folder)
     vault.call("memory_forget", query="", filter="'x' in tags", confirm=True)
     (change, *_) = changes(vault)
     assert vault.call("memory_restore", memId="A")["success"]
     assert vault.call("memory_undo", change=change["changeId"])["success"]
-    assert files(folder) == before
+    assert vault_files(folder) == before
 
 
 @pytest.mark.promise("R27")
 def test_undo_hint_of_partial_failure_lists_written_files(vault: Vault, folder: Path) -> None:
     """If the disk fails after a file was written, the hint lists it and how to undo it."""
     (folder / ".memvault/agents/main/plans.json").mkdir(parents=True)
-    before = files(folder)
+    before = vault_files(folder)
     plan = {"name": "Report", "instruction": "Do it", "scheduledAt": "2999-01-01"}
     failed = vault.call("set_plans", plans=[plan])
     hint = failed["error"]["hint"]
@@ -181,7 +170,7 @@ def test_undo_hint_of_partial_failure_lists_written_files(vault: Vault, folder: 
     assert "agents/main/plans/report.md was changed" in hint
     given = hint.split("memory_undo(change=")[1].split(")`")[0]
     assert vault.call("memory_undo", change=given)["success"]
-    assert files(folder) == before
+    assert vault_files(folder) == before
 
 
 @pytest.mark.promise("R6")
@@ -353,7 +342,7 @@ def test_undo_restores_every_earlier_state(
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.md", "# Lamp\n\nIt is lit.\n")
     with open_vault(root) as vault:
-        states = [files(root)]
+        states = [vault_files(root)]
         for number, action in enumerate(actions):
             before = len(changes(vault))
             if action == "remember":
@@ -369,11 +358,11 @@ def test_undo_restores_every_earlier_state(
             else:
                 remember(vault, title="Same", content="Again.")
             if len(changes(vault)) > before:
-                states.append(files(root))
+                states.append(vault_files(root))
         for state in states[-2::-1]:
             undone = vault.call("memory_undo")
             assert undone["success"], undone
-            assert files(root) == state
+            assert vault_files(root) == state
         assert vault.call("memory_undo")["error"]["code"] == "not_found"
 
 
@@ -420,11 +409,11 @@ def test_restore_refuses_damaged_revision(
         kept.mkdir()
     else:
         kept.write_bytes(data)
-    before = files(folder)
+    before = vault_files(folder)
     ran = run("restore", "A", "--revision", kept.stem)
     assert kept.stem in refused(ran, 1)
     assert "its checksum" in ran.err or "cannot be read" in ran.err
-    assert files(folder) == before
+    assert vault_files(folder) == before
     assert made["filePath"] in before
 
 
@@ -531,12 +520,12 @@ def test_log_and_diff_refuse_ambiguous_name(run: Run, vault: Vault) -> None:
 def test_undo_works_again_after_redo(run: Run, vault: Vault, folder: Path) -> None:
     """After an undo and its undo, the list shows for each change whether it can be undone."""
     remember(vault, title="A", content="One.")
-    before = files(folder)
+    before = vault_files(folder)
     vault.call("memory_compound", query="A", modifications="Two.")
-    after = files(folder)
+    after = vault_files(folder)
     undone = vault.call("memory_undo")["changeId"]
     assert vault.call("memory_undo", change=undone)["success"]
-    assert files(folder) == after
+    assert vault_files(folder) == after
     redo, undo, change, _ = vault.call("memory_undo", list=True)["changes"]
     assert "obstacle" not in redo
     assert undo["undoneBy"] == redo["changeId"]
@@ -544,7 +533,7 @@ def test_undo_works_again_after_redo(run: Run, vault: Vault, folder: Path) -> No
     assert "undoneBy" not in change
     assert "obstacle" not in change
     assert vault.call("memory_undo")["undone"]["changeId"] == change["changeId"]
-    assert files(folder) == before
+    assert vault_files(folder) == before
 
 
 def test_undo_can_revert_forget_after_undone_restore(vault: Vault, folder: Path) -> None:

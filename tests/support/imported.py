@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conftest import Ran, Run, contents, succeeded
+from conftest import Ran, Run, succeeded, vault_files
 
 
 def import_all(run: Run, *arguments: str | Path) -> Ran:
@@ -14,11 +14,7 @@ def import_all(run: Run, *arguments: str | Path) -> Ran:
 
 def notes_in(vault: Path) -> dict[str, bytes]:
     """Return the files tracked with a vault."""
-    return {
-        path.relative_to(vault).as_posix(): data
-        for path, data in contents(vault).items()
-        if ".memvault" not in path.parts and path.suffix != ".tmp"
-    }
+    return {path: data for path, data in vault_files(vault).items() if not path.endswith(".tmp")}
 
 
 class Imported:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import select
@@ -13,6 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from launcher import Process, launcher_with
+
+
+class TerminalStream(io.StringIO):
+    """A stream that is said to be a terminal."""
+
+    def isatty(self) -> bool:
+        """Return True."""
+        return True
 
 
 def open_terminal(
