@@ -172,6 +172,25 @@ def test_notes_take_precedence_over_documents(opened: Vault) -> None:
     assert opened.call("memory_show", memId="Keeper manual")["filePath"] == "word.docx"
 
 
+@pytest.mark.parametrize(
+    "note", ["title.md", "alias.md", "note/report.pdf.md"], ids=("title", "alias", "file")
+)
+def test_path_of_document_leads_to_the_document(folder: Path, note: str) -> None:
+    """A note with the name of a document does not take over its links, nor its path."""
+    write(folder, "papers/report.pdf", pdf(_PAGES))
+    header = "---\naliases: [report.pdf, papers/report.pdf]\n---\n\n" if "alias" in note else ""
+    title = "report.pdf" if "title" in note else "Other"
+    write(folder, note, f"{header}# {title}\n")
+    links = ("[[report.pdf]]", "![[papers/report.pdf#page=2]]", "[x](papers/report.pdf)")
+    write(folder, "links.md", f"# Links\n\n{' '.join(links)}\n")
+    with open_vault(folder) as opened:
+        lines = opened.backlinks("papers/report.pdf")["backlinks"]
+        assert [line["title"] for line in lines] == ["Links"]
+        assert opened.backlinks(note)["backlinks"] == []
+        assert opened.show("papers/report.pdf")["memoryType"] == "document"
+        assert opened.show("[[report.pdf]]")["memoryType"] == "document"
+
+
 def test_documents_are_not_memories_to_maintain(opened: Vault) -> None:
     """Listings, statistics, tags, orphans and reviews contain documents only on request."""
     paths = {entry["filePath"] for entry in opened.call("memory_list")["memories"]}

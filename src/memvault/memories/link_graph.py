@@ -148,9 +148,11 @@ class LinkGraph:
 
     def _resolve(self, target: str, beside: str, source: str) -> int | None:
         """Return the key of the memory that a link in the file ``source`` leads to, or None."""
-        for key in self._named.get(name_key(beside), ()) if beside else ():
-            if self.entries[key].path in (beside, f"{beside}.md"):
-                return key
+        near = self._named.get(name_key(beside), ()) if beside else ()
+        for path in (beside, f"{beside}.md") if near else ():
+            for key in near:
+                if self.entries[key].path == path:
+                    return key
         keys = self._named.get(name_key(_bare(target)), ())
         if len(keys) < 2:
             return keys[0] if keys else None
@@ -161,7 +163,8 @@ class LinkGraph:
         """Return the memory at a link's target, relative to the folder of a file, or None."""
         target = link.path_beside(path)
         matches = self.named(target) if target else []
-        return next((entry for entry in matches if entry.path in (target, f"{target}.md")), None)
+        by_path = {entry.path: entry for entry in matches}
+        return by_path.get(target) or by_path.get(f"{target}.md")
 
     def by_name(self, target: str, source: str) -> MemoryRecord | None:
         """Return the memory that a link target or header value in ``source`` refers to, or None."""

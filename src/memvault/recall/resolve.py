@@ -59,7 +59,8 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
     The name is compared with paths, memIds, exact titles, titles ignoring case and Unicode form,
     aliases in the same way, paths without ``.md``, and memId prefixes, in this order. The first
-    kind with a match determines the result. Documents are compared if no memory matches.
+    kind with a match determines the result. Documents are compared if no memory matches, except by
+    path, which is compared first.
     """
     cleaned_name = normalize(name)
     if not cleaned_name:
@@ -74,7 +75,7 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
         lambda entry: entry.path == f"{cleaned_name}.md",
         lambda entry: entry.mem_id.startswith(cleaned_name),
     )
-    return _first_kind(entries, kinds)
+    return _first_kind(entries, kinds, (0,))
 
 
 def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
@@ -82,9 +83,9 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
     The target is compared with paths, with or without ``.md``, memIds, file names, titles ignoring
     case and aliases, in this order. The first kind with a match determines the result.
-    Documents are compared if no memory matches.
+    Documents are compared if no memory matches, except by path and file name, which come first.
     """
-    return _first_kind(entries, _link_kinds(name))
+    return _first_kind(entries, _link_kinds(name), _FILE_KINDS)
 
 
 def _link_kinds(name: str) -> tuple[Callable[[Nameable], bool], ...]:
@@ -98,13 +99,28 @@ def _link_kinds(name: str) -> tuple[Callable[[Nameable], bool], ...]:
     )
 
 
-def _first_kind(entries: Iterable[Entry], kinds: Sequence[Callable[[Entry], bool]]) -> list[Entry]:
-    """Return the matches of the first kind that has any; memories come before documents."""
+_FILE_KINDS = (0, 2)
+"""The kinds of ``_link_kinds`` that compare files."""
+
+
+def _first_kind(
+    entries: Iterable[Entry], kinds: Sequence[Callable[[Entry], bool]], files: Sequence[int]
+) -> list[Entry]:
+    """Return the matches of the first kind that has any.
+
+    Documents by the kinds ``files`` come before memories, and memories before other documents.
+    """
     matches: list[Entry] = []
-    best = 2 * len(kinds)
+    of_memories = list(enumerate(kinds, len(files)))
+    of_documents = [
+        *enumerate(kinds[number] for number in files),
+        *enumerate(kinds, len(files) + len(kinds)),
+    ]
+    best = len(files) + 2 * len(kinds)
     for entry in entries:
-        first = len(kinds) if is_document(entry.path) else 0
-        for number, fits in enumerate(kinds[: max(0, best + 1 - first)], first):
+        for number, fits in of_documents if is_document(entry.path) else of_memories:
+            if number > best:
+                break
             if fits(entry):
                 if number < best:
                     best, matches = number, []
@@ -144,7 +160,8 @@ def _has_file_name(name: str) -> Callable[[Nameable], bool]:
 def match_wikilink(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that a wikilink refers to: one, none, or several."""
     target = link_target(name)
-    return _first_kind(entries, (*_link_kinds(target), _has_file_name(target)))
+    kinds = (*_link_kinds(target), _has_file_name(target))
+    return _first_kind(entries, kinds, (*_FILE_KINDS, len(kinds) - 1))
 
 
 def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
