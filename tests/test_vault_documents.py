@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, contents, index_of, only_with, refused, succeeded, write
+from conftest import Run, child, contents, index_of, only_with, refused, succeeded, write
 from made_documents import docx, epub, packed, paragraph, pdf, pptx, xlsx
 from made_secrets import made
 from memvault import Vault, open_vault
@@ -392,3 +392,32 @@ def test_ended_parser_is_not_remembered(folder: Path, tmp_path: Path) -> None:
     reading.join()
     assert "The wombat sleeps." in store.read("a.pdf").body
     store.close()
+
+
+def test_document_is_read_again_after_the_parser_could_not_start(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Documents that were not read because the parser failed to start are read ten minutes later.
+
+    Until then, the parser is not started for each command.
+    """
+    for name in "ab":
+        write(folder, f"{name}.pdf", pdf([f"The wombat {name} sleeps."]))
+    broken = tmp_path / "broken"
+    write(broken, "pypdfium2/__init__.py", "import not_installed\n")
+    monkeypatch.setenv("PYTHONPATH", str(broken))
+    recall = "recall", "wombat"
+    assert "strong" not in succeeded(child(folder, *recall)).out
+    failed = succeeded(child(folder, "doctor", "--json")).json["findings"]
+    messages = [entry["message"] for entry in failed if entry["code"] == "document-unreadable"]
+    assert len(messages) == 2
+    assert all("cannot be started" in message for message in messages)
+    monkeypatch.delenv("PYTHONPATH")
+    assert "strong" not in succeeded(child(folder, *recall)).out
+    for marker in index_of(folder).glob("documents-*/retry"):
+        os.utime(marker, (0, 0))
+    assert succeeded(child(folder, *recall)).out.count("strong") == 2
+    for marker in index_of(folder).glob("documents-*/retry"):
+        os.utime(marker, (0, 0))
+    succeeded(child(folder, *recall))
+    assert list(index_of(folder).glob("documents-*/retry")) == []

@@ -51,6 +51,8 @@ def _answer(ending: str, data: bytes, encoding: str) -> tuple[bool, bytes]:
     except (ValueError, OSError) as error:
         detail = " ".join(str(error).split()).partition(", ")[0]  # libxml's hints follow
         reason = f"it is damaged or too complex ({detail[:200]})"
+    except ImportError:
+        sys.exit(1)  # Not the document's fault, so it is read again later.
     except Exception as error:  # a bug here or in a parser must not end the process
         reason = f"it is damaged ({type(error).__name__})"
     return False, reason.encode()

@@ -12,7 +12,8 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,14 +39,24 @@ _WORKER = "memvault.documents.worker"
 _LIBRARY = "pypdfium2"
 _FOLDER = f"documents-{VERSION}"
 _KEPT_DAYS, _DAY = 30, 86_400.0
+_RETRY = "retry"
+"""The file with the paths of documents to read again, of which the modification time is that of the
+last attempt."""
+_RETRY_SECONDS = 600.0
+_REST_SECONDS = 60.0
+_NOT_STARTED = b"the parser process cannot be started"
 
 
 class _Reply(NamedTuple):
-    """A document's text, or the reason it has none; ``is_final`` if retrying would not help."""
+    """A document's text, or the reason it has none; ``is_final`` if retrying would not help.
+
+    With ``is_unread``, the process ended without having read the document.
+    """
 
     is_read: bool
     content: bytes
     is_final: bool = True
+    is_unread: bool = False
 
 
 class DocumentReader:
@@ -62,6 +73,8 @@ class DocumentReader:
         self._find_folder = find_folder
         self._worker: Worker | None = None
         self._lock = threading.Lock()
+        self._unusable: tuple[float, _Reply] | None = None
+        """When the process last failed to start, and the reply."""
         self._has_cleaned = False
 
     @cached_property
@@ -89,12 +102,51 @@ class DocumentReader:
             data = plain_files.read(self._root / path, most)
         reply = self._reply(path[path.rfind(".") :].lower(), data)
         if not reply.is_read:
+            if reply.is_unread:
+                self._set_failed({*self._failed(), path})
             reason = reply.content.decode("utf-8", "replace")
             raise StorageError(
                 f"The document cannot be read because {reason}: {path}",
                 "open it in another program, or add it to `ignore` in memvault.toml",
             )
         return reply.content
+
+    def due(self) -> frozenset[str]:
+        """Return the documents to read again, at most every ten minutes.
+
+        They were not read because the process could not start or was killed.
+        """
+        with contextlib.suppress(OSError):
+            file = self._retry_file
+            if file is not None and time.time() - file.stat().st_mtime > _RETRY_SECONDS:
+                os.utime(file)
+                return self._failed()
+        return frozenset()
+
+    def settle(self, paths: Iterable[str]) -> None:
+        """Forget documents that need not be read again."""
+        if settled := frozenset(paths):
+            self._set_failed(self._failed() - settled)
+
+    @property
+    def _retry_file(self) -> Path | None:
+        folder = self._find_folder()
+        return folder / _FOLDER / _RETRY if folder is not None else None
+
+    def _failed(self) -> frozenset[str]:
+        file = self._retry_file
+        with contextlib.suppress(OSError):
+            if file is not None:
+                return frozenset(filter(None, os.fsdecode(plain_files.read(file)).split("\0")))
+        return frozenset()
+
+    def _set_failed(self, paths: AbstractSet[str]) -> None:
+        file = self._retry_file
+        with contextlib.suppress(OSError, MemvaultError):  # then they are not read again
+            if file is not None and paths:
+                self._store(file, os.fsencode("\0".join(sorted(paths))))
+            elif file is not None:
+                file.unlink()
 
     def close(self) -> None:
         """Stop the process, even while it is busy."""
@@ -134,10 +186,18 @@ class DocumentReader:
 
     def _ask(self, ending: str, encoding: str, data: bytes) -> _Reply:
         """Parse a document in the process, which is replaced after it exceeds a limit."""
+        if self._unusable is not None and time.monotonic() - self._unusable[0] < _REST_SECONDS:
+            return self._unusable[1]
+        reply = self._parsed(ending, encoding, data)
+        is_unusable = not reply.is_final and reply.content.startswith(_NOT_STARTED)
+        self._unusable = (time.monotonic(), reply) if is_unusable else None
+        return reply
+
+    def _parsed(self, ending: str, encoding: str, data: bytes) -> _Reply:
         try:
             worker = self._started()
         except OSError as error:
-            return _Reply(False, f"the parser process cannot be started: {error}".encode(), False)
+            return _Reply(False, _NOT_STARTED + f": {error}".encode(), False, True)
         assert worker.stdin is not None
         assert worker.stdout is not None
         is_late = threading.Event()
@@ -193,6 +253,8 @@ def _failure(code: int, is_late: bool) -> _Reply:
     """Return the reply for a process that has exited with a code instead of answering."""
     import signal
 
+    if code == 1 and not is_late:
+        return _Reply(False, _NOT_STARTED, False, True)
     if is_late:
         reason = f"reading it takes more than {_WALL_SECONDS} seconds"
     elif code == -getattr(signal, "SIGXCPU", 0):
@@ -200,5 +262,5 @@ def _failure(code: int, is_late: bool) -> _Reply:
     else:
         reason = f"the parser failed or needed more than {MEMORY >> 20} MB of memory"
     others = (getattr(signal, name, 0) for name in ("SIGKILL", "SIGTERM", "SIGHUP", "SIGQUIT"))
-    is_ended_by_others = -code in filter(None, others)
-    return _Reply(False, reason.encode(), not (is_late or is_ended_by_others))
+    is_ended_by_others = -code in filter(None, others) and not is_late
+    return _Reply(False, reason.encode(), not (is_late or is_ended_by_others), is_ended_by_others)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from memvault.named_tuple import NamedTuple
 
 from memvault.index.local.manifest import IndexCommit, IndexedFile, Manifest
 from memvault.model import FileState, is_document
@@ -66,12 +67,16 @@ class PendingChanges(NamedTuple):
 
 
 def diff_folder(
-    indexed_files: Mapping[str, IndexedFile], files: Iterable[FileState], unreadable: Iterable[str]
+    indexed_files: Mapping[str, IndexedFile],
+    files: Iterable[FileState],
+    unreadable: Iterable[str],
+    due: Container[str] = (),
 ) -> FolderDiff:
     """Compare the indexed files with a scan.
 
-    Memories below a folder that could not be listed are left unchanged, so a temporary loss of
-    permission does not empty the index.
+    The files that are ``due`` are changed, even if their states are not. Memories below a folder
+    that could not be listed are left unchanged, so a temporary loss of permission does not empty
+    the index.
     """
     added, changed, doubtful = [], [], []
     seen = set()
@@ -80,7 +85,7 @@ def diff_folder(
         seen.add(state.path)
         if entry is None:
             added.append(state)
-        elif entry.state != state:
+        elif entry.state != state or state.path in due:
             changed.append((entry, state))
         elif changed_at(state) + TIMESTAMP_GRANULARITY >= entry.checked:
             doubtful.append((entry, state))

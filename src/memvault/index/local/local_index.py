@@ -96,6 +96,8 @@ class LocalIndex:
         """
         self.is_unfinished = False
         """Whether the last refresh stopped indexing early to answer its caller."""
+        self._due: frozenset[str] = frozenset()
+        """The documents that this refresh reads again."""
 
     def refresh(self, vectors: bool, wait_policy: WaitPolicy) -> Snapshot:
         """Update the index from the folder, and return a snapshot of it.
@@ -127,6 +129,7 @@ class LocalIndex:
 
     def _update(self, vectors: bool, wait_policy: WaitPolicy) -> Snapshot:
         started, pause, whole = time.monotonic(), _SCAN_PAUSE, False
+        self._due = self._due_documents()
         unindexed = EMPTY_DIFF
         self.freshness, self.is_unfinished = "", False
         while True:
@@ -333,6 +336,18 @@ class LocalIndex:
             return [path]
         return passage_texts(leading_part(read[0], self._store.settings.index.characters))
 
+    def _due_documents(self) -> frozenset[str]:
+        """Return the documents to read again, because the parser failed to start."""
+        documents = self._store.documents
+        due = documents.due() if documents.is_on else frozenset()
+        opened = self.files.open() if due else None
+        if opened is None:
+            return frozenset()
+        entries = opened.manifest.known_of(due)
+        unread = frozenset(path for path, entry in entries.items() if not entry.etag)
+        documents.settle(due - unread)
+        return unread
+
     def _is_complete(self) -> bool:
         """Return whether all static vectors and subwords have been computed."""
         opened = self.files.opened
@@ -378,16 +393,17 @@ class LocalIndex:
         is_complete = not vectors or self._is_complete()
         changed = self._watched_changes(opened.commit)
         if changed is not None:
+            changed |= self._due
             self._changed = changed
             indexed_files = opened.manifest.known_of(changed)
-            diff = diff_folder(indexed_files, self._store.states_of(changed), ())
+            diff = diff_folder(indexed_files, self._store.states_of(changed), (), self._due)
             self.freshness = self.freshness or ("behind" if diff.size else "current")
             changes = PendingChanges(
                 opened.commit, indexed_files, diff, *split_readable(diff), True
             )
             return changes, changes.is_unchanged and is_complete, None
         scan = self._store.scan(self.watch)
-        is_remembered = self.files.is_remembered(scan)
+        is_remembered = not self._due and self.files.is_remembered(scan)
         if is_complete and is_remembered:
             self.freshness = self.freshness or "current"
             return None, True, None
@@ -395,8 +411,9 @@ class LocalIndex:
         if differing is None:
             indexed_files, files = opened.manifest.known(), scan.files
         else:
+            differing |= self._due
             indexed_files, files = opened.manifest.known_of(differing), scan.states_of(differing)
-        diff = diff_folder(indexed_files, files, scan.unreadable)
+        diff = diff_folder(indexed_files, files, scan.unreadable, self._due)
         self.freshness = self.freshness or ("behind" if diff.size else "current")
         is_partial = differing is not None
         changes = PendingChanges(
