@@ -20,6 +20,7 @@ from made_documents import docx, epub, packed, paragraph, pdf, pptx, xlsx
 from made_secrets import made
 from memvault import Vault, open_vault
 from memvault.call import LOCAL
+from memvault.documents.worker import extract
 from memvault.errors import StorageError
 from memvault.model import is_document
 from memvault.settings.vault_settings import load_settings
@@ -371,6 +372,26 @@ def test_moved_note_keeps_short_links_beside_document(folder: Path, run: Run) ->
     write(folder, "index.md", "See [[old]] and [[plan.csv]].\n")
     succeeded(run("rename", "a/old.md", "--to", "deep/plan.md", "--yes", cwd=folder))
     assert (folder / "index.md").read_text().endswith("See [[plan]] and [[plan.csv]].\n")
+
+
+def test_parts_beyond_limits_are_reported(folder: Path, run: Run) -> None:
+    """Doctor and show report that columns or characters beyond a limit are not read."""
+    write(folder, "columns.xlsx", xlsx([["A"] * 201, ["B"] * 201]))
+    write(folder, "long.csv", ("word " * 99 + "\n") * 4_500)
+    write(folder, "whole.csv", "," * 300 + "\n1\n")
+    findings = run("doctor", "--json").json["findings"]
+    assert {entry["filePath"]: entry["message"] for entry in findings} == {
+        "columns.xlsx": "Only the first 200 columns of Costs are read",
+        "long.csv": "Only the first 2 million characters are read",
+    }
+    assert "Only the first 200 columns" in succeeded(run("show", "columns.xlsx")).err
+    assert succeeded(run("show", "whole.csv")).err == ""
+
+
+def test_rows_beyond_limit_are_reported() -> None:
+    """The header of a document's text tells how many of its rows are read."""
+    rows = extract(".csv", b"n\n" + b"1\n" * 100_001, "utf-8").encoded()
+    assert b"partly_read: the first 100,000 rows\n" in rows
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals")

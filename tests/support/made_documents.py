@@ -101,7 +101,7 @@ def xlsx(rows: Iterable[Sequence[object]], sheet: str = "Costs") -> bytes:
     for number, row in enumerate(rows, 1):
         cells = ""
         for column, cell in enumerate(row):
-            place = f"{chr(65 + column)}{number}"
+            place = f"{chr(64 + column // 26).strip('@')}{chr(65 + column % 26)}{number}"
             if isinstance(cell, str):
                 cells += f'<c r="{place}" t="inlineStr"><is><t>{cell}</t></is></c>'
             else:

@@ -69,8 +69,8 @@ def unreadable_documents(vault: VaultInspection) -> Iterator[Finding]:
         if record.problem:
             hint = _LARGE_HINT if "larger than" in record.problem else _DOCUMENT_HINT
             yield Finding(record.path, f"{record.problem}; recall finds only its name: {hint}")
-        elif record.metadata.get("partly_read"):
-            yield Finding(record.path, "Only the first 2 million characters are indexed")
+        elif part := record.metadata.get("partly_read"):
+            yield Finding(record.path, f"Only {part} are read")
 
 
 @check(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from memvault.importers import convert
@@ -12,6 +13,8 @@ from memvault.vault.names import is_identifier
 
 MAX_CHARACTERS = 2_000_000
 """The maximum length of a document's text; the rest is not read."""
+_MAX_REPORTED = 5
+"""The maximum number of limits to report."""
 _GENERIC_TITLE = re.compile(
     r"(?:untitled|document|presentation|powerpoint presentation|book|sheet|slide|title|pdf|none)"
     r"[ \d-]*",
@@ -31,6 +34,7 @@ class DocumentText:
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._length = 0
+        self._limits: dict[str, None] = {}
         self.properties: dict[str, str] = {}
         """The values of ``title``, ``author``, ``created`` and ``modified`` that are known."""
 
@@ -51,6 +55,10 @@ class DocumentText:
             self._parts.append(f"## {heading}\n\n{markdown}" if heading else markdown)
             self._length += len(markdown)
 
+    def limit(self, part: str) -> None:
+        """Record that only a part, such as "the first 200 columns", is read."""
+        self._limits[part] = None
+
     def set_properties(self, values: Mapping[str, object]) -> None:
         """Set the known properties, except a title that is generic or a file name."""
         title = _CREATOR.sub("", convert.one_line(values.get("title")))
@@ -68,5 +76,8 @@ class DocumentText:
         body = "\n\n".join(self._parts)
         if len(body) > MAX_CHARACTERS:
             end = body.rfind("\n", 0, MAX_CHARACTERS)
-            body, header["partly_read"] = body[: end if end > 0 else MAX_CHARACTERS], True
+            body = body[: end if end > 0 else MAX_CHARACTERS]
+            self.limit("the first 2 million characters")
+        if self._limits:
+            header["partly_read"] = ", ".join(islice(self._limits, _MAX_REPORTED))
         return encode_new(header, body)

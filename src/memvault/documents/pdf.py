@@ -49,6 +49,8 @@ def read(data: bytes) -> DocumentText:
             "modified": _time(values.get("ModDate", "")),
         }
     )
+    if count > _MAX_PAGES:
+        text.limit(f"the first {_MAX_PAGES:,} pages")
     for number in range(min(count, _MAX_PAGES)):
         text.add(_page_text(file, number, pypdfium2.PdfiumError), f"Page {number + 1}")
         if text.is_full:

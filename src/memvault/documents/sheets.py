@@ -42,19 +42,32 @@ def read_csv(data: bytes, encoding: str) -> DocumentText:
     )
     text = DocumentText()
     try:
-        _add_rows(text, "Rows", enumerate(islice(reader, _MAX_ROWS), 1))
+        _add_rows(text, "", enumerate(reader, 1))
     except csv.Error as error:
         raise UnreadableDocument(f"its rows cannot be read: {error}") from error
     return text
 
 
-def _add_rows(text: DocumentText, label: str, rows: Iterable[tuple[int, list[str]]]) -> None:
+def _limited(
+    text: DocumentText, sheet: str, rows: Iterable[tuple[int, list[str]]]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the numbers and cells of the rows to read, without blank rows."""
+    place = f" of {sheet}" if sheet else ""
+    for count, (number, row) in enumerate(rows):
+        if count == _MAX_ROWS:
+            text.limit(f"the first {_MAX_ROWS:,} rows{place}")
+            return
+        if any(cell.strip() for cell in row[_MAX_COLUMNS:]):
+            text.limit(f"the first {_MAX_COLUMNS} columns{place}")
+        cells = row[:_MAX_COLUMNS]
+        if any(cell.strip() for cell in cells):
+            yield number, [escaped(cell, is_line=True) for cell in cells]
+
+
+def _add_rows(text: DocumentText, sheet: str, rows: Iterable[tuple[int, list[str]]]) -> None:
     """Add a section for every ``_ROWS`` rows, each with the first row as its table header."""
-    numbered = (
-        (number, [escaped(cell, is_line=True) for cell in row[:_MAX_COLUMNS]])
-        for number, row in rows
-        if any(cell.strip() for cell in row)
-    )
+    label = f"{sheet}, rows" if sheet else "Rows"
+    numbered = _limited(text, sheet, rows)
     first = next(numbered, None)
     if first is None:
         return
@@ -91,8 +104,7 @@ def read_workbook(data: bytes) -> DocumentText:
         part = parts.get(value(sheet, "id"), "")
         if part in package.name_set and not text.is_full:
             rows = _rows(package.read(part), strings, dates, first_day)
-            label = escaped(value(sheet, "name"), is_line=True)
-            _add_rows(text, f"{label}, rows", islice(rows, _MAX_ROWS))
+            _add_rows(text, escaped(value(sheet, "name"), is_line=True), rows)
     set_core_properties(text, package)
     return text
 
@@ -140,10 +152,13 @@ def _rows(
         for cell in row:
             match = _COLUMN.fullmatch(value(cell, "r"))
             column = _column(match[1]) if match else len(cells)
+            shown = _cell(cell, strings, dates, first_day)
+            if column >= _MAX_COLUMNS and not shown.strip():
+                continue
+            cells += [""] * (min(column, _MAX_COLUMNS) - len(cells))
+            cells.append(shown)
             if column >= _MAX_COLUMNS:
                 break
-            cells += [""] * (column - len(cells))
-            cells.append(_cell(cell, strings, dates, first_day))
         yield number, cells
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from memvault.process import Worker
     from memvault.settings.vault_settings import Settings
 
-VERSION = 1
+VERSION = 2
 """Increment this and the index's ``_FORMAT`` when the conversion of documents changes."""
 SECONDS = 10
 """Maximum CPU time for one document in seconds; Windows limits only elapsed time."""

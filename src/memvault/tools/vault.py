@@ -164,6 +164,8 @@ def memory_show(
     else:
         revisions = history.revisions(memory.mem_id)
         result |= {"content": memory.body, "metadata": memory.metadata, "revisions": revisions}
+    if is_document(memory.path) and (part := memory.metadata.get("partly_read")):
+        call.notes.append(f"Only {part} are read")
     count_retrievals(call, [memory])
     return cast("results.ShownMemory", result)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-_FORMAT = 16
+_FORMAT = 17
 INDEX_VERSION = f"{_FORMAT}.{analyzer.VERSION}.{passages.VERSION}.{sentence_blocks.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = f"index-{INDEX_VERSION}"
