@@ -329,3 +329,17 @@ def test_slow_git_does_not_delay_recall(repository: Repository, slow_git: Path) 
         workspace.finish_indexing()
         assert not workspace.index.refresh(False, EARLY).notes
     assert dates(root) == WANTED
+
+
+def test_editor_shows_dates_from_git(repository: Repository) -> None:
+    """The language server reads the dates of saved and unsaved notes from git, too."""
+    pytest.importorskip("lsprotocol", reason="pip install 'memvault[lsp]'")
+    from memvault.lsp.documents import Buffer, EditorVault
+
+    root = repository.root
+    allow(root)
+    vault = EditorVault(root, str(root))
+    unsaved = Buffer((root / "old.md").as_uri(), 1, "# The office\n\nIt has moved.\n")
+    store = vault.state({"old.md": unsaved}).store
+    assert [store.read(name).created for name in ("old.md", "new.md")] == [OLD, NEW]
+    vault.workspace.close()

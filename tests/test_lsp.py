@@ -203,7 +203,11 @@ def test_definition_follows_links_of_every_form(editor: LspClient) -> None:
     """Wiki links, markdown links, header names, headings, blocks and attachments are followed."""
     text = "---\nsupersedes: [Postgres]\n---\n[[pg]] [[pg#why not]] [[pg#^why1]] [[none]]\n"
     more = "[a](decision/pg.md) [b](b.md#x) ![](pictures/x.png) [w](http://a.b)\n"
-    editor.open("a.md", f"{text}{more}")
+    editor.open("a.md", f"{text}{more}## Sub\n[[#sub]] [[#^own]]\n\nText ^own\n")
+    assert defined(editor, "a.md", "[[#s¦ub") == ("a.md", 5)
+    assert defined(editor, "a.md", "[[#^o¦wn") == ("a.md", 8)
+    answer = editor.ask("textDocument/prepareRename", **editor.at("a.md", "[[#s¦ub"))
+    assert "There is nothing to rename here" in answer["error"]["message"]
     assert defined(editor, "a.md", "[Post¦gres]") == ("decision/pg.md", 0)
     assert defined(editor, "a.md", "[[p¦g]]") == ("decision/pg.md", 0)
     assert defined(editor, "a.md", "[[pg#wh¦y") == ("decision/pg.md", 12)
@@ -231,6 +235,8 @@ def test_link_to_document_opens_it_and_shows_its_slide(tmp_path: Path) -> None:
         (symbol,) = editor.request("workspace/symbol", query="crayfish")[:1]
         assert symbol["location"]["uri"].endswith("deck.pptx")
         assert symbol["location"]["range"]["start"]["line"] == 0
+        answer = editor.ask("textDocument/prepareRename", **editor.at("c.md", "[[deck¦"))
+        assert "deck.pptx is a document" in answer["error"]["message"]
         assert editor.exit() == 0
     assert (tmp_path / "vault/deck.pptx").read_bytes() == deck
 

@@ -67,7 +67,12 @@ class BufferedStore(MemoryStore):
     """The memories of a vault for reading, in which unsaved texts replace files."""
 
     def __init__(self, store: MemoryStore, texts: Mapping[str, bytes]) -> None:
-        super().__init__(store.root, store.settings, open_documents=lambda: store.documents)
+        super().__init__(
+            store.root,
+            store.settings,
+            open_dates=lambda: store.dates,
+            open_documents=lambda: store.documents,
+        )
         self._unsaved = texts
 
     def read_bytes(self, path: str) -> tuple[bytes, FileState]:

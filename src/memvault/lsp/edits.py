@@ -22,6 +22,7 @@ from memvault.memories import create, rename, tagging
 from memvault.model import FALLBACK_TYPE, Memory
 from memvault.recall.answer import RecallRequest
 from memvault.sanitize import escape_line, shorten
+from memvault.store.memory_store import require_memory
 from memvault.vault import decoding, document, naming, paths
 from memvault.vault.markdown import headings, links, mask_code
 from memvault.vault.markdown_inline import Link
@@ -103,10 +104,13 @@ def rename_target(doc: EditorDocument, offset: int) -> tuple[Memory, tuple[int, 
 
     Raises:
         UsageError: the offset is neither in a link to a memory nor in the title.
+        Refused: the offset is in a link to a document.
     """
     found = link_at(doc, offset)
-    if found is not None and found.resolved.target is not None:
-        return doc.state.store.read(found.resolved.target.path), found.span
+    if found is not None and found.resolved.target is not None and found.resolved.name:
+        path = found.resolved.target.path
+        require_memory(path)
+        return doc.state.store.read(path), found.span
     start, end = doc.line_at(offset)
     if offset < doc.body_start:
         is_title = doc.text[start:end].startswith("title:")

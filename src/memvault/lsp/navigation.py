@@ -19,7 +19,7 @@ from memvault.recall.answer import RecallRequest
 from memvault.recall.document_place import heading_of
 from memvault.sanitize import escape_line, escape_text, shorten
 from memvault.vault.front_matter import split_front_matter
-from memvault.vault.markdown import headings, lines_with_code, links
+from memvault.vault.markdown import headings, inner_links, lines_with_code, links
 from memvault.vault.names import name_key, normalize_title
 
 _MAX_PREVIEW = 800
@@ -53,9 +53,14 @@ def link_at(document: EditorDocument, offset: int) -> LinkUnderCursor | None:
                 return LinkUnderCursor(resolved, (at, at + len(resolved.name)))
         return None
     at = offset - start
-    link = next((x for x in links(document.parts.body) if x.span[0] <= at <= x.span[1]), None)
+    body = document.parts.body
+    every = (*links(body), *inner_links(body))
+    link = next((x for x in every if x.span[0] <= at <= x.span[1]), None)
     if link is None:
         return None
+    if not link.target:
+        own = ResolvedLink(document.memory, "", document.state.record_at(document.path), link)
+        return LinkUnderCursor(own, (link.span[0] + start, link.span[1] + start))
     unresolved = ResolvedLink(document.memory, link.target, None, link)
     outgoing = graph.outgoing(document.memory)
     found = next((entry for entry in outgoing if entry.link == link), unresolved)
