@@ -455,6 +455,7 @@
     $("map-controls").hidden = false;
     if (!drawable()) {
       $("no-map").hidden = false;
+      for (const id of ["options", "options-button", "usage"]) $(id)?.setAttribute("hidden", "");
       return;
     }
     frame.hidden = false;
@@ -492,6 +493,9 @@
     document.addEventListener("keydown", (event) => { if (event.key === "Escape") show(null); });
   };
 
+  $("options-button")?.addEventListener("click", ({ target }) => {
+    target.setAttribute("aria-expanded", String(target.getAttribute("aria-expanded") === "false"));
+  });
   $("map-controls").addEventListener("submit", (event) => event.preventDefault());
   $("find").addEventListener("input", () => search($("find").value));
   (async () => {
