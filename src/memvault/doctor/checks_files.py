@@ -173,7 +173,7 @@ def unusable_ids(vault: VaultInspection) -> Iterator[Finding]:
 )
 def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
     """Find memories that share a memId, except copies left by a sync program."""
-    by_id = vault.by_id()
+    by_id = vault.by_id
     shared = {mem_id: sharing for mem_id, sharing in by_id.items() if len(sharing) > 1}
     known_copies = {copy.path for copy, _ in _sync_copies(vault)} if shared else set()
     taken = set(by_id)
@@ -247,26 +247,19 @@ def _normalized_type(name: str) -> str:
 )
 def future_times(vault: VaultInspection) -> Iterator[Finding]:
     latest = vault.now + _MAX_CLOCK_SKEW
+    ahead = {
+        memory.path: time
+        for memory, times in vault.unusual_times
+        for time in reversed(times)
+        if time.moment is not None and time.moment > latest and time.key.casefold() != "date"
+    }
     for memory in vault.memories:
-        ahead = [
-            (time.key, f"`{time.key}` is in the future: {time.value}")
-            for time in _header_times(memory)
-            if time.moment is not None and time.moment > latest and time.key.casefold() != "date"
-        ]
-        if not ahead and memory.file.mtime > latest.timestamp() * 1e9:
+        if time := ahead.get(memory.path):
+            message = f"`{time.key}` is in the future: {time.value}"
+            yield Finding(memory.path, message, key=time.key)
+        elif memory.file.mtime > latest.timestamp() * 1e9:
             modified = clock.iso_from_ns(memory.file.mtime)
-            ahead = [("", f"Its modification time is in the future: {modified}")]
-        if ahead:
-            key, message = ahead[0]
-            yield Finding(memory.path, message, key=key)
-
-
-def _header_times(memory: InspectedMemory) -> list[header_dates.HeaderTime]:
-    metadata = memory.record.metadata
-    return [
-        *header_dates.times(metadata, "modified"),
-        *header_dates.times(metadata, "created"),
-    ]
+            yield Finding(memory.path, f"Its modification time is in the future: {modified}")
 
 
 @check(
@@ -275,7 +268,7 @@ def _header_times(memory: InspectedMemory) -> list[header_dates.HeaderTime]:
     "A time in a header that cannot be parsed; the file's time is used instead",
 )
 def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
-    for memory in vault.memories:
+    for memory, _ in vault.unusual_times:
         for time in header_dates.unread(memory.record.metadata):
             message = f"`{time.key}` in its header is not a date: {str(time.value)[:60]!r}"
             message = f"{message}; write it as 2026-01-31 or 2026-01-31T12:00"
@@ -287,8 +280,8 @@ def other_date_forms(vault: VaultInspection) -> Iterator[Finding]:
     """Report only a few times in other formats; a program may have put them in every note."""
     times = {
         memory.path: time
-        for memory in vault.memories
-        for time in reversed(_header_times(memory))
+        for memory, every in vault.unusual_times
+        for time in reversed(every)
         if time.moment is not None and clock.parse(str(time.value)) is None
     }
     for path in sorted(times)[:_MAX_SHOWN_TIMES]:
@@ -464,7 +457,7 @@ def changed_titles(vault: VaultInspection) -> Iterator[Finding]:
     people may choose any name for their own files. Copies are skipped, because they have the id of
     another memory.
     """
-    for given_id, (memory, *others) in vault.by_id().items():
+    for given_id, (memory, *others) in vault.by_id.items():
         match = _GENERATED_ID.fullmatch(given_id)
         if match is None or others or memory.record.metadata.get("id") != given_id:
             continue

@@ -11,7 +11,9 @@ import errno
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -31,8 +33,9 @@ from memvault.model import is_document
 from memvault.named_tuple import NamedTuple
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
 from memvault.store import secret_policy
-from memvault.vault import decoding, document, memory_file, paths
+from memvault.vault import decoding, document, header_dates, memory_file, paths
 from memvault.vault.front_matter import repeated_keys, split_front_matter
+from memvault.vault.header_dates import HeaderTime
 from memvault.vault.header_yaml import MAX_HEADER, canonical_key
 from memvault.vault.markdown import has_conflict_markers
 
@@ -141,7 +144,8 @@ class InspectedMemory(NamedTuple):
         return self.record.path
 
 
-class VaultInspection(NamedTuple):
+@dataclass(frozen=True)
+class VaultInspection:
     """The input of every check: the memories, their links, other files and entries in a vault.
 
     ``documents`` are not among the ``memories``. ``tree`` maps kinds to the paths of entries.
@@ -164,12 +168,33 @@ class VaultInspection(NamedTuple):
     remembered: RememberedResults
     read: Callable[[str], bytes]
 
+    @cached_property
     def by_id(self) -> dict[str, list[InspectedMemory]]:
-        """Return the memories by memId."""
+        """The memories by memId."""
         sharing: dict[str, list[InspectedMemory]] = {}
         for memory in self.memories:
             sharing.setdefault(memory.record.mem_id, []).append(memory)
         return sharing
+
+    @cached_property
+    def unusual_times(self) -> list[tuple[InspectedMemory, list[HeaderTime]]]:
+        """The memories with a time that is not ISO 8601 or is ahead of ``now``, and their times.
+
+        The last change of a memory comes first.
+        """
+        found = []
+        for memory in self.memories:
+            metadata = memory.record.metadata
+            times = [*header_dates.times(metadata, "modified")]
+            times += header_dates.times(metadata, "created")
+            if any(
+                time.moment is None
+                or time.moment > self.now
+                or clock.parse(str(time.value)) is None
+                for time in times
+            ):
+                found.append((memory, times))
+        return found
 
 
 def inspect_vault(call: Call) -> VaultInspection:

@@ -59,9 +59,10 @@ class RememberedResults:
     def get(self, check: str, inputs: Sequence[Any], compute: Callable[[], Any]) -> Any:
         """Return the result of a check, or None if it is empty.
 
-        The result and the inputs that determine it are JSON values.
+        The result is a JSON value. The inputs that determine it are strings, and values whose
+        representation contains only strings and constants.
         """
-        key = plain_files.digest_of(json.dumps(inputs).encode(), 12).hex()
+        key = plain_files.digest_of(repr(inputs).encode(), 12).hex()
         used = self._used.setdefault(check, {})
         if key not in used:
             stored = self._stored.get(check, {})

@@ -41,14 +41,15 @@ def read(path: Path | str, max_bytes: int = MAX_MEMORY_BYTES) -> bytes:
     flags |= getattr(os, "O_BINARY", 0)
     if not stat.S_ISREG(os.lstat(path).st_mode):
         raise FileNotFoundError(errno.ENOENT, "Not a regular file", str(path))
-    with open(os.open(path, flags), "rb") as file:
+    with open(os.open(path, flags), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise FileNotFoundError(errno.ENOENT, "Not a regular file", str(path))
         # The file may grow while it is read, and Python allocates as many bytes as it is asked for.
         data = file.read(status.st_size + 1) if status.st_size <= max_bytes else b""
-        if len(data) > status.st_size:
-            data += file.read(max_bytes + 1 - len(data))
+        if len(data) != status.st_size:
+            with open(file.fileno(), "rb", closefd=False) as rest:
+                data += rest.read(max_bytes + 1 - len(data))
     if status.st_size > max_bytes or len(data) > max_bytes:
         raise OSError(errno.EFBIG, f"The file is larger than {max_bytes >> 20} MB", str(path))
     return data

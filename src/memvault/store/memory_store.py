@@ -227,7 +227,7 @@ class MemoryStore:
         with missing_as_not_found(path), atomic.map_os_errors(path):
             if is_document(path):
                 return self.documents.read(path), state
-            return plain_files.read(self.root / path), state
+            return plain_files.read(f"{self.root}/{path}"), state
 
     def read(self, path: str) -> Memory:
         """Read one memory.

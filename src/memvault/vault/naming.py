@@ -44,14 +44,13 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
         if folded.isascii()
         else "".join(char if unicodedata.category(char)[0] in "LMN" else "-" for char in folded)
     )
-    words = [word for word in (_LEADING_MARKS.sub("", part) for part in cleaned.split("-")) if word]
-    out = ""
-    for word in words:
-        longer = f"{out}-{word}" if out else word
-        if len(longer.encode()) > limit:
-            out = out or word.encode()[:limit].decode("utf-8", "ignore")
-            break
-        out = longer
+    parts = cleaned.split("-")
+    if not cleaned.isascii():
+        parts = [_LEADING_MARKS.sub("", part) for part in parts]
+    words = list(filter(None, parts))
+    while len("-".join(words).encode()) > limit and len(words) > 1:
+        words.pop()
+    out = "-".join(words).encode()[:limit].decode("utf-8", "ignore")
     if not out:
         return "memory"
     return f"{out}-memory" if is_reserved(out) else out
