@@ -99,6 +99,52 @@ def test_saved_scan_stays_usable_after_changes(folder: Path, settled: set[str]) 
     assert saved_paths() == everything - {"0/0.md", "1/1.md"}
 
 
+def test_scan_is_saved_with_many_changes(folder: Path, settled: set[str]) -> None:
+    """After many files are indexed, files edited in the same second are still read again."""
+    states = {}
+    for number in range(MANY):
+        write(folder, f"{number % 3}/{number}.md", f"# Now {number}\n\nThe wombat digs.\n")
+        write(folder, f"new/{number}.md", f"# New {number}\n\nThe wombat digs.\n")
+        (folder / f"new/{number}.md").rename(folder / f"new/moved-{number}.md")
+    time.sleep(1.1)
+    last = [write(folder, f"last/{number}.md", f"# Last {number}\n") for number in range(9)]
+    for file in last:
+        states[file] = file.stat()
+    expected = {f"{name} {number}" for name in ("Now", "New") for number in range(MANY)}
+    assert titles_of(folder) == expected | {f"Last {number}" for number in range(9)}
+
+    index = index_of(folder) / INDEX
+    _, commits, packed = (index / "scan").read_bytes().split(b" ", 2)
+    with closing(sqlite3.connect(index / "manifest.db")) as database:
+        row = database.execute("SELECT value FROM counters WHERE name = 'commits'").fetchone()
+        rows = database.execute("SELECT path, max(mtime, ctime), checked FROM memories").fetchall()
+    saved = list(Scan.unpack(packed).files)
+    assert int(commits) == row[0]
+    assert len(saved) == len(rows) == 2 * MANY + 9
+    unsettled = {path for path, changed, checked in rows if changed + 1_000_000_000 >= checked}
+    assert {state.path for state in saved if state.size < 0} == unsettled
+
+    for number, file in enumerate(last):
+        with file.open("r+") as opened:  # same inode, size and mtime
+            opened.write(f"# Edit {number}\n")
+        os.utime(file, ns=(states[file].st_atime_ns, states[file].st_mtime_ns))
+    (folder / "0/0.md").unlink()
+    (folder / "1/1.md").rename(folder / "0/0.md")
+    assert titles_of(folder) == (expected - {"Now 0"} | {f"Edit {number}" for number in range(9)})
+    for number in range(0, MANY, 3):
+        (folder / f"new/moved-{number}.md").unlink()
+    for number in range(1, MANY, 3):
+        (folder / f"new/moved-{number}.md").unlink()
+    for number in range(2, MANY, 3):
+        write(folder, f"new/moved-{number}.md", f"# Old {number}\n\nThe wombat digs.\n")
+    kept = {f"Now {number}" for number in range(1, MANY)} | {
+        f"Edit {number}" for number in range(9)
+    }
+    kept |= {f"Old {number}" for number in range(2, MANY, 3)}
+    assert titles_of(folder) == kept
+    assert titles_of(folder) == kept
+
+
 def test_saved_scan_detects_moved_and_unignored_files(folder: Path, settled: set[str]) -> None:
     """Folders moved out or in, and files ignored for a while, are detected."""
     outside = folder.parent / "outside"
@@ -152,7 +198,7 @@ def test_saved_scan_comparison_lists_changed_files(
         for path, state in files.items():
             found._paths.append(path)
             found._states.extend(state)
-        assert Scan.unpack(found.packed()).files == found.files
+        assert list(Scan.unpack(found.packed()).files) == list(found.files)
         scans.append(found)
     one, other = scans
     expected = {path for path, _ in first.items() ^ second.items()}
@@ -188,7 +234,7 @@ def test_saved_scan_of_arbitrary_bytes_is_refused(data: bytes) -> None:
 def test_saved_scan_of_empty_vault_round_trips(tmp_path: Path) -> None:
     """An empty vault's scan is saved like any other."""
     found = scan(tmp_path, Exclusions(tmp_path))
-    assert Scan.unpack(found.packed()).files == []
+    assert list(Scan.unpack(found.packed()).files) == []
     assert found.paths_that_differ(Scan.unpack(found.packed())) == set()
 
 

@@ -71,7 +71,7 @@ def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
     return {
         "vault": str(root),
         "created": created,
-        "memories": len(scanned.files) if entries else 0,
+        "memories": len(scanned) if entries else 0,
         **({"excluded": sorted(scanned.excluded)} if entries and scanned.excluded else {}),
         **({"warnings": [note]} if outer else {}),
     }

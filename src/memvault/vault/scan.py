@@ -6,9 +6,8 @@ import os
 import sys
 import time
 from array import array
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -77,11 +76,22 @@ class Scan:
             self._paths.append(path)
             self._states += _UNKNOWN
 
-    @cached_property
-    def files(self) -> list[FileState]:
+    def set_states(self, states: Mapping[str, FileState]) -> None:
+        """Set the states of the files at these paths."""
+        for number, path in enumerate(self._paths):
+            if (state := states.get(path)) is not None:
+                self._states[4 * number : 4 * number + 4] = array("q", state[1:])
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """The path of each file, in the order of the folder listings."""
+        return self._paths
+
+    @property
+    def files(self) -> Iterator[FileState]:
         """The state of each file, in the order of the folder listings."""
         states = iter(self._states)
-        return list(map(FileState, self._paths, states, states, states, states))
+        return map(FileState, self._paths, states, states, states, states)
 
     def packed(self, stamp: bytes = b"") -> bytes:
         """Return a stamp followed by the number of files, their states, and their paths."""

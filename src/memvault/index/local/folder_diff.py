@@ -8,8 +8,8 @@ from memvault.named_tuple import NamedTuple
 
 from memvault.index.local.manifest import IndexCommit, IndexedFile, Manifest
 from memvault.model import FileState, is_document
+from memvault.vault.scan import TIMESTAMP_GRANULARITY, Scan
 from memvault.named_tuple import NamedTuple
-from memvault.vault.scan import TIMESTAMP_GRANULARITY
 
 _MAX_READ_FILES = 500
 _MAX_READ_BYTES = 4_000_000
@@ -51,6 +51,7 @@ class PendingChanges(NamedTuple):
 
     ``whole`` is the complete difference, ``small`` is the part that can be read quickly, and
     ``large`` is the rest. With ``is_partial``, ``known`` contains only files that may differ.
+    ``scan`` is None if only watched changes were compared.
     """
 
     commit: IndexCommit
@@ -59,6 +60,7 @@ class PendingChanges(NamedTuple):
     small: FolderDiff
     large: FolderDiff
     is_partial: bool = False
+    scan: Scan | None = None
 
     @property
     def is_unchanged(self) -> bool:
@@ -87,7 +89,7 @@ def diff_folder(
             added.append(state)
         elif entry.state != state or state.path in due:
             changed.append((entry, state))
-        elif changed_at(state) + TIMESTAMP_GRANULARITY >= entry.checked:
+        elif not is_settled(entry):
             doubtful.append((entry, state))
     hidden = tuple(f"{folder}/" for folder in unreadable)
     removed = [
@@ -121,6 +123,11 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
         [],
     )
     return first, rest
+
+
+def is_settled(indexed: IndexedFile) -> bool:
+    """Return whether any edit of a file since its state was read has changed that state."""
+    return changed_at(indexed.state) + TIMESTAMP_GRANULARITY < indexed.checked
 
 
 def changed_at(state: FileState) -> int:

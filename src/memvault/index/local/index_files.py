@@ -12,7 +12,7 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -22,6 +22,7 @@ from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
 from memvault.index.folder import IndexFolder, is_unused, mark_used
+from memvault.index.local.folder_diff import is_settled
 from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analyzer, passages, sentence_blocks
@@ -267,16 +268,24 @@ class IndexFiles:
 
     # Methods that require the lock
 
-    def carry_scan(self, before: IndexCommit, changed: Collection[str]) -> None:
+    def carry_scan(self, before: IndexCommit, changed: Set[str], scan: Scan | None) -> None:
         """Save the scan of the commit ``before`` for the open commit.
 
         ``changed`` contains the paths of all files that were indexed or removed since ``before``.
+        If there are many, ``scan``, in which they differed from ``before``, is saved with the
+        states in which they were indexed.
         """
         if self.opened is None or self.opened.commit.number == before.number:
             return
-        saved = self._saved_scan(before) if len(changed) <= _MAX_CHANGED else None
-        if saved is not None:
-            self.remember_scan(saved, changed)
+        if len(changed) <= _MAX_CHANGED:
+            scan = self._saved_scan(before)
+        elif scan is not None:
+            indexed = self.opened.manifest.known_of(changed).values()
+            settled = {file.state.path: file.state for file in indexed if is_settled(file)}
+            scan.set_states(settled)
+            changed = {path for path in scan.paths if path in changed and path not in settled}
+        if scan is not None:
+            self.remember_scan(scan, changed)
 
     def create_empty(self) -> OpenIndex:
         """Delete any existing index and create an empty one."""

@@ -43,6 +43,7 @@ from memvault.store.memory_store import MemoryStore
 if TYPE_CHECKING:
     from memvault.index.embedding.static import StaticEmbedder
     from memvault.index.local.static_vectors import StaticVectors
+    from memvault.vault.scan import Scan
 
 _MANY_FILES = 3_000
 _MANY_BYTES = 12_000_000
@@ -103,10 +104,12 @@ class IndexWriter(NamedTuple):
             try:
                 opened = self.files.open(writing=True) or self.files.create_empty()
                 if pending is not None and pending.commit.number == opened.commit.number:
-                    return self._apply(opened, pending.whole, static, until, git_seconds)
+                    return self._apply(
+                        opened, pending.whole, pending.scan, static, until, git_seconds
+                    )
                 scan = self.store.scan()
                 diff = diff_folder(opened.manifest.known(), scan.files, scan.unreadable)
-                return self._apply(opened, diff, static, until, git_seconds)
+                return self._apply(opened, diff, scan, static, until, git_seconds)
             except IndexCorrupted:
                 if attempt == 2:
                     raise
@@ -120,12 +123,13 @@ class IndexWriter(NamedTuple):
         """
         opened = self.files.open(writing=True)
         if opened is not None:
-            self._apply(opened, EMPTY_DIFF, None, None, git_seconds)
+            self._apply(opened, EMPTY_DIFF, None, None, None, git_seconds)
 
     def _apply(
         self,
         opened: OpenIndex,
         diff: FolderDiff,
+        scan: Scan | None,
         static: StaticVectors | None,
         until: float | None,
         git_seconds: float,
@@ -180,7 +184,7 @@ class IndexWriter(NamedTuple):
             if opened.manifest.blocks.has_missing_subwords():
                 self._complete_subwords(opened, static.table)
         self._settle_dates(opened, source, paths_with_new_times)
-        self.files.carry_scan(before, changed_paths)
+        self.files.carry_scan(before, changed_paths, scan)
         return EMPTY_DIFF
 
     def _update_dates(

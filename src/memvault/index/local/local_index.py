@@ -30,7 +30,7 @@ from memvault.index.local.index_files import INDEX, IndexFiles
 from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.snapshot import Overlay, Snapshot
 from memvault.index.protocol import BEST_EFFORT, IndexCorrupted, IndexStatus, WaitPolicy
-from memvault.model import Memory
+from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.scan import Scan, file_state
 
@@ -408,6 +408,7 @@ class LocalIndex:
             self.freshness = self.freshness or "current"
             return None, True, None
         differing = None if whole else self.files.changed_since_scan(scan)
+        files: Iterable[FileState]
         if differing is None:
             indexed_files, files = opened.manifest.known(), scan.files
         else:
@@ -417,7 +418,7 @@ class LocalIndex:
         self.freshness = self.freshness or ("behind" if diff.size else "current")
         is_partial = differing is not None
         changes = PendingChanges(
-            opened.commit, indexed_files, diff, *split_readable(diff), is_partial
+            opened.commit, indexed_files, diff, *split_readable(diff), is_partial, scan
         )
         is_saved = not is_remembered and (differing is None or changes.is_unchanged)
         return changes, changes.is_unchanged and is_complete, scan if is_saved else None

@@ -181,6 +181,14 @@ class Manifest:
 
     def known_of(self, paths: Collection[str]) -> dict[str, IndexedFile]:
         """Return the indexed files among the given paths, by path."""
+        if len(paths) > max(_READ_ALL_FROM, self.count() // 4):
+            wanted = set(paths)
+            return self._db.visit(
+                f"SELECT {_STATE_COLUMNS} FROM memories WHERE true",
+                lambda batches: _indexed_files(
+                    row for rows in batches for row in rows if _decoded(row[3]) in wanted
+                ),
+            )
         query = f"SELECT {_STATE_COLUMNS} FROM memories WHERE path = ?"
         rows = (self._db.rows(query, (_encoded(path),)) for path in paths)
         return _indexed_files(chain.from_iterable(rows))
