@@ -159,6 +159,33 @@ def test_remember_fills_in_template(run: Run, folder: Path) -> None:
     assert re.search(rf"{now:%b} {now.day}(st|nd|rd|th), \d+ [AP]M Week \d+\n$", found)
 
 
+def test_new_keeps_the_header_of_the_template(run: Run, folder: Path) -> None:
+    """Every key of a template's header is in the memory, with placeholders filled in anywhere."""
+    text = (
+        "---\ntitle: {{title}}\ndue: {{date}}\nat: {{time:[T]HH}}\nwho:\nn: 5\n"
+        "tags: [log/{{date:YYYY}}]\naliases: [fault]\nids: ['{{title}}', x]\n"
+        "by: {a: '{{title}}'}\ncreated: {{date}}\n---\n\nText.\n"
+    )
+    write(folder, "templates/fault.md", text)
+    title = 'Disk "full": [db1]'
+    made = succeeded(run("new", title, "--template", "fault", "--json")).json
+    shown = succeeded(run("show", made["memId"], "--json")).json
+    now = datetime.now().astimezone()
+    wanted = {
+        "due": f"{now:%Y-%m-%d}",
+        "at": f"{now:T%H}",
+        "who": None,
+        "n": 5,
+        "tags": [f"log/{now:%Y}"],
+        "ids": [title, "x"],
+        "by": {"a": title},
+    }
+    assert (shown["title"], shown["memoryType"]) == (title, "fault")
+    assert {key: shown["metadata"].get(key) for key in wanted} == wanted
+    assert "fault" in shown["metadata"]["aliases"]
+    assert succeeded(run("undo", "--json")).json["undone"]["tool"] == "new"
+
+
 def scripted(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """Set an editor that runs Python code on the file at ``path`` with the text ``text``."""
     script = folder.parent / "editor.py"

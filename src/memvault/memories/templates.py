@@ -13,11 +13,13 @@ from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories.create import is_key, is_reserved
 from memvault.model import FileState
+from memvault.vault import decoding, memory_file, paths
 from memvault.named_tuple import NamedTuple
-from memvault.vault import memory_file, paths
 
 FOLDER = "templates"
 _PLACEHOLDER = lazy_pattern(r"\{\{\s{0,9}(title|date|time)\s{0,9}(?::([^{}\n]{1,60}))?\}\}")
+_MARK = lazy_pattern("\ufdd0[0-9]+\ufdd1")
+"""Matches what replaces a placeholder while a template's header is parsed."""
 _DEFAULT_FORMATS = {"date": "YYYY-MM-DD", "time": "HH:mm"}
 _DATE_TOKEN = lazy_pattern(
     r"YYYY|YY|MMMM|MMM|MM|M|dddd|ddd|DD|Do|D|HH|H|hh|h|mm|m|ss|s|WW|W|A|a|\[[^\]]{0,60}\]"
@@ -84,15 +86,33 @@ def fill_template(
         data = plain_files.read(root / path)
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
-    memory = memory_file.read_memory(data, FileState.of(path, data), frozenset())
     now = moment or clock.now().astimezone()
+    values: dict[str, str] = {}
+
+    def marked(match: re.Match[str]) -> str:
+        mark = f"\ufdd0{len(values)}\ufdd1"
+        values[mark] = _placeholder_value(match, title, now)
+        return mark
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, list):
+            return [filled(entry) for entry in value]
+        if isinstance(value, dict):
+            return {filled(key): filled(entry) for key, entry in value.items()}
+        if not isinstance(value, str):
+            return value
+        return _MARK.sub(lambda match: values.get(match[0], match[0]), value)
+
+    # YAML would parse an unquoted placeholder as a mapping, and its value as a number or a date.
+    marked_data = _PLACEHOLDER.sub(marked, decoding.decode(data).text).encode()
+    memory = memory_file.read_memory(marked_data, FileState.of(path, data), frozenset())
     kind = memory.metadata.get("memory_type", memory.metadata.get("type"))
     return RenderedTemplate(
-        fill_text(memory.body, title, now).strip("\r\n"),
-        kind if isinstance(kind, str) and "{{" not in kind else "",
-        [fill_text(tag, title, now) for tag in memory.tags],
+        filled(memory.body).strip("\r\n"),
+        kind if isinstance(kind, str) and not _MARK.search(kind) else "",
+        filled(list(memory.tags)),
         {
-            key: fill_text(value, title, now) if isinstance(value, str) else value
+            key: filled(value)
             for key, value in memory.metadata.items()
             if is_key(key) and not is_reserved(key) and key.casefold() != "tags"
         },

@@ -398,8 +398,6 @@ def memory_remember(
     gets the new content; the old content is kept as a revision.
     """
     from memvault.memories import create
-    from memvault.recall.answer import memory_reference
-    from memvault.tools.core.similar import similar_memories
     from memvault.tools.core.type_choice import choose_type
 
     name = create.clean_title(title)
@@ -423,18 +421,24 @@ def memory_remember(
     else:
         memory = create.add(call.store, name, content, chosen.name, header, call.citations)
     chosen.warn(call, memory.mem_id)
+    return remembered(call, memory, f"{name}\n{content}", bool(file_path))
+
+
+def remembered(call: Call, memory: Memory, text: str, is_update: bool = False) -> RememberedMemory:
+    """Return the result for a written memory, with the memories similar to its text."""
+    from memvault.recall.answer import memory_reference
+    from memvault.tools.core.similar import similar_memories
+
     return {
         "filePath": memory.path,
         "memId": memory.mem_id,
         "memoryType": memory.memory_type,
         "tags": list(memory.tags),
-        "isUpdate": bool(file_path),
+        "isUpdate": is_update,
         **cites_field(memory),
         "similar": [
             {**memory_reference(similar_memory), "similarity": similarity}
-            for similar_memory, similarity in similar_memories(
-                call, f"{name}\n{content}", memory.path
-            )
+            for similar_memory, similarity in similar_memories(call, text, memory.path)
         ],
     }
 

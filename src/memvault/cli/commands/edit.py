@@ -119,32 +119,27 @@ def new(
     """Create a memory from one of the vault's templates, and open it in your editor.
 
     Templates are the files in the vault's templates folder. {{title}}, {{date}} and {{time}} are
-    filled in, as in Obsidian. The default template has the name of the type. If you do not change
-    the template's text, no memory is created.
+    filled in, as in Obsidian, also in the header. The default template has the name of the type. If
+    you do not change the template's text, no memory is created.
     """
     from memvault.memories import create, templates
     from memvault.tools.core import invoke, registry
     from memvault.tools.core.type_choice import choose_type
-    from memvault.tools.recall import memory_remember
+    from memvault.tools.recall import memory_remember, remembered
 
-    with open_call(options) as (call, _), contextlib.ExitStack() as drafts:
+    with open_call(options, tool="new") as (call, _), contextlib.ExitStack() as drafts:
         chosen = choose_type(call, memory_type)
-        # The user was already asked.
-        call.caller = call.caller._replace(confirm_suggestion=lambda *_: False)
+        name = create.clean_title(title)
         filled = templates.fill_template(call.root, template or chosen.name, title, bool(template))
         text = filled.body
         if options.may_ask and not no_edit:
-            name = create.clean_title(title)
             text = drafts.enter_context(draft(call.root, name, text, "remember TITLE"))
-        remembered = invoke.run_nested(
-            call,
-            memory_remember,
-            title=title,
-            content=text or " ",
-            memory_type=chosen.name or filled.memory_type or template,
-            tags=filled.tags or None,
-        )
-        chosen.warn(call, remembered["memId"])
-        result = add_warnings(call, remembered)
+        header = {**filled.header, "tags": create.clean_tags(filled.tags)}
+        kind = chosen.name or filled.memory_type or template
+        memory = create.add(call.store, name, text, kind, header, call.citations)
+        chosen.warn(call, memory.mem_id)
+        made = remembered(call, memory, f"{name}\n{text}")
+        invoke.autocommit(call)
+        result = add_warnings(call, made)
         view = registry.find(memory_remember.__name__).view
         print_result.print_result(options, {"success": True, **result}, view, writes=True)
