@@ -288,7 +288,7 @@ class DocumentSettings(Section):
 class PlansSettings(Section):
     """Plans of agents."""
 
-    timezone = Setting("UTC", _TIMEZONE, "time zone of cron expressions, such as Europe/Berlin")
+    timezone = Setting("UTC", _TIMEZONE, "time zone of plans, such as Europe/Berlin")
 
 
 class WorldSettings(Section):

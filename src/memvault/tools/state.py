@@ -330,8 +330,8 @@ def set_plans(
     """Set plans by name; existing plans are updated.
 
     A due plan becomes exactly one event in the agent's inbox, even with several
-    processes. A cron schedule that was missed several times runs once. Cron expressions use
-    the time zone set in memvault.toml, else UTC.
+    processes. A cron schedule that was missed several times runs once. Cron expressions, and
+    times without an offset, use the time zone set in memvault.toml, else UTC.
     """
     from memvault.agents.plans.schedule import only_schedule
     from memvault.agents.plans.status import PlanRequest
