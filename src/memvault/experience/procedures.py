@@ -182,7 +182,8 @@ def recall_procedures(
     """Search for procedures that fit a situation and mostly succeed, best success rate first.
 
     Procedures with a rate below ``min_rate``, and procedures that are superseded, expired or not
-    yet valid, are left out. Also returns the notes from the search.
+    yet valid, are left out. Also returns the notes from the search, and one about procedures with a
+    lower rate if no others fit.
     """
     results, notes = search.search(
         engine,
@@ -195,6 +196,11 @@ def recall_procedures(
     )
     relevant = [entry for entry in results if entry.in_title or entry.is_relevant]
     procedures = [procedure_of(entry.memory) for entry in relevant]
+    if not procedures and min_rate > 0 and (lower := recall_procedures(engine, situation, 0)[0]):
+        notes.append(
+            f"procedures with a success rate below {min_rate:g} omitted: {len(lower)}; "
+            "`memvault procedure recall` with `--min-success-rate 0` shows them"
+        )
     return sorted(procedures, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
 
 
