@@ -200,6 +200,7 @@ FORMS = {
 @command(
     "skill",
     ("memvault skill", "memvault skill --as text", "memvault skill --as claude --out skills"),
+    view="Wrote {file}",
     group="programs",
 )
 def print_guide(
