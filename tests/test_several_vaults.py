@@ -280,6 +280,9 @@ def test_vault_option_accepts_a_vault_name(
     ran = run("list", "--vault", "wrok")
     refused(ran, 3)
     assert "; named vaults: work, home" in ran.err
+    ran = run("recall", "dough", "--vaults", "home", cwd=tmp_path)
+    refused(ran, 3)
+    assert "; named vaults: work, home" in ran.err
     moved = places["home"].rename(tmp_path / "moved")
     assert f"There is no folder {places['home']}" in refused(run("list", "--vault", "home"), 3)
     succeeded(run("list", "--vault", str(moved)))

@@ -38,14 +38,16 @@ def find_vault(vault: str | None, on_default: Callable[[str, Path], object] | No
         nearest = _nearest_vault(_working_directory())
         if nearest is not None:
             return nearest
-        if on_default is not None and (default := _default_vault()) is not None:
-            on_default(*default)
-            return default[1]
-        raise VaultNotFound(
-            f"No {SETTINGS_FILE} in {_working_directory()} or above it",
+        hint = (
             "run `memvault init` to make this folder a vault, pass `--vault DIR`, or set a "
-            "default vault with `memvault vaults default NAME`",
+            "default vault with `memvault vaults default NAME`"
         )
+        if on_default is not None:
+            if (default := _default_vault()) is not None:
+                on_default(*default)
+                return default[1]
+            hint = _with_names(hint)
+        raise VaultNotFound(f"No {SETTINGS_FILE} in {_working_directory()} or above it", hint)
 
 
 def vault_above(folder: Path) -> Path | None:
@@ -94,8 +96,7 @@ def _resolve_vault(text: str) -> Path:
         raise VaultNotFound(f"{text} is a file", "pass the folder that contains it")
     if not root.is_dir():
         hint = f"create a vault there with `memvault init {sanitize.quote_argument(text)}`"
-        if not root.is_absolute() and (others := ", ".join(_named_vaults())):
-            hint += f"; named vaults: {others}"
+        hint = hint if root.is_absolute() else _with_names(hint)
         raise VaultNotFound(f"There is no folder {text}", hint)
     if not (root / SETTINGS_FILE).is_file():
         raise VaultNotFound(
@@ -110,6 +111,12 @@ def _named_vaults() -> Mapping[str, str]:
     from memvault.settings import user_settings
 
     return user_settings.load().vaults.names
+
+
+def _with_names(hint: str) -> str:
+    """Return a hint with the names of the user's vaults, if there are any."""
+    names = ", ".join(_named_vaults())
+    return f"{hint}; named vaults: {names}" if names else hint
 
 
 def vault_named(name: str) -> Path:
