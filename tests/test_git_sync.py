@@ -19,6 +19,7 @@ memory_type: fact
 tags: [a, b]
 modified: 2026-01-01T00:00:00.000Z
 usage_count: 3
+success_rate: 0.5
 status: open          # or done
 ---
 
@@ -106,12 +107,14 @@ def test_sync_conflict_at_end_keeps_both_versions(both: tuple[Clone, ...]) -> No
 
 @pytest.mark.promise("R37")
 def test_sync_merges_headers_by_key(both: tuple[Clone, ...]) -> None:
-    """Both sides' keys are merged: lists united, counters added, and the later value wins."""
+    """Both sides' keys are merged: lists united, counts added up, and the later value wins."""
     one, two = both
     first = DATABASE.replace("[a, b]", "[b, c]").replace("count: 3", "count: 5")
     first = first.replace("open ", "done ").replace("2026-01-01", "2026-01-03")
+    first = first.replace("rate: 0.5", "rate: 0.6355")
     second = DATABASE.replace("[a, b]", "[a, b, d]").replace("count: 3", "count: 4\nowner: bob")
     second = second.replace("open ", "late ").replace("2026-01-01", "2026-01-02")
+    second = second.replace("rate: 0.5", "rate: 0.45")
     write(one.root, "fact/database.md", first)
     write(two.root, "fact/database.md", second)
     one.sync()
@@ -121,6 +124,7 @@ def test_sync_merges_headers_by_key(both: tuple[Clone, ...]) -> None:
     header = text.partition("\n---")[0]
     assert "tags: [b, c, d]" in header
     assert "usage_count: 6" in header
+    assert "success_rate: 0.5855" in header  # the change of both sides, since both had outcomes
     assert "owner: bob" in header
     assert "modified: 2026-01-03" in header
     assert "status: done          # or done" in header

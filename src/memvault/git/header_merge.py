@@ -8,7 +8,7 @@ from typing import Any
 from memvault.named_tuple import NamedTuple
 from memvault.vault import header_dates
 
-_COUNT = "usage_count"
+_COUNT, _RATE = "usage_count", "success_rate"
 _LINKS = ("supersedes", "conflict_with")
 """Keys for which a single link is equivalent to a list with that link."""
 
@@ -53,7 +53,7 @@ def _merged(
             value = _merge_lists(_listed(old), _listed(here), _listed(there))
         else:
             value = _chosen(key, old, here, there, newer)
-            if key != _COUNT and not header_dates.is_modified_key(key):
+            if key not in (_COUNT, _RATE) and not header_dates.is_modified_key(key):
                 lost.append(f"{above}{key}: {there if value == here else here}")
         if value is not None:
             values[key] = value
@@ -67,6 +67,9 @@ def _chosen(key: str, old: Any, here: Any, there: Any, newer: bool) -> Any:
             return there if here_time < there_time else here
     if key == _COUNT and all(type(count) is int for count in (here, there)):
         return max(0, here + there - (old if type(old) is int else 0))
+    if key == _RATE and all(isinstance(rate, int | float) for rate in (old, here, there)):
+        # Both sides recorded outcomes since then, and each moved the rate by its own.
+        return min(1.0, max(0.0, round(here + there - old, 6)))
     return there if newer else here
 
 
