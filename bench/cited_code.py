@@ -53,7 +53,7 @@ class Repository:
         return [path for path in self.git("ls-files", "-z").split("\0") if path.endswith(suffixes)]
 
     def text(self, path: str) -> bytes:
-        """Return the bytes of a file; empty if it is missing."""
+        """Return a file's bytes; empty if it is missing."""
         file = self.top / path
         return file.read_bytes() if file.is_file() else b""
 

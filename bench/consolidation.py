@@ -19,7 +19,7 @@ from processes import MEGABYTE, machine, memvault, note, prepare_environment, wo
 
 _SYLLABLES = ("ka", "lo", "mi", "nu", "pe", "ra", "so", "tu", "ve", "zi", "bo", "du")
 _WORDS = ["".join(parts) for parts in product(_SYLLABLES, repeat=3)]
-"""Words without digits, since a word with a digit would count as a name that all paraphrases must
+"""Words without digits, because a word with a digit would count as a name that all paraphrases must
 contain.
 """
 

@@ -22,7 +22,7 @@ from pattern_source import BOUNDS, Used, patterns
 __all__ = ["TooSlow", "limited", "tried"]
 
 _FIRST = 4_000
-"""The text length at which quadratic growth is visible, since it takes at least 2 ms."""
+"""The text length at which quadratic growth is visible, because it takes at least 2 ms."""
 _SUSPICIOUS = 0.001
 _SLOWEST = 8
 """The number of strings per pattern whose growth is measured, in addition to unusually slow ones.

@@ -37,10 +37,10 @@ PASS = "python -c pass"
 def prepare_environment(cache: Path) -> None:
     """Set the child processes' environment: no user settings, and no network for models.
 
-    Their indexes (``indexes``) and Python's compiled modules are in ``cache``, since a development
-    checkout or a setting may prevent writing them to the usual places. The user's settings and
-    state are neither read nor changed. Deep vectors are off unless the user enables them, since a
-    background process would be measured too.
+    Their indexes (``indexes``) and Python's compiled modules are in ``cache``, because a
+    development checkout or a setting may prevent writing them to the usual places. The user's
+    settings and state are neither read nor changed. Deep vectors are off unless the user enables
+    them, because a background process would be measured too.
     """
     deep = os.environ.get("MEMVAULT_DEEP", "off")
     for key in list(os.environ):

@@ -158,7 +158,7 @@ def _cell(value: float | None) -> str:
 
 
 def compared(found: Difference) -> list[str]:
-    """Return the cells of a comparison; a star marks significant differences."""
+    """Return a comparison's cells; a star marks significant differences."""
     sure = " *" if found.low > 0 or found.high < 0 else ""
     change = f"{found.now - found.before:+.3f}{sure}"
     interval = f"{found.low:+.3f} to {found.high:+.3f}"

@@ -93,7 +93,7 @@ def settle(judged: JudgedSet, work: Path, stages: Sequence[int]) -> Settled:
 
 
 def row(judged: JudgedSet, settled: Settled) -> list[str]:
-    """Return the cells of the table."""
+    """Return the table's cells."""
     differ = stray = back = changes = 0
     right = [0] * len(settled.stages)
     for query, path in zip(settled.questions, zip(*settled.stages, strict=True), strict=True):

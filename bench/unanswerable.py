@@ -97,7 +97,7 @@ def strengths(found: Mapping[str, Sequence[Asked]]) -> list[list[str]]:
 
 
 def rows(found: Mapping[str, Sequence[Asked]], kept: float) -> list[list[str]]:
-    """Return the cells of the table: a row for each kind of question, over all sets."""
+    """Return the table's cells: a row for each kind of question, over all sets."""
     recognized, none = defaultdict(list), defaultdict(list)
     for entries in found.values():
         answered = [entry.chance for entry in entries if entry.kind == ANSWERED]

@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def delete(folder: Path) -> None:
-    """Delete a folder after moving it away, since a process may be writing into the cache."""
+    """Delete a folder after moving it away, because a process may be writing into the cache."""
     shutil.rmtree(DELETED, ignore_errors=True)
     if folder.exists():
         folder.rename(DELETED)

@@ -1,6 +1,6 @@
 """Write the generated parts of the performance page and the README from the benchmark figures.
 
-Times are the CPU time of all processes involved, since wall time depends on other load; multiples
+Times are the CPU time of all processes involved, because wall time depends on other load; multiples
 are relative to ``python -c pass`` in the same loop.
 """
 

@@ -645,7 +645,7 @@ def lie_still(root: Path) -> None:
 
 
 def sooner_or_later(ask: Callable[[], str]) -> str:
-    """Repeat a hook until it prints something, since it times out on a busy machine."""
+    """Repeat a hook until it prints something, because it times out on a busy machine."""
     deadline = time.monotonic() + 60
     while not (said := ask()).strip():
         assert time.monotonic() < deadline

@@ -49,7 +49,7 @@ def test_hook_recalls_memory_before_edit(project: Path, run: Run) -> None:
     assert "\n" not in text
 
 
-def test_hook_gives_a_session_a_memory_once(project: Path, vault: Vault, run: Run) -> None:
+def test_hook_injects_memory_once_per_session(project: Path, vault: Vault, run: Run) -> None:
     """A session gets a memory about an act once, and again only after the memory has changed."""
     file = {"file_path": "/home/ana/shop/src/billing/retry.py", "new_string": "tries = 6"}
     given = {"tool_name": "Edit", "tool_input": file, "session_id": "one"}

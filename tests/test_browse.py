@@ -193,7 +193,7 @@ def test_browse_writes_a_new_memory(
     assert "It hops." in (notes / "context/quokka.md").read_text("utf-8")
 
 
-def test_browse_states_that_nothing_matches_well(notes: Path) -> None:
+def test_browse_warns_if_all_matches_are_weak(notes: Path) -> None:
     """The status line shows the number of results, and says if none is a good match."""
 
     async def play(pilot: Pilot[BrowsedMemory]) -> None:

@@ -63,7 +63,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("fact/other.md and vault/fact/other.md", []),
     ],
 )
-def test_remember_cites_the_code_that_a_text_mentions(
+def test_remember_cites_code_mentioned_in_text(
     text: str, expected: list[str], folder: Path, project: Path
 ) -> None:
     """Paths, lines and symbols of the repository are cited; other words are not."""
@@ -90,7 +90,7 @@ def test_unique_symbol_needs_no_path_if_git_may_run(folder: Path, project: Path)
         assert remembered(vault, "`parse_line` splits", "Two") == []
 
 
-def test_states_follow_the_code_through_git(folder: Path, project: Path) -> None:
+def test_citation_state_tracks_code_in_git(folder: Path, project: Path) -> None:
     """Code is the same, moved, changed or gone, and the commit of the change is named."""
     allow(folder)
     with open_vault(folder) as vault:
@@ -133,7 +133,7 @@ def test_symbol_that_moved_to_another_file_is_found(folder: Path, project: Path)
         assert states(vault) == ["gone"]
 
 
-def test_cited_lines_are_found_after_they_moved(folder: Path, project: Path) -> None:
+def test_cited_lines_are_found_after_moving(folder: Path, project: Path) -> None:
     """Lines keep their state when their number changes, and repeated lines are extended."""
     write(project, "src/repeated.py", "a = 1\nreturn_it()\nb = 2\nreturn_it()\nc = 3\n")
     with open_vault(folder) as vault:
@@ -201,7 +201,7 @@ def test_prompt_hook_warns_of_outdated_memories(folder: Path, project: Path, run
     assert warning in succeeded(run("context", prompt)).out
 
 
-def test_compound_cites_what_the_new_text_mentions(folder: Path, project: Path) -> None:
+def test_compound_cites_code_mentioned_in_new_text(folder: Path, project: Path) -> None:
     """New text cites the code as it is now; what is no longer mentioned is no longer cited."""
     with open_vault(folder) as vault:
         remembered(vault, SEPARATOR)
@@ -554,7 +554,7 @@ def test_unusual_file_names_are_looked_up_in_git(folder: Path, project: Path) ->
         assert [entry.get("since") for entry in cited(vault)] == [since]
 
 
-def test_remote_callers_see_nothing_of_the_repository(folder: Path, project: Path) -> None:
+def test_remote_callers_see_no_repository_data(folder: Path, project: Path) -> None:
     """For a caller over the network, no code is cited or compared, and written ``cites`` stay."""
     write(project, "deploy/prod.py", "PORT = 8081\n")
     with open_vault(folder) as vault:

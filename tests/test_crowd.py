@@ -25,7 +25,7 @@ from memvault import open_vault
 
 PROCESSES, SECONDS = (16, max(60.0, SOAK / 10)) if SOAK else (4, 2.0)
 LONGEST = 5.0
-"""The maximum wait in seconds; in the suite for locks only, since the disk is shared."""
+"""The maximum wait in seconds; in the suite for locks only, because the disk is shared."""
 MARK = re.compile(rb"mark-\w+-\d+-")
 WHOLE = {"vault_reindex", "model_use", "vault_doctor"}
 """Tools that make or check the whole index, each when the one before has done so."""

@@ -72,7 +72,7 @@ def created_of(path: str, changed: str = "2026-11-27", header: str = "") -> tupl
         ("2024-03.md", "2024-03-01"),
     ],
 )
-def test_created_is_the_date_in_the_file_name(path: str, day: str) -> None:
+def test_created_date_comes_from_file_name(path: str, day: str) -> None:
     """A note without dates in its header was created on the day its file name starts with."""
     assert created_of(path) == (day, "name")
 
@@ -97,7 +97,7 @@ def test_implausible_date_in_the_name_is_not_used(path: str) -> None:
     assert created_of(path) == ("2026-11-27", "file")
 
 
-def test_header_wins_over_the_file_name() -> None:
+def test_header_date_takes_precedence_over_file_name() -> None:
     """A date in the header is never replaced by one in the name."""
     found = created_of("2024-03-05.md", header="created: 2023-01-02")
     assert found == ("2023-01-02", "header")
@@ -430,7 +430,7 @@ def test_vault_in_repository_subfolder_has_commit_dates(
     assert dates(made.root) == {"a.md": (OLD, OLD)}
 
 
-def test_linked_worktree_has_dates(repository: Repository) -> None:
+def test_commit_dates_work_in_linked_worktree(repository: Repository) -> None:
     """A worktree has the dates of its own HEAD."""
     tree = repository.root.parent / "tree"
     git(repository.root, "worktree", "add", "--quiet", "--detach", str(tree), "HEAD")

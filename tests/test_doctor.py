@@ -108,7 +108,7 @@ def test_doctor_ignores_numbered_names_with_different_content(vault: Vault, fold
 @pytest.mark.promise("R23")
 @pytest.mark.parametrize("text", ["", "# \n", "- [ ] \n- [ ] \n", "---\ntags: []\n---\n"])
 @pytest.mark.parametrize("name", ["Untitled", "Todo"])
-def test_doctor_ignores_nearly_empty_notes_as_copies(
+def test_doctor_does_not_treat_nearly_empty_notes_as_copies(
     vault: Vault, folder: Path, name: str, text: str
 ) -> None:
     """New notes from an editor are not reported as sync copies, though their contents match."""

@@ -44,7 +44,7 @@ def planned(folder: Path) -> Path:
     return folder
 
 
-def test_rename_keeps_the_form_of_links(planned: Path, vault: Vault) -> None:
+def test_rename_preserves_link_style(planned: Path, vault: Vault) -> None:
     """Links by title and by file name are updated in their own form; code is unchanged."""
     shown = called(vault, "memory_rename", memId="The plan", title="Road map")
     assert shown["confirmRequired"]

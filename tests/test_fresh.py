@@ -250,7 +250,7 @@ def test_recall_finds_growing_file(folder: Path, vault: Vault) -> None:
 
 
 def no_scores(query: str, texts: Sequence[str]) -> list[float]:
-    """Fail, since no test reranks."""
+    """Fail, because no test reranks."""
     raise AssertionError(query, texts)
 
 

@@ -80,7 +80,7 @@ def test_git_status_lists_next_steps(tmp_path: Path, vault: Vault, run: Run) -> 
 
 
 @pytest.mark.promise("R44")
-def test_autocommit_contains_only_files_of_the_call(repository: Path) -> None:
+def test_autocommit_includes_only_files_changed_by_call(repository: Path) -> None:
     """A call's commit leaves out the user's staged and unstaged changes and keeps their state."""
     for name in ("mine", "staged", "both"):
         write(repository, f"{name}.md", "1\n")

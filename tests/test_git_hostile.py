@@ -477,7 +477,7 @@ def test_sync_skips_remote_without_url(begun: Path, ran: Path, vault: Vault, nam
 def test_git_config_trailing_unicode_blank_is_refused(
     begun: Path, ran: Path, vault: Vault, blank: str, setting: str
 ) -> None:
-    """A configured path that ends with a Unicode blank is refused, since git would keep it."""
+    """A configured path that ends with a Unicode blank is refused, because git would keep it."""
     if setting == "hooksPath":
         program(ran, begun / f"h{blank}" / "pre-commit")
         text = f"[core]\n\thooksPath = h{blank}\n"

@@ -37,7 +37,7 @@ def is_a_key(word: str) -> bool:
 
 @pytest.mark.promise("R111")
 @pytest.mark.parametrize("words", ENTRIES)
-def test_help_has_options_and_no_json_keys(words: str, run: Run) -> None:
+def test_help_shows_options_instead_of_json_keys(words: str, run: Run) -> None:
     """Help pages use options, never JSON keys spelled differently or tool names."""
     entry = ENTRIES[words]
     assert entry is not None
@@ -51,7 +51,7 @@ def test_help_has_options_and_no_json_keys(words: str, run: Run) -> None:
     assert not {word for word in used & known if is_a_key(word) or "_" in word}, page
 
 
-def test_group_help_shows_whole_summaries(run: Run) -> None:
+def test_group_help_shows_complete_summaries(run: Run) -> None:
     """The help of a group of commands never cuts a summary, and wraps it at 80 columns."""
     for group in sorted({row.words.partition(" ")[0] for row in COMMANDS if " " in row.words}):
         page = run(group, "--help").out

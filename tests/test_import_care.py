@@ -60,8 +60,8 @@ def test_import_replaces_duplicate_ids(run: Run, folder: Path, tmp_path: Path) -
         mem_id = "same" if name == "a" else "twice"
         write(tmp_path / "n", f"{name}.md", f"---\nid: {mem_id}\n---\n\n{name}\n")
     assert import_all(run, tmp_path / "n").json["noted"] == [
-        {"what": "a.md", "reason": "gets a new id, since own.md has the same id"},
-        {"what": "c.md", "reason": "gets a new id, since imported/notes/b.md has the same id"},
+        {"what": "a.md", "reason": "gets a new id, because own.md has the same id"},
+        {"what": "c.md", "reason": "gets a new id, because imported/notes/b.md has the same id"},
     ]
     assert shown(run, "same")["filePath"] == "own.md"
     assert shown(run, "twice")["filePath"] == "imported/notes/b.md"

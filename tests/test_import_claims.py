@@ -441,9 +441,7 @@ def test_claude_home_folder_is_detected(run: Run, folder: Path, tmp_path: Path) 
     assert "otherFiles" not in found
 
 
-def test_loose_text_files_of_apple_notes_are_reported(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_apple_notes_stray_text_files_are_reported(run: Run, folder: Path, tmp_path: Path) -> None:
     """A text file outside of a note's folder is reported, and deleted notes are counted."""
     made = apple_notes_source.make(tmp_path)
     write(made, "Notes/Loose.txt", "A loose text.\n")

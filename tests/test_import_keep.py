@@ -26,7 +26,7 @@ def keep(
 
 
 def header_of(found: Imported, path: str) -> dict[str, Any]:
-    """Return the header of a note."""
+    """Return a note's header."""
     header: dict[str, Any] = yaml.safe_load(found.text(path).split("---\n")[1])
     return header
 

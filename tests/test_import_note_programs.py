@@ -314,7 +314,7 @@ def test_odd_file_does_not_change_the_detected_format(
 
 
 @pytest.mark.parametrize("module", ["joplin", "simplenote", "standard_notes", "textbundle"])
-def test_unpacked_and_packed_exports_are_the_same(
+def test_unpacked_and_packed_exports_give_same_notes(
     module: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """The unpacked folder of an export, or a zip of it, has the same result as the export."""

@@ -90,7 +90,7 @@ def database(folder: Path, properties: str, columns: str) -> Path:
 
 
 def header_of(found: Imported, path: str) -> str:
-    """Return the header of a note."""
+    """Return a note's header."""
     return found.text(path).split("---\n")[1]
 
 

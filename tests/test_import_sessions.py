@@ -33,7 +33,7 @@ def line(kind: str, minute: int, content: Any, session: str = "s1", **more: Any)
 
 
 def text(said: str) -> list[dict[str, Any]]:
-    """Return the content of an answer."""
+    """Return an answer's content."""
     return [{"type": "text", "text": said}]
 
 

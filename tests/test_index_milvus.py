@@ -179,7 +179,7 @@ def test_milvus_vault_has_one_publishing_machine(
     monkeypatch.setenv("MEMVAULT_CACHE", str(tmp_path / "other-cache"))
     said = refused(run("index", "push"), 1)
     assert "only one machine may publish it" in said
-    succeeded(run("recall", "tea"))  # from this machine's own index, since no engine is allowed
+    succeeded(run("recall", "tea"))  # from this machine's own index, because no engine is allowed
     assert "Nothing was dropped" in succeeded(run("index", "drop")).out
     with monkeypatch.context() as first:
         for kind in ("STATE", "CACHE"):
@@ -205,7 +205,7 @@ def test_milvus_moved_vault_keeps_its_id(sent: Path, run: Run) -> None:
 
 @pytest.mark.promise("R49")
 def test_milvus_vault_can_be_taken_over_and_back(sent: Path, run: Run) -> None:
-    """Taking over a vault resends all rows, since the other machine deleted its own."""
+    """Taking over a vault resends all rows, because the other machine deleted its own."""
     copied = sent.with_name("copied")
     shutil.copytree(sent, copied)
     for folder in (copied, sent, copied):
@@ -279,7 +279,7 @@ def test_doctor_checks_files_during_engine_outage(sent: Path, run: Run) -> None:
 
 @pytest.mark.promise("S19")
 def test_milvus_refuses_password_in_address(folder: Path, run: Run) -> None:
-    """A password in an address is refused, since every message would show it."""
+    """A password in an address is refused, because every message would show it."""
     write(folder, "memvault.toml", SETTINGS.format("http://root:Milvus@127.0.0.1:1"))
     assert "Milvus@" not in run("list").err
     assert "password" in refused(run("vaults", "add", "t", "http://root:x@127.0.0.1:1"), 2)
@@ -314,7 +314,7 @@ def test_milvus_drop_removes_vault(sent: Path, run: Run) -> None:
     assert "is not contacted before `memvault index push`" in ran.err
 
 
-def test_milvus_leaves_collection_with_other_schema_alone(
+def test_milvus_leaves_collection_with_other_schema_unchanged(
     folder: Path, tmp_path: Path, run: Run
 ) -> None:
     """A collection with another schema is reported, with how to recreate it."""

@@ -303,7 +303,7 @@ def test_index_folder_of_other_users_is_not_used(
 def test_index_ignores_cache_folder_inside_vault(
     filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cache folder inside a vault is not used, since its contents may be untrusted."""
+    """A cache folder inside a vault is not used, because its contents may be untrusted."""
     monkeypatch.setenv("MEMVAULT_CACHE", str(filled / "cache"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with open_vault(filled) as vault:

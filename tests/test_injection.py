@@ -45,7 +45,9 @@ def test_generic_prompts_rarely_recall_memories(
 @pytest.fixture
 def notes(folder: Path) -> Path:
     """A vault with a note about tests, and notes about bridges."""
-    text = "# Flaky tests\n\nThe payment tests fail on Mondays, since the bank's sandbox restarts."
+    text = (
+        "# Flaky tests\n\nThe payment tests fail on Mondays, because the bank's sandbox restarts."
+    )
     write(folder, "flaky.md", f"{text}\n")
     for number in range(20):
         write(folder, f"{number}.md", f"# Note {number}\n\nThe bridge number {number} is open.\n")

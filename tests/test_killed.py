@@ -350,7 +350,7 @@ with tempfile.TemporaryDirectory() as scratch:  # so that the copies need to loa
 """
 
 
-def test_killed_writer_leaves_whole_files(folder: Path, vault: Vault) -> None:
+def test_killed_writer_leaves_no_partial_file(folder: Path, vault: Vault) -> None:
     """A writer killed before any of its file changes leaves each memory complete."""
     assert vault.call(
         "memory_remember", title="Start", content="0 " * 2_000 + "end", memoryType=""

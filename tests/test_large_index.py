@@ -60,7 +60,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(cache: Path) -> dict[str, str]:
     """Return the environment of a process with a private index folder.
 
-    Matrix products are computed in one thread, since several threads add in a different order.
+    Matrix products are computed in one thread, because several threads add in a different order.
     """
     own = {"MEMVAULT_CACHE": str(cache), "MEMVAULT_DEEP": "off", "OPENBLAS_NUM_THREADS": "1"}
     return {**os.environ, **own}

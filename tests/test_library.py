@@ -233,7 +233,7 @@ def test_library_async_methods_raise_the_same_errors(folder: Path) -> None:
     asyncio.run(talk())
 
 
-def test_library_documentation_examples_are_right(
+def test_library_documentation_examples_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each example in docs/reference/python.md runs and prints the documented output."""

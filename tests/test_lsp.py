@@ -104,12 +104,12 @@ def test_completion_inserts_the_chosen_name(
 
 
 @pytest.mark.parametrize("text", ["`[[us¦`", "```\n#s¦\n```", "#¦", "[[a|b¦", "a[¦"])
-def test_nothing_is_completed_in_code_labels_and_headings(editor: LspClient, text: str) -> None:
+def test_completion_is_empty_in_code_labels_and_headings(editor: LspClient, text: str) -> None:
     """The editor lists no completions where no name can follow."""
     assert not (completed(editor, "a.md", text) or {}).get("items")
 
 
-def test_an_ambiguous_title_is_completed_by_path(editor: LspClient, root: Path) -> None:
+def test_ambiguous_title_is_completed_by_path(editor: LspClient, root: Path) -> None:
     """A memory whose title is ambiguous is completed by its path."""
     for name in ("one", "two"):
         write(root, f"same/{name}.md", "# Twin\n")
@@ -172,7 +172,7 @@ def test_unsaved_texts_replace_files(editor: LspClient) -> None:
     assert "It stores JSON." in editor.hover("a.md", "[[Use Post¦greSQL]]")
 
 
-def test_a_file_that_is_not_saved_yet_is_a_memory(editor: LspClient, root: Path) -> None:
+def test_unsaved_new_file_can_be_linked(editor: LspClient, root: Path) -> None:
     """A new file in the editor can be linked to before it exists."""
     editor.open("new/idea.md", "# Fresh idea\n\n[[Use PostgreSQL]]\n")
     assert labels(completed(editor, "a.md", "[[fresh¦")) == ["Fresh idea"]
@@ -182,9 +182,7 @@ def test_a_file_that_is_not_saved_yet_is_a_memory(editor: LspClient, root: Path)
     assert not (root / "new").exists()
 
 
-def test_changes_by_other_programs_are_seen_at_the_next_request(
-    editor: LspClient, root: Path
-) -> None:
+def test_external_change_is_visible_at_next_request(editor: LspClient, root: Path) -> None:
     """A file written by another program is completed without a notification."""
     assert not completed(editor, "a.md", "[[gamma¦")["items"]
     write(root, "gamma.md", "# Gamma\n")
@@ -199,7 +197,7 @@ def defined(editor: LspClient, path: str, marked: str) -> tuple[str, int] | None
     return place and (editor.path(place["uri"]), place["range"]["start"]["line"])
 
 
-def test_definition_follows_links_of_every_form(editor: LspClient) -> None:
+def test_definition_follows_every_kind_of_link(editor: LspClient) -> None:
     """Wiki links, markdown links, header names, headings, blocks and attachments are followed."""
     text = "---\nsupersedes: [Postgres]\n---\n[[pg]] [[pg#why not]] [[pg#^why1]] [[none]]\n"
     more = "[a](decision/pg.md) [b](b.md#x) ![](pictures/x.png) [w](http://a.b)\n"
@@ -254,7 +252,7 @@ def references(editor: LspClient, path: str, marked: str) -> set[tuple[str, str]
     return found
 
 
-def test_references_are_the_backlinks(editor: LspClient) -> None:
+def test_references_include_all_backlinks(editor: LspClient) -> None:
     """In a text, all links to the memory are found; on a heading or a link, those to it."""
     editor.open("decision/pg.md")
     to_heading = ("a.md", "[[Use PostgreSQL#Why 😀 not|pg]]")
@@ -293,7 +291,7 @@ def linked(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("new", ["New name", "archive/deep/new.md"])
-def test_rename_returns_what_the_command_would_write(
+def test_rename_edit_matches_rename_command(
     linked: Path, tmp_path: Path, run: Run, new: str
 ) -> None:
     """A rename has the result of memvault rename, with links of each form, and writes nothing."""
@@ -339,7 +337,7 @@ def test_rename_keeps_unsaved_changes(linked: Path) -> None:
         assert len(changes[editor.uri("n14.md")]["edits"]) == 1
 
 
-def test_rename_of_the_open_title_and_its_errors(editor: LspClient) -> None:
+def test_rename_changes_open_title_and_reports_errors(editor: LspClient) -> None:
     """The title can be renamed in place, and an impossible rename is explained in one sentence."""
     editor.open("decision/pg.md")
     at_title = editor.at("decision/pg.md", "# Use Post¦greSQL")
@@ -361,7 +359,7 @@ def test_rename_of_the_open_title_and_its_errors(editor: LspClient) -> None:
         assert reason in answer.get("error", {"message": ""})["message"]
 
 
-def test_editors_without_file_operations(linked: Path) -> None:
+def test_rename_without_file_operations_changes_title_only(linked: Path) -> None:
     """An editor that cannot rename files renames only the title; a move by itself updates links."""
     capabilities = {
         "workspace": {"workspaceEdit": {}, "fileOperations": {"willRename": True}},
@@ -384,7 +382,7 @@ def test_editors_without_file_operations(linked: Path) -> None:
     assert "n3.md" not in texts
 
 
-def test_symbols(editor: LspClient) -> None:
+def test_symbols_are_headings_and_recalled_memories(editor: LspClient) -> None:
     """Headings are nested symbols, and memories are found by recall."""
     editor.open("decision/pg.md")
     uri = {"uri": editor.uri("decision/pg.md")}
@@ -397,7 +395,7 @@ def test_symbols(editor: LspClient) -> None:
     assert {s["name"] for s in editor.request("workspace/symbol", query="")} >= {"Alpha", "Beta"}
 
 
-def test_diagnostics_are_the_doctor_s_findings_in_the_unsaved_text(editor: LspClient) -> None:
+def test_diagnostics_report_problems_in_unsaved_text(editor: LspClient) -> None:
     """Problems are marked where they occur, and disappear when the text is corrected."""
     assert editor.problems("a.md") == {}
     text = (
@@ -443,7 +441,7 @@ def actions(editor: LspClient, path: str, marked: str, selected: str = "") -> di
     return {action["title"]: action["edit"] for action in found}
 
 
-def test_code_action_creates_the_missing_note(editor: LspClient, root: Path) -> None:
+def test_code_action_creates_missing_note(editor: LspClient, root: Path) -> None:
     """The editor creates the missing note of a broken link, at the path the link leads to."""
     links = "[[New plan]] [[work/Plan B|x]] [m](sub/m.md) [[y.png]] [[../../out]] [[pg]]\n"
     editor.open("b.md", links)
@@ -485,7 +483,7 @@ def test_code_actions_link_a_word_and_add_a_tag(editor: LspClient) -> None:
 
 
 @pytest.mark.promise("S108")
-def test_the_server_writes_nothing_into_the_vault(root: Path) -> None:
+def test_lsp_server_never_writes_to_the_vault(root: Path) -> None:
     """After all requests of this file, the vault has no new files but its private folder."""
     files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
     assert {name for name in files if not name.startswith(".memvault/")} == {

@@ -76,7 +76,9 @@ def test_edits_and_positions_round_trip(old: str, new: str) -> None:
     assert text.replace("\r\n", "\n") == new.replace("\r\n", "\n")
 
 
-def test_other_files_get_no_answers(editor: LspClient, root: Path, tmp_path: Path) -> None:
+def test_files_outside_vault_get_empty_answers(
+    editor: LspClient, root: Path, tmp_path: Path
+) -> None:
     """Files outside a vault, other kinds of files and excluded files get empty answers."""
     outside = write(tmp_path, "x.md", "[[pg]]\n")
     write(root, "x.txt", "[[pg]]\n")
@@ -102,7 +104,7 @@ def test_other_files_get_no_answers(editor: LspClient, root: Path, tmp_path: Pat
     (root / "link.md").unlink()
 
 
-def test_a_large_text_is_not_parsed_while_it_is_edited(editor: LspClient) -> None:
+def test_large_open_text_is_not_parsed(editor: LspClient) -> None:
     """A text of over two million characters gets one note and no other answers."""
     editor.open("a.md", "[[pg]] " * 300_000)
     (note,) = editor.diagnostics("a.md")
@@ -189,7 +191,7 @@ def test_malformed_messages_do_not_stop_the_server(editor: LspClient) -> None:
     assert editor.hover("a.md", "[[Use Post¦greSQL")
 
 
-def test_a_vault_that_breaks_or_disappears_is_reported_once(tmp_path: Path) -> None:
+def test_broken_or_deleted_vault_is_reported_once(tmp_path: Path) -> None:
     """Invalid settings cause one message; a deleted vault is not served until it is back."""
     root = tmp_path / "gone"
     write(root, "memvault.toml", "version = 1\n")
@@ -216,7 +218,7 @@ def test_a_vault_that_breaks_or_disappears_is_reported_once(tmp_path: Path) -> N
 
 
 @pytest.mark.promise("S13")
-def test_a_vault_of_strangers_is_not_used(tmp_path: Path) -> None:
+def test_untrusted_vault_is_not_served(tmp_path: Path) -> None:
     """A vault in a folder that every user can write to is used only if it is trusted."""
     root = tmp_path / "shared"
     write(root, "memvault.toml", "version = 1\n")
@@ -243,7 +245,7 @@ def test_requests_before_initialize_are_refused(folder: Path) -> None:
     assert done.stderr == b""
 
 
-def test_only_the_given_vault_is_served(tmp_path: Path) -> None:
+def test_lsp_vault_option_limits_served_files(tmp_path: Path) -> None:
     """With --vault, files of other vaults are not served, and the server exits at end of input."""
     for name in ("one", "two"):
         write(tmp_path, f"{name}/memvault.toml", "version = 1\n")

@@ -104,7 +104,7 @@ def test_named_tuple_is_matched_by_position_and_extended() -> None:
 
 
 def test_constructor_error_names_class() -> None:
-    """A missing or unknown argument is reported with the name of the class."""
+    """A missing or unknown argument is reported with the class's name."""
     with pytest.raises(TypeError, match=r"Range.__new__\(\) .*'unknown'"):
         Range(1, unknown=2)  # type: ignore[call-arg]
 

@@ -459,7 +459,7 @@ def test_restore_suggests_names_from_the_trash(ferries: Path, vault: Vault) -> N
 
 
 @pytest.mark.parametrize("query", ["work/life balance", "home/chimney swept", "CI/CD of the shop"])
-def test_query_with_slash_is_not_taken_for_a_path(folder: Path, vault: Vault, query: str) -> None:
+def test_query_with_slash_is_not_mistaken_for_path(folder: Path, vault: Vault, query: str) -> None:
     """Words with a slash are searched, even if a folder has the name before it."""
     write(folder, "work/job.md", "# Job\n\nCI/CD of the shop runs at night.\n")
     write(folder, "home/balance.md", "# Balance\n\nWork and life in balance.\n")

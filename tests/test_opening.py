@@ -342,7 +342,7 @@ def test_remember_discards_empty_draft(
 def test_remember_keeps_draft_after_failure(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the editor fails or the content is refused, the error shows the path of a draft."""
+    """If the editor fails or the content is refused, the error shows a draft's path."""
     scripted(folder, monkeypatch, "path.write_text('Pier 4.\\n', 'utf-8')\nsys.exit(1)")
     code, shown = at_terminal(folder, "remember", "Ferry")
     (draft,) = (folder / ".memvault/drafts").iterdir()

@@ -233,7 +233,7 @@ WRAPPED = "The harbour gate stayed shut\nall night. The smith came at\nnoon and 
 @pytest.mark.parametrize("before", range(0, 30, 3))
 @pytest.mark.parametrize("gap", ["\n", "\n\n"])
 @pytest.mark.parametrize("whole", [FENCE, TABLE.strip()])
-def test_passage_keeps_short_code_and_tables_whole(before: int, gap: str, whole: str) -> None:
+def test_passage_does_not_split_short_code_or_tables(before: int, gap: str, whole: str) -> None:
     """A fenced block, including blank lines, or a table is in one passage if it fits."""
     body = f"{REST * before}{gap}{whole}{gap}{REST * 9}"
     assert sum(whole in text for text in texts_of(body)) == 1

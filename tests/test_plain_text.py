@@ -110,7 +110,7 @@ def assert_has_no_markup(text: str) -> None:
 
 
 @given(text=TEXTS)
-def test_escaped_text_shows_the_same_words_lines_and_paragraphs(text: str) -> None:
+def test_escaped_text_renders_as_written(text: str) -> None:
     """Plain text is rendered as it was written, and memvault finds no markup in it."""
     made = escaped(text)
     assert shown(made) == paragraphs_of(text)
@@ -136,7 +136,7 @@ PLACES = {
 
 
 @given(text=TEXTS.filter(lambda text: text.strip()), place=st.sampled_from(sorted(PLACES)))
-def test_escaped_line_shows_the_same_words_in_any_block(text: str, place: str) -> None:
+def test_escaped_line_renders_as_written_in_any_block(text: str, place: str) -> None:
     """A line in a list, quote, heading or cell stays text within that block."""
     made = place.format(escaped(text, is_line=True))
     assert "\n" not in escaped(text, is_line=True)

@@ -310,7 +310,7 @@ def test_forget_applies_filters_in_the_query(folder: Path, run: Run) -> None:
     assert candidates("Rules tag:work") == ["d.md"]
 
 
-def test_list_says_that_no_memory_was_found(folder: Path, run: Run) -> None:
+def test_list_reports_lack_of_matches(folder: Path, run: Run) -> None:
     """A list without matches says so."""
     write(folder, "a.md", "# A\n")
     assert succeeded(run("list", "nonsense")).out == "No memory found\n"

@@ -153,7 +153,7 @@ def test_recall_ignores_names_of_type_folders(folder: Path, mode: str) -> None:
             assert titles(vault.call("memory_recall", query="issue", type=mode)) == ["Filing"]
 
 
-def test_forget_needs_the_whole_quoted_phrase(folder: Path, vault: Vault) -> None:
+def test_forget_requires_complete_quoted_phrase(folder: Path, vault: Vault) -> None:
     """Forgetting by a quoted phrase that no memory contains deletes nothing."""
     write(folder, "a.md", "# Queue\n\nAda decided against Kafka, the queue of Apache.\n")
     vault.call("memory_forget", query='Ada and "Apache Kafka"', confirm=True)

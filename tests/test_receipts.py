@@ -49,7 +49,7 @@ def shown(run: Run, *words: str) -> list[dict[str, Any]]:
     return list(run("receipt", *words, "--json").json["receipts"])
 
 
-def test_memory_is_injected_once_in_a_session(hook: Hook) -> None:
+def test_memory_is_injected_once_per_session(hook: Hook) -> None:
     """A repeated question adds the memory once per session; without an id it is added each time."""
     assert PORT in hook(session_id="a")
     assert hook(session_id="a").strip() == ""
@@ -273,7 +273,7 @@ WEAKER = "where do the requests that come to the gateway from outside arrive"
 
 
 @pytest.mark.parametrize("event", ["prompt", "session-start"])
-def test_unused_memory_must_match_better(hook: Hook, notes: Path, run: Run, event: str) -> None:
+def test_unused_memory_needs_better_match(hook: Hook, notes: Path, run: Run, event: str) -> None:
     """A memory given ten times without being used is only given if it is a strong match."""
     projects = {text: notes.parent / text for text in (QUESTION, WEAKER)}
     for folder in projects.values():
@@ -288,7 +288,7 @@ def test_unused_memory_must_match_better(hook: Hook, notes: Path, run: Run, even
     assert PORT in added(QUESTION)
 
 
-def test_use_and_change_reset_the_count(hook: Hook, notes: Path, run: Run) -> None:
+def test_use_or_change_resets_unused_count(hook: Hook, notes: Path, run: Run) -> None:
     """After a memory was used, or its file changed, its count starts again."""
     etag = etag_of(notes)
     injected(notes, 10, etag)
@@ -341,8 +341,8 @@ print(*[number for number, one in enumerate(sessions) if receipts.record(Path(sy
 """
 
 
-def test_parallel_hooks_give_a_memory_once(tmp_path: Path) -> None:
-    """Of hooks that run in parallel in a session, only one gives the agent a memory.
+def test_parallel_hooks_inject_memory_once(tmp_path: Path) -> None:
+    """Of hooks that run in parallel in a session, only one injects a memory.
 
     Agent programs start a hook for each of several tool uses at the same time.
     """

@@ -84,7 +84,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault shared by all refusals, since none of them changes it."""
+    """A vault shared by all refusals, because none of them changes it."""
     root = tmp_path_factory.mktemp("refusals") / "vault"
     for path, text in FILES.items():
         write(root, path, text)
@@ -280,7 +280,7 @@ TITLES = {
 
 
 @pytest.mark.parametrize("title", TITLES)
-def test_any_title_makes_one_file_in_type_folder(vault: Vault, folder: Path, title: str) -> None:
+def test_any_title_creates_one_file_in_type_folder(vault: Vault, folder: Path, title: str) -> None:
     """A title with any characters is kept, in a plain file directly in its type's folder."""
     for number in (1, 2):
         made = vault.call("memory_remember", title=title, content="text", memoryType="fact")

@@ -133,7 +133,7 @@ def test_request_queue_drops_calls_of_disconnected_clients(team: Path, run: Run)
             after = threads()
 
         def workers_ended() -> bool:
-            """Call once more, since idle workers exit at the first call after ten seconds."""
+            """Call once more, because idle workers exit at the first call after ten seconds."""
             assert server.call(given, "memory_list").status == 200
             return threads() <= before + 2
 

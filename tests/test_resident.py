@@ -474,7 +474,7 @@ def test_resident_fires_due_plans(
 def test_resident_refuses_cache_folder_in_vault(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cache folder inside a vault is refused, since the vault may be untrusted."""
+    """A cache folder inside a vault is refused, because the vault may be untrusted."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     monkeypatch.setenv("MEMVAULT_CACHE", str(folder / "cache"))
     ran = child(folder, "watch", "--detach")

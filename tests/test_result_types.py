@@ -13,7 +13,7 @@ from result_types import violations
 
 
 def test_registered_tool_has_no_result_schema(folder: Path, run: Run) -> None:
-    """Only built-in tools declare a result schema, since registered programs print anything."""
+    """Only built-in tools declare a result schema, because registered programs print anything."""
     definition = {"name": "hi", "description": "Says hi", "command": "echo hi"}
     succeeded(run("tools", "register", "-", stdin=json.dumps(definition)))
     tools = {

@@ -100,7 +100,7 @@ client.upsert("memvault_words", [row])
 
 
 def said(engine: Path, **changes: Any) -> None:
-    """Change the engine's data about its only vault, since a file can be opened by one process."""
+    """Change the engine's data about its only vault; only one process can open a file."""
     elsewhere(engine, SAY, json.dumps(changes))
 
 

@@ -443,7 +443,9 @@ def test_setup_reports_impossible_requests(
     assert tree(project) == {}
 
 
-def test_setup_leaves_existing_instructions_alone(project: Path, setup: Callable[..., Ran]) -> None:
+def test_setup_leaves_existing_instructions_unchanged(
+    project: Path, setup: Callable[..., Ran]
+) -> None:
     """If AGENTS.md already explains how to use memvault, nothing is added to it."""
     said = "# Ours\n\nFirst call `memvault recall`.\n"
     write(project, "AGENTS.md", said)

@@ -97,7 +97,7 @@ def test_scores_across_vaults_equal_a_merged_vault(
             assert len(parts) == len(whole)
             assert matches(parts) == matches(whole)
             others = [part for part in parts if part["memId"] not in known]
-            assert not matches(others)  # weak results nearly tie, since mean field lengths differ
+            assert not matches(others)  # weak results nearly tie, because mean field lengths differ
             assert len(others) <= 1
             for part in parts:
                 if part in others:

@@ -54,7 +54,7 @@ NOTED = [
 
 
 @pytest.mark.parametrize("line", NOTED)
-def test_notes_follow_their_result(notes: Path, line: str) -> None:
+def test_notes_are_printed_after_their_result(notes: Path, line: str) -> None:
     """If both streams go to one place, a note comes after the result it refers to."""
     code, text = _merged(notes, *COMMAND, *shlex.split(line))
     assert code == 0
@@ -204,7 +204,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.parametrize("option", ["", "--json", "--csv"])
-def test_progress_bar_leaves_redirected_output_alone(notes: Path, option: str) -> None:
+def test_progress_bar_is_not_written_to_redirected_output(notes: Path, option: str) -> None:
     """A progress bar on the terminal does not change redirected output."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

@@ -154,7 +154,7 @@ def test_program_is_not_searched_in_vault(
 
 
 def test_trust_refuses_dotdot_after_symlink(hostile: Path, run: Run) -> None:
-    """A path through a symlink and back by .. is refused, since the OS resolves it differently."""
+    """A path through a symlink and back by .. is refused; the OS resolves it differently."""
     write(hostile, "run.sh", SCRIPT).chmod(0o755)
     write(hostile, "b/run.sh", SCRIPT).chmod(0o755)
     (hostile / "b/c").mkdir()

@@ -35,7 +35,7 @@ def changes(vault: Vault) -> list[dict[str, Any]]:
 
 
 @pytest.mark.promise("R1")
-def test_undo_reverts_whole_consolidation(vault: Vault, folder: Path) -> None:
+def test_undo_reverts_entire_consolidation(vault: Vault, folder: Path) -> None:
     """One undo reverts all facts, procedures and archivings of a consolidation."""
     put_all(folder, WEEK)
     before = vault_files(folder)

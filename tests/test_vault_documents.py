@@ -90,7 +90,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(
         root, "plans.md", "# Plans\n\nSee [[report.pdf#page=3]], ![[deck.pptx]], [x](word.docx)\n"
     )
-    write(root, "report.md", "# Quarterly report\n\nA note with the title of the document.\n")
+    write(root, "report.md", "# Quarterly report\n\nA note with the document's title.\n")
     for path, data in {**_GOOD, **_BAD}.items():
         write(root, path, data)
     for path in ("private/a.pdf", ".hidden/a.pdf", "agents/bob/a.pdf", "~$lock.docx"):
@@ -136,14 +136,14 @@ def test_documents_are_recalled_by_page_or_section(
     assert result["snippet"].split()[-1].strip("…") in shown
 
 
-def test_values_of_cells_are_readable(opened: Vault) -> None:
+def test_cell_values_are_readable(opened: Vault) -> None:
     """Dates in a workbook are shown as dates, and each section repeats the table header."""
     content = opened.call("memory_show", memId="costs.xlsx", section="Costs, rows 41-80")["content"]
     assert "| Item | Day |" in content
     assert "| Lamp 57 | 2024-04-27 |" in content
 
 
-def test_show_prints_one_page(root: Path, opened: Vault, run: Run) -> None:
+def test_show_page_option_prints_one_page(root: Path, opened: Vault, run: Run) -> None:
     """The option --page shows a page of a PDF file or a slide; other files have no pages."""
     page = succeeded(run("show", "report.pdf", "--page", "2", cwd=root)).out
     assert "budget" in page
@@ -155,7 +155,7 @@ def test_show_prints_one_page(root: Path, opened: Vault, run: Run) -> None:
     refused(run("show", "report.pdf", "--page", "1", "--section", "x", cwd=root), 2)
 
 
-def test_links_lead_to_documents(opened: Vault) -> None:
+def test_links_resolve_to_documents(opened: Vault) -> None:
     """Wikilinks, embeds and markdown links resolve to documents, which list their backlinks."""
     links = opened.call("memory_links", memId="plans.md")["links"]
     targets = [link.get("filePath") for link in links]
@@ -192,7 +192,7 @@ def test_path_of_document_leads_to_the_document(folder: Path, note: str) -> None
         assert opened.show("[[report.pdf]]")["memoryType"] == "document"
 
 
-def test_documents_are_not_memories_to_maintain(opened: Vault) -> None:
+def test_documents_are_omitted_from_listings_and_reviews(opened: Vault) -> None:
     """Listings, statistics, tags, orphans and reviews contain documents only on request."""
     paths = {entry["filePath"] for entry in opened.call("memory_list")["memories"]}
     assert paths == {"plans.md", "report.md"}
@@ -248,7 +248,7 @@ def test_documents_are_never_changed(root: Path, run: Run, command: tuple[str, .
     assert after == before
 
 
-def test_searches_for_a_memory_to_change_skip_documents(root: Path, run: Run) -> None:
+def test_query_for_memory_to_change_skips_documents(root: Path, run: Run) -> None:
     """A query for a memory to change never selects a document, even the best match."""
     said = run("compound", "giraffes eat acacia", "More.", "--json", cwd=root)
     assert said.code == 1
@@ -395,7 +395,7 @@ def test_rows_beyond_limit_are_reported() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals")
-def test_ended_parser_is_not_remembered(folder: Path, tmp_path: Path) -> None:
+def test_document_is_parsed_again_after_killed_parser(folder: Path, tmp_path: Path) -> None:
     """A document whose parser was ended by another program is parsed again at the next read."""
     write(folder, "a.pdf", pdf(["The wombat sleeps."]))
     store = MemoryStore(folder, load_settings(folder), find_index=lambda: tmp_path)

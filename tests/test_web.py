@@ -240,7 +240,7 @@ def test_web_pages_show_the_vault(client: TestClient) -> None:
     assert client.get("/m/none").status_code == 404
 
 
-def test_web_shown_pages_follow_changes(tmp_path: Path) -> None:
+def test_web_pages_reflect_later_changes(tmp_path: Path) -> None:
     """A page that was shown before shows a new memory, a recall and changed settings."""
     from starlette.testclient import TestClient
 

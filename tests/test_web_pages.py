@@ -166,7 +166,7 @@ def test_web_shows_large_markup_as_plain_text(line: str) -> None:
 
 
 def test_web_aligns_columns_without_styles() -> None:
-    """The columns of tables are aligned by classes, since the pages forbid styles in attributes."""
+    """Table columns are aligned by classes, because the pages forbid styles in attributes."""
     html, _ = to_html("| a | b | c |\n|:-:|--:|---|\n| 1 | 2 | 3 |\n")
     assert 'style="' not in html
     assert '<td class="center">1</td>\n<td class="right">2</td>\n<td>3</td>' in html

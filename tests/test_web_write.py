@@ -315,7 +315,7 @@ def test_web_edit_keeps_text_if_it_cannot_be_written(
 
 
 @pytest.mark.promise("S107")
-def test_web_refuses_forms_of_other_pages(browser: Browser, root: Path) -> None:
+def test_web_refuses_forms_from_other_pages(browser: Browser, root: Path) -> None:
     """A form needs the cookie, this server's origin and the form token; nothing else is read."""
     fields = {"token": ACCESS.form, "title": "Tea", "text": "Gone", "etag": ""}
     path, data = "/m/tea-7k2m9q/edit", urlencode(fields)
@@ -491,7 +491,7 @@ def test_web_write_option_serves_forms(root: Path) -> None:
 
 
 @only_with("pypdfium2", extra="documents")
-def test_web_offers_no_change_of_a_document(browser: Browser, root: Path) -> None:
+def test_web_documents_cannot_be_edited(browser: Browser, root: Path) -> None:
     """The page of a document has no buttons that change it, and the forms refuse it."""
     write(root, "people.csv", "name,role\nAda,keeper\n")
     with open_vault(root) as vault:

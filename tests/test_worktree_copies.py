@@ -112,9 +112,7 @@ def test_unreadable_copy_keeps_its_markers() -> None:
     assert without_permissions(work, ".git/memvault/*/notes/fact") == markers
 
 
-def test_removed_folder_of_copies_is_written_again(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deleted_copies_folder_is_recreated(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy that is written while another process deletes the last one is complete."""
     feat = worktree(project, "feat")
     mem_id = remember(feat, "Tea", "Tea is in the left drawer.")
@@ -151,7 +149,7 @@ def test_restore_in_linked_worktree_can_be_undone(project: Path) -> None:
     assert "unmergedBranch" not in recalled(project, "deploy host")["Deploy host"]
 
 
-def test_copy_is_made_again_after_a_merge_is_undone(project: Path) -> None:
+def test_copy_is_recreated_after_merge_is_undone(project: Path) -> None:
     """A memory written in a worktree's first minute is copied again when main loses it."""
     feat = worktree(project, "feat")
     mem_id = remember(feat, "Deploy host", "We deploy to the host kiwi.")

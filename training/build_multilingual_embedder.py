@@ -241,7 +241,7 @@ def token_weights(source: Source) -> npt.NDArray[np.float64]:
 
 
 def _with_sharp_s(word: str) -> str:
-    """Return a German word with ß in place of ss, since wordfreq's lists have no ß."""
+    """Return a German word with ß in place of ss, because wordfreq's lists have no ß."""
     return word.replace("ss", "ß")
 
 

@@ -5,7 +5,7 @@
 
 MODEL_FOLDER contains all-MiniLM-L6-v2 as ``model.onnx`` and ``tokenizer.json``. Writes
 ``model.onnx``, ``weights.json`` and ``card.json`` to ``src/memvault/data/deep``. The tokenizer is
-not written, since it is identical to the static table's.
+not written, because it is identical to the static table's.
 
 - Weights become integers with one scale per channel. Only seven of the eight bits are used, because
   processors without VNNI saturate when they add products of 8-bit integers.

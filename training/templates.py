@@ -1,4 +1,4 @@
-"""Generate conversations and questions from templates, since dictionaries and manuals have none.
+"""Generate conversations and questions from templates, because dictionaries and manuals have none.
 
 Memories of agents are full of small talk about days, people and things, and of questions about
 them. The templates are filled with words listed in this module, or with lemmas from WordNet.

@@ -36,7 +36,7 @@ _SETS = {BUILTIN: _ENGLISH, MULTILINGUAL: [*_ENGLISH, _EVERYDAY / "everyday-lang
 def ignored_tokens(model: str) -> list[int]:
     """Return the ids of the end token, of punctuation tokens and of English stop words.
 
-    The multilingual model keeps all words, since a stop word of one language may be a noun in
+    The multilingual model keeps all words, because a stop word of one language may be a noun in
     another.
     """
     tokenizer, _ = open_tokenizer(SHARED if model == BUILTIN else FOLDERS[model])

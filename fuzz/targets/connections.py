@@ -181,7 +181,7 @@ class _Socket:
         return getattr(self._stream, name)
 
     def close(self) -> None:
-        """Leave the stream open, since more answers follow."""
+        """Leave the stream open, because more answers follow."""
 
 
 def messages(reply: Reply) -> list[Any]:

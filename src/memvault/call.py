@@ -71,7 +71,7 @@ class Caller(NamedTuple):
     message_style: Literal["shell", "keys", "tools"] = "shell"
     # Whether to ignore unknown arguments, which the caller's program may add.
     adds_arguments: bool = False
-    # Whether it sees memories that only other git worktrees have.
+    # Whether it sees memories that exist only in other git worktrees.
     sees_worktrees: bool = True
     # Whether to answer from the current index; the caller updates it afterwards.
     reads_early: bool = False
@@ -136,7 +136,7 @@ class EventDelivery:
 
 
 class _OtherWorktrees:
-    """The memories that only other git worktrees have, looked up on first use.
+    """The memories that exist only in other git worktrees, looked up on first use.
 
     A separate object, so that a call and its recall engine do not refer to each other.
     """
@@ -165,7 +165,7 @@ class _OtherWorktrees:
         return unmerged.notes if unmerged is not None else []
 
     def extend(self, view: View) -> View:
-        """Return a view with the memories that only other git worktrees have."""
+        """Return a view with the memories that exist only in other git worktrees."""
         if self.unmerged is None:
             return view
         if self._extended is None or self._extended[0] is not view:
@@ -248,7 +248,7 @@ class Call:
 
     @property
     def citations(self) -> CodeCitations | None:
-        """The code that memories cite; None if there is none that the caller may learn about."""
+        """The code that memories cite; None if the caller may not learn about it."""
         return self.workspace.citations if self.caller.sees_repository else None
 
     def cited_code(
@@ -294,7 +294,7 @@ class Call:
 
     @property
     def unmerged(self) -> Unmerged | None:
-        """The memories that only other git worktrees have; None if there are no others.
+        """The memories that exist only in other git worktrees; None without other worktrees.
 
         Callers over the network, and front ends that open files by path, do not see them.
         """
@@ -303,7 +303,7 @@ class Call:
     def link_graph(self, view: View, records: Iterable[MemoryRecord] = ()) -> LinkGraph:
         """Return the vault's links in a view of its index.
 
-        With all ``records`` of the view, none is looked up in the index.
+        If ``records`` contains all records of the view, the index is not queried.
         """
         from memvault.memories.link_graph import LinkGraph
 
@@ -315,9 +315,9 @@ class Call:
     ) -> Memory:
         """Return the memory that a name refers to.
 
-        For reading, a part of a title or the beginning of a memId without the whole slug is enough.
+        For reading, a part of a title or any prefix of a memId is enough.
         For writing, the user at the terminal must confirm it; ``writes`` overrides whether the tool
-        writes. With ``whole``, any beginning of a memId must be confirmed.
+        writes. With ``whole``, every prefix of a memId must be confirmed.
 
         Raises:
             NotFound: no memory has this name; if ``suggests`` is set, the closest are in its
@@ -338,7 +338,7 @@ class Call:
             ) from error
 
     def find_unmerged(self, name: str) -> UnmergedMemory | None:
-        """Resolve a name to a memory that only another git worktree has, or None."""
+        """Resolve a name to a memory that exists only in another git worktree, or None."""
         if self.unmerged is None:
             return None
         return self.unmerged.find(name, self.engine.on_view(lambda view: [*view.records()]))

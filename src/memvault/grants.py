@@ -100,7 +100,7 @@ def _file(root: Path, kind: str, name: str) -> Path:
     if above is not None:
         raise Refused(
             f"The state folder {folder.parent} is in the vault {above}, which is not trusted",
-            "set MEMVAULT_STATE to a folder outside of every vault",
+            "set MEMVAULT_STATE to a folder outside every vault",
         )
     what = json.dumps([os.path.realpath(root), kind, name])
     return folder / f"{hashlib.sha256(what.encode()).hexdigest()}.json"

@@ -73,7 +73,7 @@ def run(
     pause: Callable[[float], object] = time.sleep,
     terminate_first: bool = False,
 ) -> ProcessResult:
-    """Run a program with text on its standard input.
+    """Run a program with text as its standard input.
 
     It is killed after ``seconds``, or when its standard output exceeds ``max_bytes``; with
     ``terminate_first`` it first gets SIGTERM and a second to clean up. Processes that it leaves in
@@ -281,7 +281,7 @@ class _Child:
 
 
 _detached: list[int] = []
-"""Ids of processes started in the background that have not been reaped."""
+"""Ids of background processes that have not been reaped."""
 
 
 def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -321,7 +321,7 @@ def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> No
 
 
 def start_worker(command: Sequence[str], environment: Mapping[str, str]) -> Worker:
-    """Start a memvault process that receives tasks on its input and answers on its output.
+    """Start a memvault process that reads tasks from its input and writes answers to its output.
 
     Raises:
         OSError: the process cannot be started.
@@ -335,7 +335,7 @@ def start_worker(command: Sequence[str], environment: Mapping[str, str]) -> Work
 
 
 def end_worker(worker: Worker) -> None:
-    """End a process that ``start_worker`` started, even while it is busy."""
+    """Stop a process that ``start_worker`` started, even while it is busy."""
     worker.kill()
     worker.wait()
     for pipe in (worker.stdin, worker.stdout):
@@ -345,7 +345,7 @@ def end_worker(worker: Worker) -> None:
 
 
 def claimed_output() -> BinaryIO:
-    """Return a file for the answers of a worker; what else is printed goes to standard error."""
+    """Return a file for a worker's answers, and redirect other output to standard error."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return answers
@@ -417,8 +417,8 @@ def find_program(
 ) -> str:
     """Return the path to a command's program.
 
-    Relative folders in ``PATH`` are ignored, since a vault's file could be run instead of a program
-    with the same name.
+    Relative folders in ``PATH`` are ignored, because a vault's file could be run instead of a
+    program with the same name.
 
     Raises:
         UsageError: there is no such program.

@@ -1,4 +1,4 @@
-"""Small files that would take gigabytes or minutes to read, each in the format of a program.
+"""Small files that would take gigabytes or minutes to read, each in a program's format.
 
 Each entry of ``ATTACKS`` has the function that writes a source, its import kind, and a note in the
 source that must still be imported.

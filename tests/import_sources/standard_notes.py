@@ -94,7 +94,7 @@ def document() -> str:
 
 
 def backup() -> dict[str, Any]:
-    """Return the contents of a backup."""
+    """Return a backup's contents."""
     checklist = {"name": "Shop", "tasks": [{"description": "oil #1", "completed": True}]}
     cells = [{"value": "price", "index": 0}, {"value": 7, "index": 2}]
     items = [

@@ -100,7 +100,7 @@ def document(body: str, title: str = "", header: str = "") -> bytes:
 
 
 def body() -> str:
-    """Return the body of a page."""
+    """Return a page's body."""
     picture = '<w:drawing><pic:pic><a:blip r:embed="rId2"/></pic:pic></w:drawing>'
     bold, code = "<w:b/>", '<w:rFonts w:ascii="Consolas"/>'
     return "".join(

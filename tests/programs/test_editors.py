@@ -67,7 +67,7 @@ vim.cmd("qall!")
 
 
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="nvim is not installed")
-def test_neovim_with_the_configuration_of_the_guide(tmp_path: Path) -> None:
+def test_neovim_works_with_documented_configuration(tmp_path: Path) -> None:
     """Neovim completes, follows, checks, renames and creates notes with the guide's settings."""
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")

@@ -18,7 +18,7 @@ LIMIT = 80
 
 @cached
 def parse_line(text):
-    """Return the fields of a line."""
+    """Return a line's fields."""
     return text.split(";")
 
 

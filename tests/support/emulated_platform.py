@@ -2,8 +2,8 @@
 
 ``python emulated_platform.py win32|darwin|linux LINES`` runs the command lines in a JSON list. It
 sets ``sys.platform`` and removes modules and functions that are missing on that system; paths and
-the file system stay those of this machine. Libraries are imported first, since they select code by
-platform.
+the file system stay those of this machine. Libraries are imported first, because they select code
+by platform.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python engine_server.py FOLDER PORT [TOKEN]
 
-It runs one call at a time, since milvus-lite cannot write concurrently. With a token it refuses
+It runs one call at a time, because milvus-lite cannot write concurrently. With a token it refuses
 other clients with the messages of Milvus 2.6's proxy. It does not answer calls listed in the file
 FOLDER.deaf; FOLDER.slow delays all others. It first prints its address.
 """

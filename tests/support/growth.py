@@ -1,4 +1,4 @@
-"""Measure the CPU time of work, and how it grows with the size of the input.
+"""Measure the CPU time of work, and how it grows with the input's size.
 
 Wall times depend more on the machine and its load than on the work: with a limit of 20 s, a step
 that takes 0.1 s would have to become two hundred times slower before anyone noticed. Instead, the
@@ -28,7 +28,7 @@ _MOST = 8.0
 _LEAST = 0.01
 """Measured times below this many seconds are meaningless."""
 _TRIES = 3
-"""Number of measurements; a step is slow only if it is slow each time, since other processes may
+"""Number of measurements; a step is slow only if it is slow each time, because other processes may
 evict caches.
 """
 _GIVE_UP = 20.0

@@ -38,7 +38,7 @@ _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
 _PIPE = 65_536
 """The number of bytes that fit into a pipe without a reader."""
 _SIZE = 8
-"""The number of bytes that encode the length of a message."""
+"""The number of bytes that encode a message's length."""
 _LEFT = ("memvault.mcp", "memvault.server", "memvault.anthropic", "memvault.__main__")
 """Slow modules that few commands load."""
 _OTHERS = (
@@ -490,7 +490,7 @@ def _warm_up() -> None:
                 assert app.run(["--vault", str(root), *line.split()]) == 0, line
     os.environ.clear()
     os.environ |= kept
-    tempfile.tempdir = None  # Determined again in each fork, since a test may set TMPDIR.
+    tempfile.tempdir = None  # Determined again in each fork, because a test may set TMPDIR.
 
 
 def _load(others: Sequence[str]) -> None:

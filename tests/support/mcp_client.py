@@ -35,7 +35,7 @@ LOADED = (
     "memvault.mcp.server",
     "anyio._backends._asyncio",
 )
-"""Modules that a forked server starts with, since loading them takes half a second."""
+"""Modules that a forked server starts with, because loading them takes half a second."""
 
 
 def session(

@@ -1,6 +1,6 @@
 """Validate results of built-in tools against their declared types, in all tests.
 
-The declared schemas allow additional keys, since later versions may add some; here an undeclared
+The declared schemas allow additional keys, because later versions may add some; here an undeclared
 key is a failure. ``install`` is called in the tests' own processes and in those forked by a
 launcher.
 """

@@ -35,7 +35,7 @@ class ActiveExcerpt(NamedTuple):
     """A part of a memory in active memory.
 
     Lengths are in characters: ``wanted`` is the requested length (0 for all), and ``total`` is the
-    length of the whole memory.
+    length of the complete memory.
     """
 
     mem_id: str
@@ -50,7 +50,7 @@ class ActiveExcerpt(NamedTuple):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Always empty, since the set stores only titles."""
+        """Always empty, because the set stores only titles."""
         return ()
 
 
@@ -230,7 +230,7 @@ class ActiveMemory:
         return piece, text
 
     def _resolve(self, pieces: list[ActiveExcerpt], name: str) -> ActiveExcerpt:
-        """Return the excerpt of the memory that a name refers to in the whole vault.
+        """Return the excerpt of the memory that a name refers to in the entire vault.
 
         If the name matches several memories, the one in the set is chosen. If the vault has no
         match, the name is compared with titles and paths from the last refresh, and with prefixes

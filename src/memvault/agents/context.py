@@ -50,10 +50,10 @@ def gather(
 ) -> PromptContext:
     """Collect the sections, most important first; unreadable parts are left out with a note.
 
-    Each line of a short task is a separate query, since a memory covers one topic. Due plans are
+    Each line of a short task is a separate query, because a memory covers one topic. Due plans are
     delivered to the ``inbox`` as events; nothing is removed from it. ``cited_code`` returns the
-    state of the code that memories cite, by their headers. ``may_give`` tells by memId, etag and
-    match probability whether to recall a memory; without it, all are recalled.
+    state of the code that memories cite, by their headers. ``may_give`` decides by memId, etag
+    and match probability whether to include a memory; by default, all are included.
     """
     notes: list[str] = []
     detector = store.settings.detector

@@ -1,9 +1,9 @@
-"""Record the text that hooks and ``context`` give agents, and its memories, on this machine only.
+"""Record the text that hooks and ``context`` inject, and its memories, on this machine only.
 
 Each session has a file of JSON lines in ``.memvault/receipts``, readable only by its owner. A
-receipt shows later what an agent knew; it also prevents a hook from repeating a memory in the same
-session. Another file counts how often each memory was given since it was last used. Damaged lines
-and counts are ignored.
+receipt shows later which text an agent had seen; it also prevents a hook from repeating a memory in
+the same session. Another file counts how often each memory was given since it was last used.
+Damaged lines and counts are ignored.
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ def record_uses(root: Path, mem_ids: Collection[str]) -> None:
 def unused(root: Path, minimum: int = OFTEN_GIVEN) -> dict[tuple[str, str], int]:
     """Return the memories given at least ``minimum`` times since they were last used.
 
-    Maps a memId and the etag of the memory's file to the number of times, highest first. Memories
-    whose files have another etag have changed since.
+    Maps a memId and the etag of the memory's file to the number of times, highest first. A file
+    with a different etag has changed since.
     """
     counts = [(count, (mem_id, etag)) for mem_id, (count, etag) in _read_counts(root).items()]
     counts.sort(key=lambda entry: -entry[0])
@@ -231,7 +231,7 @@ def _write_counts(root: Path, counts: Mapping[str, tuple[int, str]]) -> None:
 
 
 def _file_name(session: str) -> str:
-    """Return the name of a session's file, since its id may be anything."""
+    """Return the name of a session's file, because its id may be anything."""
     return f"{plain_files.digest_of(session.encode('utf-8', 'replace'), 12).hex()}.jsonl"
 
 

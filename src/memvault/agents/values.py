@@ -1,4 +1,4 @@
-"""Read and write the values of an agent."""
+"""Read and write an agent's values."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class VaultMemoryTool(_VaultFiles, BetaAbstractMemoryTool):
     """Anthropic's memory tool, type ``memory_20250818``, for a vault.
 
     ``vault`` is the vault's folder, by default the one that the command line finds. ``/memories``
-    maps to ``folder`` in the vault; an empty string means the whole vault. ``agent`` is the author
+    maps to ``folder`` in the vault; an empty string means the entire vault. ``agent`` is the author
     of changes in the log, and ``memory_type`` is the type of new memories. Each command is one
     change set, which ``memvault undo`` reverts.
 

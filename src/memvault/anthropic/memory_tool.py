@@ -152,7 +152,7 @@ def numbered(text_lines: list[str], first: int, last: int) -> str:
 
 
 def line_range(view_range: list[Any] | None, count: int) -> tuple[int, int]:
-    """Return the first and last line of a ``view_range``, by default the whole file.
+    """Return the first and last line of a ``view_range``, by default the entire file.
 
     Raises:
         UsageError: the range is not within the ``count`` lines.

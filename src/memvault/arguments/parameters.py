@@ -63,7 +63,7 @@ class Arg(NamedTuple):
     positional: bool = False
     # Whether it is optional on the command line although JSON requires it.
     cli_optional: bool = False
-    # Whether it is content: it accepts ``-`` and ``@file``, and any length.
+    # Whether it is content, which may be ``-`` or ``@file`` and of any length.
     text: bool = False
     # Whether the length is unlimited even if ``text`` is False.
     unbounded: bool = False

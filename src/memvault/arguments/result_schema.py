@@ -15,7 +15,7 @@ from memvault.arguments.parameters import JSON_NAMES
 def result_schema(result_type: Any) -> dict[str, Any]:
     """Return the JSON schema of a tool's result, which always has the key ``success``.
 
-    It allows further keys, since a later version may add some. The schema is cached, because a
+    It allows further keys, because a later version may add some. The schema is cached, because a
     server lists its tools often; do not modify it.
     """
     schema = _schema(result_type)
@@ -23,7 +23,7 @@ def result_schema(result_type: Any) -> dict[str, Any]:
 
 
 def _schema(hint: Any) -> dict[str, Any]:
-    """Return the schema of a type: a JSON type, a list, a dict, a union or a ``TypedDict``."""
+    """Return a type's schema: a JSON type, a list, a dict, a union or a ``TypedDict``."""
     if typing.is_typeddict(hint):
         return _object_schema(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)

@@ -1,4 +1,4 @@
-"""Recall a memory about a tool use of an agent: an edit, a command, or a command's failure.
+"""Recall a memory about an agent's tool use: an edit, a command, or a command's failure.
 
 A memory that mentions the file, the command or the error is preferred to one that is only similar.
 The thresholds are measured by bench/acts.py.
@@ -56,7 +56,7 @@ def act_of(event: str, hook_input: Mapping[str, Any]) -> Act | None:
 
 
 def _tool_output(hook_input: Mapping[str, Any]) -> object:
-    """Return the output of a tool that Cursor passes, which is an object in JSON."""
+    """Return a tool's output in an event from Cursor, which passes a JSON object."""
     output = hook_input.get("tool_output")
     with contextlib.suppress(TypeError, ValueError, RecursionError):
         return json.loads(output) if isinstance(output, str) else output
@@ -114,7 +114,7 @@ def _similar(
     threshold: float,
     may_give: Callable[[Mapping[str, Any]], bool],
 ) -> ActLine | None:
-    """Return a line of the memory that is most similar to an act, if it is likely to fit."""
+    """Return a line of the memory that is most similar to an act, if it is likely to match."""
     from memvault.recall import query_filters
     from memvault.tools.core import invoke
     from memvault.tools.recall import memory_recall

@@ -19,7 +19,7 @@ from memvault.cli.registry import ShellCommand
 from memvault.named_tuple import NamedTuple
 
 SHORT_FLAGS = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
-"""The short forms of options, which work in every command that has the option."""
+"""The short names of options, which every command with the option accepts."""
 
 
 def option_names(parameter: Parameter) -> tuple[tuple[str, ...], str]:

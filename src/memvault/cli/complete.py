@@ -129,7 +129,7 @@ _LISTING = ("63", "33", "64")
 
 
 def _fit(line: str) -> str:
-    """Shorten a line to the width of the terminal, since bash lists one item per line."""
+    """Shorten a line to the width of the terminal, because bash lists one item per line."""
     width = max(20, shutil.get_terminal_size().columns - 2)
     return line if len(line) <= width else f"{line[: width - 2]}…)"
 

@@ -74,7 +74,7 @@ def redirect_file(address: str) -> Iterator[Path]:
     Every user on the machine can read a command line, but not the file.
 
     Raises:
-        OSError: there is no state folder outside of every vault.
+        OSError: there is no state folder outside every vault.
         MemvaultError: the file cannot be written.
     """
     state = user_folder("state")

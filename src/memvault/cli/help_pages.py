@@ -99,7 +99,7 @@ def all_commands_page() -> str:
         entries = [(entry.words, entry.summary) for entry in commands if entry.group == group]
         lines += [f"{heading}:", *_rows(entries), ""]
     lines += ["Options (before or after the command):", *_rows(_options()), ""]
-    lines.append("Run `memvault help COMMAND` to see the arguments of a command.")
+    lines.append("Run `memvault help COMMAND` to see a command's arguments.")
     return "\n".join(lines) + "\n"
 
 

@@ -364,7 +364,7 @@ def _pre_compact(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | H
 
 
 def _session_end(line: HookInvocation, _: Mapping[str, Any]) -> str:
-    """Return the reminder for the user, since the agent has already stopped."""
+    """Return the reminder for the user, because the agent has already stopped."""
     _workspace(line)
     return _SAVE_REMINDER
 

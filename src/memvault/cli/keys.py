@@ -9,7 +9,7 @@ ENDS = ("", "\x03", "\x04")
 NO_CHARACTER = "\0"
 """Returned for a key that produces no single character, such as an arrow."""
 _ENTER = ("\r", "\n")
-"""Keys to ignore, since people press Enter out of habit."""
+"""Keys to ignore, because people press Enter out of habit."""
 
 
 def _show(question: str) -> None:

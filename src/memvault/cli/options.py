@@ -195,7 +195,7 @@ class GlobalOptions:
         return open_workspace(self.root(), ProgressBar(self.quiet))
 
     def root(self) -> Path:
-        """Return the vault's folder; outside of any vault, use the default vault and print a note.
+        """Return the vault's folder; outside any vault, use the default vault and print a note.
 
         Raises:
             VaultNotFound: there is no vault.

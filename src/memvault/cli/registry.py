@@ -39,7 +39,7 @@ class CliCommand(NamedTuple):
 
     @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
-        """The parameters of the function."""
+        """The function's parameters."""
         return parameters_of(self.function)
 
     @property

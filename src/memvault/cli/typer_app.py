@@ -121,7 +121,7 @@ class CommandGroup(typer.core.TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the group's commands with their whole summaries."""
+        """List the group's commands with their complete summaries."""
         names = self.list_commands(ctx)
         summaries = {entry.words: entry.summary for entry in COMMANDS}
         with formatter.section("Commands"):

@@ -130,7 +130,7 @@ def origin(memory: Memory) -> list[str]:
 
 
 def proposal_id(kind: str, *parts: object) -> str:
-    """Return the id of a proposal, which is the same for the same content on every machine."""
+    """Return a proposal's id, which is the same for the same content on every machine."""
     return digest_of(repr((kind, parts)).encode(), 6).hex()
 
 

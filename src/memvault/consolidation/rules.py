@@ -199,7 +199,7 @@ def _groups(parts: Iterable[tuple[Hashable, Hashable] | None]) -> Iterator[Oppos
 def _frame(text: str, analyzer: Analyzer) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
     """Return a statement's stems, whether its meaning is negated, and its numbers.
 
-    The stems exclude numbers and negations, except a number in the name of the subject.
+    The stems exclude numbers and negations, except a number in the subject's name.
     """
     sides = _opposites(analyzer)
     subject = _VERB.search(text) or _TWO_WORDS.match(text)

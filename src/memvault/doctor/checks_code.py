@@ -29,7 +29,7 @@ def _citing(vault: VaultInspection) -> list[InspectedMemory]:
 def _cited(
     vault: VaultInspection, is_reported: Callable[[list[CitedCode]], bool]
 ) -> Iterator[tuple[InspectedMemory, list[CitedCode], list[object] | None]]:
-    """Yield the memories whose code is in a state to report, with it and the renewed citations."""
+    """Yield the memories with cited code to report, that code, and the renewed citations."""
     citations, citing = vault.call.citations, _citing(vault)
     if citations is None:
         return

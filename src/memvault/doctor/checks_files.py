@@ -192,7 +192,7 @@ def _age_order(memory: InspectedMemory) -> tuple[bool, str, bool, int, str]:
     """Return a sort key for memories that share an id; the first keeps the id.
 
     The key is the same on every machine. A memory whose id is derived from its path comes first,
-    because it can have no other id. The others are sorted by age, since copies are newer; then
+    because it can have no other id. The others are sorted by age, because copies are newer; then
     files named like their title come first, then shorter paths.
     """
     record, path = memory.record, memory.path
@@ -299,7 +299,7 @@ def other_date_forms(vault: VaultInspection) -> Iterator[Finding]:
 # ownCloud, doc.owncloud.com/desktop/next/conflicts.html, and Nextcloud:
 #   NAME (conflicted copy DATE TIME).EXT, formerly NAME_conflict-DATE-TIME.EXT
 # Obsidian Sync, obsidian.md/help/sync/troubleshoot: NAME (Conflicted copy DEVICE DATETIME).EXT
-# git, if a folder has the name of the file: NAME~HEAD, NAME~BRANCH, NAME~COMMIT (SUBJECT)
+# git, if a folder has the file's name: NAME~HEAD, NAME~BRANCH, NAME~COMMIT (SUBJECT)
 # iCloud, github.com/logseq/logseq issue 6972: NAME 2.EXT, which is also a common name
 #   for ordinary files
 _COPY_SUFFIX = re.compile(
@@ -315,7 +315,7 @@ _NUMBERED_NAME = re.compile(r"(.+) (?:[2-9]|\((?:[1-9])\))")
 _MIN_COMMON_LINES = 0.8
 """Minimum share of common lines for a file named like iCloud's copies to count as a copy."""
 _MIN_COMMON_CHARACTERS = 100
-"""Minimum number of common characters, since short bodies, as in new notes, match by chance."""
+"""Minimum number of common characters, because short bodies, as in new notes, match by chance."""
 
 
 @check(

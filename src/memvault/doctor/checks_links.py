@@ -240,7 +240,7 @@ def _is_checked(link: Link) -> bool:
 
 
 def _is_outside(path: str) -> bool:
-    """Return whether a path leads out of the vault, to a file that is not a site's page."""
+    """Return whether a path leads out of the vault to a file other than a site's page."""
     suffix = posixpath.splitext(path)[1].lower()
     return path.startswith("../") and bool(suffix) and not suffix.startswith(".htm")
 

@@ -200,8 +200,8 @@ def unwritable_index(vault: VaultInspection) -> Iterator[Finding]:
 def _stale_memories(vault: VaultInspection) -> list[str]:
     """Return the memories whose index entry differs from their file, even in a second check.
 
-    Files that changed around the second refresh are left out, since their difference does not show
-    that the index is wrong.
+    Files that changed around the second refresh are left out, because their difference does not
+    show that the index is wrong.
     """
     call, indexed_paths = vault.call, vault.memory_paths
     present = {path for path in vault.tree["file"] if paths.is_memory_path(path)}

@@ -28,7 +28,7 @@ CODES = {
 }
 """All checks by code, the most severe first."""
 _MAX_ROUNDS = 5
-"""Maximum number of rounds of fixes, since a fix may reveal another problem."""
+"""Maximum number of rounds of fixes, because a fix may reveal another problem."""
 _MAX_MESSAGE = 400
 """Maximum number of characters of a message, which may quote untrusted text."""
 

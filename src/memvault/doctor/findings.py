@@ -74,7 +74,7 @@ def check(code: str, severity: Severity, meaning: str, fix: str = "") -> Callabl
 
 
 def set_header(file: InspectedFile, description: str, changes: Mapping[str, Any]) -> Fix:
-    """Return a fix that sets keys in the header of a memory; None removes a key."""
+    """Return a fix that sets keys in a memory's header; None removes a key."""
 
     def apply(call: Call) -> None:
         memory = call.store.read(file.path)

@@ -150,9 +150,9 @@ class VaultInspection:
 
     ``documents`` are not among the ``memories``. ``tree`` maps kinds to the paths of entries.
     ``others`` contains the markdown files that are not memories, such as agents' files; ``files``
-    are ``others`` and the memories' files. ``remembered`` contains results of checks of unchanged
-    files. Checks of the index, the journal and other state of this machine read that state through
-    ``call``. ``read`` returns the bytes of a file.
+    are ``others`` and the memories' files. ``remembered`` contains cached check results for
+    unchanged files. Checks of the index, the journal and other state of this machine read that
+    state through ``call``. ``read`` returns a file's bytes.
     """
 
     call: Call

@@ -1,4 +1,4 @@
-"""Remember the results of checks of single files beside the index, by the files' content."""
+"""Cache the results of single-file checks next to the index, by file content."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _CHECKSUM = 16
 
 
 class RememberedResults:
-    """The results of checks of single files; a file is checked again after its bytes change.
+    """The cached results of single-file checks; a file is checked again after its bytes change.
 
     ``name`` is the name of the file with the results, beside the index.
 
     A result is found by a hash of everything that it depends on, so it is never outdated. Results
-    of other code, or with other settings, are not used. With a detector of another package, which
-    may change at any time, nothing is remembered.
+    from other code or with other settings are not used. With a detector from another package, which
+    may change at any time, nothing is cached.
     """
 
     def __init__(self, call: Call, name: str) -> None:
@@ -86,7 +86,7 @@ class RememberedResults:
 
 
 class NoResults(RememberedResults):
-    """Remembers nothing, for a text that is not stored in a file."""
+    """A cache that stores nothing, for a text that is not stored in a file."""
 
     def __init__(self) -> None:
         pass

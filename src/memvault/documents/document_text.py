@@ -29,14 +29,14 @@ class UnreadableDocument(ValueError):
 
 
 class DocumentText:
-    """The text and the properties of a document."""
+    """A document's text and properties."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._length = 0
         self._limits: dict[str, None] = {}
         self.properties: dict[str, str] = {}
-        """The values of ``title``, ``author``, ``created`` and ``modified`` that are known."""
+        """The known values of ``title``, ``author``, ``created`` and ``modified``."""
 
     @property
     def is_full(self) -> bool:
@@ -45,7 +45,7 @@ class DocumentText:
 
     @property
     def has_text(self) -> bool:
-        """Whether any section has text."""
+        """Whether any section contains text."""
         return self._length > 0
 
     def add(self, markdown: str, heading: str = "") -> None:
@@ -60,7 +60,7 @@ class DocumentText:
         self._limits[part] = None
 
     def set_properties(self, values: Mapping[str, object]) -> None:
-        """Set the known properties, except a title that is generic or a file name."""
+        """Set the non-empty properties, except a title that is generic or a file name."""
         title = _CREATOR.sub("", convert.one_line(values.get("title")))
         if not (
             _GENERIC_TITLE.fullmatch(title) or _FILE_NAME.fullmatch(title) or is_identifier(title)

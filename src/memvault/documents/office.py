@@ -21,7 +21,7 @@ _TITLES = frozenset(("title", "ctrTitle"))
 
 
 def open_package(data: bytes, kind: str) -> Source:
-    """Open the zip of a document; ``kind`` describes the format in errors.
+    """Open a document's zip file; ``kind`` describes the format in errors.
 
     Raises:
         UnreadableDocument: it is not a zip, or it is damaged.
@@ -49,7 +49,7 @@ def set_core_properties(text: DocumentText, package: Source) -> None:
 
 
 def related(package: Source, part: str, kind: str = "") -> dict[str, str]:
-    """Return the parts that a part refers to, by relationship id, optionally only one kind."""
+    """Return the parts that a part refers to, by relationship id; ``kind`` selects one type."""
     folder, file = posixpath.split(part)
     relations = f"{folder}/_rels/{file}.rels".lstrip("/")
     if relations not in package.name_set:
@@ -84,7 +84,7 @@ def read_word(data: bytes) -> DocumentText:
 
 
 def read_slides(data: bytes) -> DocumentText:
-    """Return the text of a presentation, with a section for each slide.
+    """Return a presentation's text, with a section for each slide.
 
     Raises:
         UnreadableDocument: it is not a presentation, or its zip is damaged.

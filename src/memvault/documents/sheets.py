@@ -84,7 +84,7 @@ def _add_rows(text: DocumentText, sheet: str, rows: Iterable[tuple[int, list[str
 
 
 def read_workbook(data: bytes) -> DocumentText:
-    """Return the rows of a workbook, with sections for each sheet.
+    """Return a workbook's rows, with sections for each sheet.
 
     Raises:
         UnreadableDocument: it is not a workbook, or its zip is damaged.

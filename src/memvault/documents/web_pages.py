@@ -1,4 +1,4 @@
-"""Read the text of HTML pages and of EPUB books."""
+"""Read the text of HTML pages and EPUB books."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 
 
 def read_html(data: bytes, encoding: str) -> DocumentText:
-    """Return the text of a page, without its navigation.
+    """Return a page's text, without its navigation.
 
     Raises:
         UnreadableDocument: it is binary.

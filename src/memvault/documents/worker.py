@@ -18,7 +18,7 @@ from memvault.store.document_reader import MEMORY, REPLY, REQUEST, SECONDS
 
 
 def extract(ending: str, data: bytes, encoding: str) -> DocumentText:
-    """Extract the text of a document; ``ending`` is its file name extension in lower case."""
+    """Extract a document's text; ``ending`` is its file name extension in lower case."""
     if ending == ".pdf":
         from memvault.documents import pdf
 

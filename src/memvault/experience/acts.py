@@ -272,7 +272,7 @@ def _scorer(kind: Kind, text: str) -> Callable[[str], float]:
 def _best_line(score: Callable[[str], float], memory: Memory, cites: bool) -> ActMatch | None:
     """Return the line of a memory with the highest score; None if no line has a positive score.
 
-    With ``cites``, the code that the header cites counts too; the line is then one about it.
+    With ``cites``, code cited in the header counts too, and a line that mentions it is returned.
     """
     lines = [memory.title]
     lines += [

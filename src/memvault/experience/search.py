@@ -92,7 +92,7 @@ def _filters(memory_type: str, passes: Test) -> Filters:
 
 
 def unquoted(text: str) -> str:
-    """Return text without quotes, since quotes in a query require exact words."""
+    """Return text without quotes, because quotes in a query require exact words."""
     return "".join(" " if char in '"“”„«»' else char for char in text)
 
 

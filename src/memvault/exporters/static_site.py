@@ -1,6 +1,6 @@
 """Export a static site: a page for each memory, lists, a map, and a text search.
 
-The pages work from disk or under any URL, since all links are relative. They are rendered like
+The pages work from disk or under any URL, because all links are relative. They are rendered like
 ``memvault web``: code in a memory never runs, and secrets are masked. A file in the folder lists
 the written files, so that the next export can delete stale files.
 """
@@ -109,7 +109,7 @@ class _StaticSite:
     def _attachments(self) -> dict[str, str]:
         """Return the link targets of attachments, except those whose names contain secrets.
 
-        SVG images are excluded, since they can run scripts.
+        SVG images are excluded, because they can run scripts.
         """
         return {
             file.path: f"files/{file.path}"

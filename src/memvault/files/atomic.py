@@ -32,7 +32,7 @@ NO_LINK_ERRNOS = {
 def map_os_errors(path: Path | str) -> Iterator[None]:
     """Convert an ``OSError`` about a file to a ``StorageError``, or ``Unwritable``.
 
-    ``FileExistsError`` and ``FileNotFoundError`` are not converted, since callers handle them.
+    ``FileExistsError`` and ``FileNotFoundError`` are not converted, because callers handle them.
     """
     try:
         yield
@@ -218,7 +218,7 @@ def write(
 def make_folders(folder: Path, private: bool = False, attempts: int = 3) -> None:
     """Create a folder and its missing parents; only the user can access a ``private`` folder.
 
-    It makes several ``attempts``, since another process may remove an empty parent.
+    It makes several ``attempts``, because another process may remove an empty parent.
 
     Raises:
         OSError: a folder cannot be created.

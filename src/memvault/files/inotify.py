@@ -20,7 +20,7 @@ from typing import Any
 from memvault.named_tuple import NamedTuple
 
 _HEADER = struct.Struct("iIII")
-"""The fields of an event: watch, mask, cookie, and length of the name."""
+"""An event's fields: watch, mask, cookie, and length of the name."""
 _BUFFER = 1 << 16
 _NONBLOCK, _CLOEXEC = 0o4000, 0o2000000
 
@@ -113,7 +113,7 @@ class Inotify:
 
 
 class Mounts:
-    """Detects new mounts, since a file system mounted on a folder hides the folder's files.
+    """Detects new mounts, because a file system mounted on a folder hides the folder's files.
 
     Raises:
         OSError: the mounts cannot be listed.

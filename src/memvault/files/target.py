@@ -1,4 +1,4 @@
-"""Write files outside of every vault, at paths chosen by the user.
+"""Write files outside every vault, at paths chosen by the user.
 
 The files contain a vault's text, and other users may be able to write to the folder, such as
 ``/tmp``. So links owned by other users are never followed, nor is any link below the target folder

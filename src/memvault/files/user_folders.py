@@ -1,4 +1,4 @@
-"""Find the user's folders outside of every vault, and check who owns files."""
+"""Find the user's folders outside every vault, and check who owns files."""
 
 from __future__ import annotations
 
@@ -112,10 +112,10 @@ def is_owned(status: os.stat_result) -> bool:
 def ownership_problem(folder: Path) -> str:
     """Return why a vault does not belong to this user; empty if it does.
 
-    The user must own both the settings file and its folder, since a folder's owner controls the
+    The user must own both the settings file and its folder, because a folder's owner controls the
     files next to the settings. A shared folder such as ``/tmp`` (sticky and writable by everyone)
-    belongs to nobody. A writable folder without the sticky bit is accepted, since shared disks and
-    Windows drives show all folders that way.
+    belongs to nobody. A writable folder without the sticky bit is accepted, because shared disks
+    and Windows drives show all folders that way.
 
     Raises:
         OSError: the folder or its settings cannot be read.

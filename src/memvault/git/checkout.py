@@ -105,7 +105,7 @@ def restore_unfinished(repository: Repository, store: MemoryStore) -> None:
     """Revert the file changes of a checkout that did not finish.
 
     Files that were edited after the checkout are left as they are, and so are files that git may
-    run or read settings from, since the ref may be forged and only their current contents are
+    run or read settings from, because the ref may be forged and only their current contents are
     approved.
 
     Raises:
@@ -240,7 +240,7 @@ def _replace(
 ) -> None:
     """Change files: memories directly, others with git.
 
-    Files are deleted first, since a folder may replace one of them.
+    Files are deleted first, because a folder may replace one of them.
     """
     memory_changes = [entry for entry in changed if entry.path in memories]
     others = [entry for entry in changed if entry.path not in memories]

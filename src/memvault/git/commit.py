@@ -73,8 +73,8 @@ def commit_call(call: Call) -> list[str]:
 def commit(root: Path, paths: Iterable[str], message: str) -> str:
     """Commit exactly these files in a vault in their current state; return a note on failure.
 
-    Other staged changes stay staged and uncommitted. Nothing is raised, since the call has already
-    written its files.
+    Other staged changes stay staged and uncommitted. Nothing is raised, because the call has
+    already written its files.
     """
     try:
         location = find_repository(root)
@@ -128,7 +128,7 @@ def _add_all(git: Git) -> None:
     """Stage all changes except nested repositories, for which git would store only a commit id.
 
     Deleted files are staged first: ``--remove`` fails for a file whose folder became a link.
-    Private files are untracked, since a checkout would overwrite them.
+    Private files are untracked, because a checkout would overwrite them.
     """
     deleted = git.run("diff-files", QUIET_INSIDE, "--diff-filter=D", "--name-only", "-z")
     private = git.run("ls-files", "-z", "--", ".memvault")

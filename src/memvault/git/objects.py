@@ -118,7 +118,7 @@ def write_tree(git: Git, scratch: Path, tree: str, changes: Mapping[str, TreeEnt
     env = {"GIT_INDEX_FILE": str(scratch / "index")}
     git.run("read-tree", tree, env=env)
     nothing = TreeEntry("0", "0" * len(tree))
-    # Delete first, since a new folder may have the name of a deleted file.
+    # Delete first, because a new folder may have the name of a deleted file.
     ordered = sorted(changes.items(), key=lambda change: change[1] is not None)
     lines = (f"{' '.join(entry or nothing)}\t{path}\0" for path, entry in ordered)
     data = "".join(lines).encode("utf-8", "surrogateescape")

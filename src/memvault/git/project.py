@@ -50,7 +50,7 @@ def project_topics(folder: Path) -> list[str]:
     if folder.name.casefold() not in topics[0].casefold():
         topics.append(folder.name)
     branch = location.branch
-    # Check the whole branch name, since a secret split into words would not be detected.
+    # Check the whole branch name, because a secret split into words would not be detected.
     if branch not in _MAIN_BRANCHES and masked(branch) == branch:
         topics.append(_BETWEEN.sub(" ", branch).strip())
     with contextlib.suppress(MemvaultError, OSError):

@@ -338,7 +338,7 @@ def _conflict_message(
 
 
 def _etag_of(store: MemoryStore, path: str, respelled: str) -> str:
-    """Return the etag of a file; empty if it is missing, or its name differs in case.
+    """Return a file's etag; empty if it is missing, or its name differs in case.
 
     Raises:
         Refused: tools cannot write to the path, or it leads out of the vault.
@@ -364,7 +364,7 @@ def _etag_of(store: MemoryStore, path: str, respelled: str) -> str:
 
 
 def _find_trashed(store: MemoryStore, step: RevertStep) -> TrashedFile | None:
-    """Return the trashed file with the bytes of a step, or None if it is gone.
+    """Return the trashed file with a step's bytes, or None if it is gone.
 
     The file is in the folder of the change or, if it was trashed again later, in another folder.
     """

@@ -170,7 +170,7 @@ def _markdown(text: str, embeds: list[str]) -> str:
         item = _ITEM.match(line)
         rest = line[item.end() :] if item else line
         if is_after_item and item is None and line.strip():
-            lines.append("")  # ends the list, since the line is not part of the item
+            lines.append("")  # ends the list, because the line is not part of the item
         is_after_item = item is not None
         mark = "" if item is None else _MARKS.get(item[1] or "", "- ")
         shown, *others = plain_text.escaped(rest, is_line=bool(mark)).split(_FILE)

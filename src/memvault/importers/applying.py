@@ -182,7 +182,7 @@ def _header(
         name for name in dict.fromkeys(aliases) if normalize_title(name) != normalize_title(stem)
     ]
     for role in ("created", "modified"):
-        # The note's own header has this time, maybe under another key.
+        # The note's own header contains this time, possibly under another key.
         if header_dates.time_in(own_header, role):
             header.pop(role, None)
     header = {key: value for key, value in header.items() if key not in own_header and value}

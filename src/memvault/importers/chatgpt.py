@@ -32,7 +32,7 @@ _RECORDS = {
     "shopping.json": "entry of shopping.json",
     "sora.json": "entry of sora.json",
 }
-"""Files whose records are only counted, with the type of a record."""
+"""Files whose records are only counted, with a record's type."""
 _CONVERSATION = (
     "title create_time update_time mapping current_node conversation_id id is_archived is_starred "
     "default_model_slug gizmo_id gizmo_type conversation_template_id moderation_results plugin_ids "

@@ -71,7 +71,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _thread(source: Source, name: str, head: bytes) -> str:
-    """Return the id of a session: the id of its first message, shared by its copies."""
+    """Return a session's id: the id of its first message, shared by its copies."""
     for entry in first_entries(head, _HEAD):
         if message_id := _id_of_message(entry):
             return message_id
@@ -83,7 +83,7 @@ def _thread(source: Source, name: str, head: bytes) -> str:
 
 
 def _id_of_message(entry: dict[str, Any]) -> str:
-    """Return the id of a message; for a copy, the id of the original message."""
+    """Return a message's id; for a copy, the id of the original message."""
     is_message = entry.get("type") in ("user", "assistant")
     if not is_message or entry.get("isMeta") or entry.get("isSidechain"):
         return ""

@@ -26,7 +26,7 @@ _HEAD = 1 << 17
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` if one of the first files starts with the metadata of a session."""
+    """Return ``SURE`` if one of the first files starts with a session's metadata."""
     names = source.with_endings(".jsonl")[:_MAX_SNIFFED]
     marks = (b'"session_meta"', b'"type":"response_item"')
     return Confidence.sure_if(any(mark in source.head(name) for name in names for mark in marks))

@@ -104,7 +104,7 @@ def tag(text: str) -> str:
 
 
 def unique_key(key: str, seen: Counter[str]) -> str:
-    """Return the key of a record, with a number appended if an earlier record has the same key."""
+    """Return a record's key, with a number appended if an earlier record has the same key."""
     seen[key] += 1
     free = key if seen[key] == 1 else f"{key}-{seen[key]}"
     return free if free == key else unique_key(free, seen)

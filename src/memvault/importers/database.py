@@ -94,7 +94,7 @@ class SourceDatabase:
         return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
 
     def rows(self, query: str, arguments: Iterable[Any] = ()) -> Iterator[sqlite3.Row]:
-        """Yield the rows of a query.
+        """Yield a query's rows.
 
         Raises:
             UnreadableDatabase: if a table or column is missing or computed, or a row is slow.

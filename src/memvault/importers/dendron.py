@@ -126,7 +126,7 @@ class _DendronWorkspace:
         return f"{link[1]}[[{path}{anchor}{shown}]]"
 
     def _path(self, name: str, beside: str) -> str:
-        """Return the name of a note, with its folder if several vaults have the name."""
+        """Return a note's name, with its folder if several vaults have the name."""
         vault = _OTHER_VAULT.fullmatch(name)
         wished = self._vaults.get(vault[1], vault[1]) if vault else beside
         name = vault[2] if vault else name

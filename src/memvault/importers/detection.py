@@ -74,7 +74,7 @@ def detect(source: Source) -> Detection:
 
 
 def detect_format(source: Source) -> ImportFormat:
-    """Return the format of a source.
+    """Return a source's format.
 
     Raises:
         UsageError: if no format fits, or several do.

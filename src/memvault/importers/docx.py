@@ -1,7 +1,7 @@
 """Convert Word documents, Office Open XML, to markdown.
 
 The text is ``word/document.xml``; styles, lists, links, footnotes and properties are in other files
-(ECMA-376, parts 1 and 4). Elements are identified by local name, since the two variants of the
+(ECMA-376, parts 1 and 4). Elements are identified by local name, because the two variants of the
 format use different namespaces. Entities are not expanded.
 """
 
@@ -415,7 +415,7 @@ class Docx:
         yield ("table", number), f"<table>{''.join(table_rows)}</table>"
 
     def _cell(self, cell: Any) -> Iterator[str]:
-        """Yield the text of a cell, then an empty text for each additional column that it spans."""
+        """Yield a cell's text, then an empty text for each additional column that it spans."""
         paragraphs = (self._runs(paragraph, frozenset()) for paragraph in cell.iter("{*}p"))
         lines = (_joined(list(runs)) for runs in paragraphs)
         merged = _child(cell, "tcPr", "vMerge")

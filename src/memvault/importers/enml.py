@@ -72,7 +72,7 @@ def _day(time: str, zone: str) -> str:
 
 
 def title_ref(title: str) -> str:
-    """Return the link id of a note, derived from its title, since exports contain no ids."""
+    """Return the link id of a note, derived from its title, because exports contain no ids."""
     return f"enex-title {' '.join(convert.id_from_name(title).split()).casefold()}"
 
 

@@ -153,7 +153,7 @@ class _EnexReader:
         self._keys: Counter[str] = Counter()
 
     def note(self, element: Any, location: str, folders: tuple[str, ...]) -> Iterator[Item]:
-        """Yield the files of a note, then the note."""
+        """Yield a note's files, then the note."""
         title = " ".join((element.findtext("title") or "Untitled").split())
         created = element.findtext("created")
         key = convert.unique_key(f"{created or ''} {title}".strip(), self._keys)

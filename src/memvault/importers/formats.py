@@ -1,4 +1,4 @@
-"""The formats that can be imported; ``detection`` recognizes the format of a source."""
+"""The formats that can be imported; ``detection`` recognizes a source's format."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ class _Converter:
 
 
 def _rows(table: Any) -> list[Any]:
-    """Return the rows of a table; empty if it contains anything but rows."""
+    """Return a table's rows; empty if it contains anything but rows."""
     rows: list[Any] = []
     for child in table:
         if child.tag in ("thead", "tbody", "tfoot"):

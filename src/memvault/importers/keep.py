@@ -158,7 +158,7 @@ def _note(key: str, note: dict[str, Any], files: list[str], counts: ContentCount
 
 
 def _text(text: str, html: str) -> str:
-    """Return the text of a note, with its formatting if there is any."""
+    """Return a note's text, with its formatting if there is any."""
     html = html.replace("<\\/", "</")  # some exports escape slashes
     if html and (not text.strip() or _FORMATTED.search(html)):
         return html_markdown.markdown(html)

@@ -108,7 +108,7 @@ def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]
 
 
 class _LogseqGraph:
-    """Converts the pages of a graph, with its settings and the names of all pages."""
+    """Converts a graph's pages, with its settings and the names of all pages."""
 
     def __init__(self, source: Source) -> None:
         self._counts = source.counts
@@ -265,5 +265,5 @@ def _settings(source: Source) -> dict[str, str]:
 
 
 def _name(path: str, pages: str) -> str:
-    """Return the name of a page."""
+    """Return a page's name."""
     return unquote(path.removeprefix(pages)[: -len(".md")]).replace("___", "/")

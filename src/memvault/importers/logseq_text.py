@@ -69,7 +69,7 @@ _BEGINNINGS = ("```", "~~~", "#+")
 _MAX_NUMBER = 99
 """The largest list number to write.
 
-After a number with three digits, a single tab would not indent the text of the item.
+After a number with three digits, a single tab would not indent the item's text.
 """
 
 
@@ -463,7 +463,7 @@ class _LogseqInline(OutlineInline):
         return outlines.as_code(text[match.start() : end]), end
 
     def _of_macro(self, name: str, argument: str) -> str:
-        """Return the markdown of a macro; empty if it is not supported."""
+        """Return a macro's markdown; empty if it is not supported."""
         embed = _EMBED.fullmatch(argument) if name == "embed" else None
         if embed is not None:
             if embed[1]:

@@ -1,6 +1,6 @@
 """HTML as an intermediate form for a program's own document format.
 
-Links to ids and literal markdown are represented by custom elements, since the source's text is
+Links to ids and literal markdown are represented by custom elements, because the source's text is
 escaped.
 """
 

@@ -31,7 +31,7 @@ def recognize(source: Source) -> Confidence:
 
 
 def _export(source: Source) -> str:
-    """Return the name of the export; empty if the source is not one."""
+    """Return the export's name; empty if the source is not one."""
     if len(source.names) == 1 and (name := source.names[0]).endswith((".jsonl", ".ndjson")):
         return name if source.head(name).startswith(FIRST_LINE) else ""
     return ""

@@ -139,7 +139,7 @@ class _Export:
         return self._columns[database]
 
     def free(self, wished: str) -> str:
-        """Return a unique key or path, since parts of an export may overlap."""
+        """Return a unique key or path, because parts of an export may overlap."""
         stem, suffix = posixpath.splitext(wished)
         number, free = 1, wished
         while free in self._used:

@@ -1,6 +1,6 @@
 """Parse the XML in office documents and e-books.
 
-Elements are identified by local name, since the variants of a format use different namespaces.
+Elements are identified by local name, because the variants of a format use different namespaces.
 Entities are not expanded, and nothing is fetched.
 """
 

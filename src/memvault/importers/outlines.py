@@ -133,7 +133,7 @@ def link_missing(name: str, label: str, link: Callable[[str, str], str]) -> str:
 
 
 def names_in(value: str) -> list[str]:
-    """Return the names in the value of a property: links, tags or comma-separated text."""
+    """Return the names in a property's value: links, tags or comma-separated text."""
     names: dict[str, None] = {}
     for match in _NAMES.finditer(value):
         name = match[1] or match[2] or match[0].strip().removeprefix("#")
@@ -235,7 +235,7 @@ class OutlineInline(ABC):
 
     @abstractmethod
     def _macro(self, match: re.Match[str], text: str, end: int) -> tuple[str, int] | None:
-        """Return the markdown of a macro, and its end."""
+        """Return a macro's markdown, and its end."""
 
     @abstractmethod
     def _quoted(self, text: str) -> str:

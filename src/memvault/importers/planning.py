@@ -30,7 +30,7 @@ from memvault.vault.document import etag
 from memvault.vault.names import name_key, names_folded
 
 Status = Literal["new", "changed", "edited", "unchanged"]
-"""The status of a note: new, changed in the source, changed on both sides, or unchanged."""
+"""A note's status: new, changed in the source, changed on both sides, or unchanged."""
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
 _MAX_NAME = 120
 _MAX_NAME_OF_FILE = 255

@@ -295,7 +295,7 @@ def limit() -> None:
 
 
 def serve(requests: IO[bytes], results: IO[bytes]) -> None:
-    """Answer requests; the first line is the path of the source."""
+    """Answer requests; the first line is the source's path."""
     path = json.loads(requests.readline())
     for line in requests:
         try:
@@ -321,7 +321,7 @@ def _answer(source: Source, sender: _Sender, action: str, name: str = "", *left_
 
 
 def main() -> None:
-    """Serve the parent process, which alone handles Ctrl-C."""
+    """Serve the parent process, which handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     limit()

@@ -1,6 +1,6 @@
 """Import Roam Research's export as JSON.
 
-A file is an array of the pages of a graph, with a ``title`` and nested ``children``: blocks with a
+A file is an array of a graph's pages, with a ``title`` and nested ``children``: blocks with a
 ``string`` and a ``uid``. ``((uid))`` refers to a block; ``roam_text`` converts the strings (as of
 November 2026). EDN is not read, since Roam exports the same data as JSON.
 """
@@ -78,7 +78,7 @@ def _view(node: dict[str, Any]) -> str:
 
 
 class _RoamGraph:
-    """Converts the pages of a graph, with all its pages and blocks."""
+    """Converts a graph's pages, with all its pages and blocks."""
 
     def __init__(self, stem: str, has_folder: bool, counts: ContentCounts) -> None:
         self._stem = stem

@@ -219,7 +219,7 @@ class _RoamInline(OutlineInline):
         return f"{mark} ", end
 
     def _of_macro(self, name: str, argument: str) -> str:
-        """Return the markdown of a macro; empty if it is not supported."""
+        """Return a macro's markdown; empty if it is not supported."""
         embed = _EMBED.fullmatch(argument) if name in _EMBEDS else None
         if embed is not None:
             self._context.counts.converted("embed")

@@ -184,7 +184,7 @@ def _without_added_elements(text: str) -> str:
 
 
 def _masked_and_cut(text: str) -> str:
-    """Mask secrets in text before cutting it, since a cut secret would not be detected."""
+    """Mask secrets in text before cutting it, because a cut secret would not be detected."""
     return masked(text[: _MAX_TEXT * 10]).strip()[:_MAX_TEXT]
 
 
@@ -221,7 +221,7 @@ def _as_text(value: Any) -> str:
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a message, which is a string or a list of parts."""
+    """Return a message's text, which is a string or a list of parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):

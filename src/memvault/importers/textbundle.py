@@ -76,7 +76,7 @@ class _Bundle(NamedTuple):
     is_packed: bool = False
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a file; raises ``OSError``."""
+        """Return a file's bytes; raises ``OSError``."""
         return self.files.read(posixpath.join(self.folder, name))
 
     def actual_name(self, path: str) -> str:
@@ -181,7 +181,7 @@ def _packed(
 def _items(
     source: Source, bundle: _Bundle, titles: dict[str, str], seen: Counter[str]
 ) -> Iterator[Item]:
-    """Yield the files of a bundle, then its note."""
+    """Yield a bundle's files, then its note."""
     info = _info(bundle)
     bear = convert.object_at(info, _BEAR)
     if bear.get("trashed"):
@@ -227,7 +227,7 @@ def _items(
 
 
 def _info(bundle: _Bundle) -> dict[str, Any]:
-    """Return the metadata of a bundle; empty if it has none."""
+    """Return a bundle's metadata; empty if it has none."""
     if _INFO not in bundle.names:
         return {}
     info = json_source.parse(bundle.read(_INFO))
@@ -242,7 +242,7 @@ def _asset(bundle: _Bundle, name: str) -> Item:
 
 
 def _markdown(text: str, bundle: _Bundle, kind: str, is_bear: bool, titles: dict[str, str]) -> str:
-    """Convert the text of a bundle, with links to its files and other notes."""
+    """Convert a bundle's text, with links to its files and other notes."""
     if bundle.text_name.lower().endswith("html"):
         text = html_markdown.markdown(text)
     elif "plain" in kind and not is_bear:

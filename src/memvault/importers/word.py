@@ -1,6 +1,6 @@
 """Import Word documents, such as OneNote's exports.
 
-OneNote of Microsoft 365 exports pages, sections and notebooks as .docx, .one, .onepkg, .mht and
+OneNote in Microsoft 365 exports pages, sections and notebooks as .docx, .one, .onepkg, .mht and
 PDF; only .docx is read.
 """
 

@@ -111,7 +111,7 @@ class _ZoteroLibrary:
         self._abouts: dict[Any, dict[str, Any]] = {}
 
     def _table(self, name: str, columns: list[str], rest: str = "") -> Iterator[dict[str, Any]]:
-        """Yield the rows of a table; none if the table or its first column is missing."""
+        """Yield a table's rows; none if the table or its first column is missing."""
         if columns[0] in self._database.columns.get(name, ()):
             yield from self._database.table(name, columns, rest)
 
@@ -345,7 +345,7 @@ def _paragraphs(row: dict[str, Any], tags: list[str]) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Convert the text of an annotation, which is plain text with a few tags."""
+    """Convert an annotation's text, which is plain text with a few tags."""
     parts = _TAG.split(text.replace(outlines.PLACE, ""))
     escaped_parts = plain_text.escaped(outlines.PLACE.join(parts[::2])).split(outlines.PLACE)
     written = [_MARKS.get(tag.strip("</>"), tag) for tag in parts[1::2]]

@@ -82,7 +82,7 @@ COMPLETE = WaitPolicy(60.0, 60.0, False, git_seconds=10.0)
 BEST_EFFORT = WaitPolicy(2.0, 60.0, True)
 """For answers, which report the number of missing memories."""
 EARLY = BEST_EFFORT._replace(index_seconds=2.0)
-"""For answers to a person, who can start reading while the rest is being indexed."""
+"""For answers at a terminal, where the user can start reading while indexing continues."""
 FINISHING = BEST_EFFORT._replace(git_seconds=60.0)
 """For work after an answer, when nobody is waiting."""
 NO_WAIT = WaitPolicy(0.0, 1.0, False)
@@ -594,7 +594,7 @@ class Index(SearchIndex[Any], Protocol):
 
     @property
     def folder(self) -> Path | None:
-        """Return the folder of the index, or None if it is in memory."""
+        """Return the index's folder, or None if it is in memory."""
 
     def with_memories(self, view: Any, memories: Iterable[tuple[Memory, str]]) -> Any:
         """Return a view with additional memories for one call, each given with its git branch.

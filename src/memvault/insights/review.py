@@ -72,7 +72,8 @@ class ReviewItem(NamedTuple):
             "kind": self.kind,
             "filePath": self.path,
             "title": self.title,
-            # Only the reasons of findings contain commands; the others quote titles and steps.
+            # Only a doctor finding's reason contains commands; other reasons quote titles and
+            # steps.
             "reason": self.reason if self.code else Verbatim(self.reason),
         }
         if self.memory is not None:

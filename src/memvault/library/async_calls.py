@@ -57,7 +57,7 @@ class AsyncOpenVault:
             outcome = await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             cancelled.set()
-            # In a separate thread, since another call may hold the lock.
+            # In a separate thread, because another call may hold the lock.
             threading.Thread(target=self._abandon, args=[future]).start()
             raise
         return invoke.acknowledged_result(outcome)

@@ -94,7 +94,7 @@ def _is_code(document: EditorDocument, offset: int) -> bool:
 def _list(
     document: EditorDocument, typed: str, offset: int, choices: Iterable[_Choice], end: str = ""
 ) -> types.CompletionList:
-    """Return choices that replace what was typed, without those that contain a secret.
+    """Return choices that replace the typed text, without those that contain a secret.
 
     ``end`` closes the link or list, and is inserted if it is missing.
     """
@@ -154,7 +154,7 @@ def _blocks(body: str) -> list[_Choice]:
 
 
 def _names(state: EditorState, typed: str) -> list[_Choice]:
-    """Return the memories with a name that contains what was typed, the best matches first."""
+    """Return the memories with a name that contains the typed text, best matches first."""
     key = normalize_title(typed.strip())
     ranked: list[list[CompletionName]] = [[] for _ in range(6)]
     for name in state.names():
@@ -177,7 +177,7 @@ def _names(state: EditorState, typed: str) -> list[_Choice]:
 
 
 def _name_choice(state: EditorState, name: CompletionName) -> _Choice | None:
-    """Return the link to a memory under one of its names; None if no link can lead to it."""
+    """Return the link to a memory under one of its names; None if no link resolves to it."""
     record, kind = name.record, types.CompletionItemKind.File
     path = link_path(record.path)
     target = link_name(state, record.title, path)

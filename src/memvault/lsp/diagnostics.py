@@ -51,7 +51,7 @@ def inspect(document: EditorDocument) -> VaultInspection | None:
 
 
 def diagnose(document: EditorDocument) -> list[types.Diagnostic]:
-    """Return what the doctor would find in the text of an open memory."""
+    """Return the doctor's findings in an open memory's text."""
     inspection = inspect(document)
     if inspection is None:
         return []
@@ -81,7 +81,7 @@ def _diagnostic(code: str, severity: str, message: str, where: types.Range) -> t
 
 
 def _range(document: EditorDocument, check: Check, finding: Finding) -> types.Range:
-    """Return where a finding is: at its line or header key, or else on the first line."""
+    """Return a finding's range: its line or header key, or else the first line."""
     lines = document.lines
     if check.code in _HAS_LINE and (match := _LINE.search(finding.message)):
         return lines.line_range(int(match[1]) - 1)

@@ -1,4 +1,4 @@
-"""Find the vault of an editor's file, and its memories and links including unsaved texts."""
+"""Find an open file's vault, and its memories and links including unsaved texts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _unsaved_state(path: str, data: bytes) -> FileState:
 
 
 class BufferedStore(MemoryStore):
-    """The memories of a vault for reading, in which unsaved texts replace files."""
+    """A read-only store of a vault's memories that uses unsaved texts instead of files."""
 
     def __init__(self, store: MemoryStore, texts: Mapping[str, bytes]) -> None:
         super().__init__(
@@ -102,7 +102,7 @@ class IndexedNames:
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """The number of memories that have a name, by ``name_key``."""
+        """The number of memories with each name, by ``name_key``."""
         return Counter(name for entry in self.links.values() for name in entry.names)
 
     @cached_property
@@ -126,7 +126,7 @@ class IndexedNames:
 
 
 class CompletionName(NamedTuple):
-    """A name of a memory, and the normalized text that it is found by."""
+    """A memory's name, and the normalized text that a search compares."""
 
     folded: str
     name: str
@@ -144,7 +144,7 @@ def completion_names(record: MemoryRecord) -> Iterator[CompletionName]:
 
 
 class EditorState:
-    """The memories and links of a vault at one moment, in which unsaved texts replace files.
+    """A snapshot of a vault's memories and links that uses unsaved texts instead of files.
 
     ``unsaved`` contains the memories of these texts by path, and ``buffers`` all open files.
     ``shown_root`` is the vault's folder as the editor spells it, which may contain links.
@@ -236,12 +236,12 @@ class EditorDocument(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole text."""
+        """The complete text."""
         return self.lines.text
 
     @property
     def body_start(self) -> int:
-        """The offset of the body."""
+        """The body's offset."""
         return len(self.text) - len(self.parts.body)
 
     def line_at(self, offset: int) -> tuple[int, int]:
@@ -310,7 +310,7 @@ class EditorVault:
         return memory
 
     def free_memory(self) -> None:
-        """Release data that the next request can load again."""
+        """Release cached data, which the next request reloads."""
         self._saved = self._state = None
         self._unsaved.clear()
         self.workspace.free_memory()
@@ -387,6 +387,6 @@ class EditorVaults:
         return EditorDocument(state, path, lines, parts, memory._replace(body=parts.body))
 
     def free_memory(self) -> None:
-        """Release data that the next request can load again."""
+        """Release cached data, which the next request reloads."""
         for vault in self._open.values():
             vault.free_memory()

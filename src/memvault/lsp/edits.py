@@ -37,7 +37,7 @@ _MAX_SELECTION = 200
 
 
 class EditBuilder:
-    """Collects edits of a vault's files as one ``WorkspaceEdit``.
+    """Collects edits to a vault's files as one ``WorkspaceEdit``.
 
     ``versioned`` is whether the editor supports versioned document edits, and ``resources``
     contains the kinds of file operations that it supports.
@@ -61,7 +61,7 @@ class EditBuilder:
         self.add(path, lines.edits(text))
 
     def add(self, path: str, edits: list[types.TextEdit]) -> None:
-        """Add edits of a file."""
+        """Add edits to a file."""
         buffer = self._state.buffers.get(path)
         identifier = types.OptionalVersionedTextDocumentIdentifier(
             self._state.uri(path), buffer.version if buffer is not None else None
@@ -70,14 +70,14 @@ class EditBuilder:
             self._changes.append(types.TextDocumentEdit(identifier, list(edits)))
 
     def create(self, path: str, text: str) -> None:
-        """Add the creation of a file."""
+        """Add a file creation."""
         self._require("create")
         self._changes.append(types.CreateFile(self._state.uri(path)))
         start = types.Position(0, 0)
         self.add(path, [types.TextEdit(types.Range(start, start), text)])
 
     def move(self, old: str, new: str) -> None:
-        """Add the renaming of a file."""
+        """Add a file rename."""
         self._require("rename")
         self._changes.append(types.RenameFile(self._state.uri(old), self._state.uri(new)))
 
@@ -130,7 +130,7 @@ def rename_target(doc: EditorDocument, offset: int) -> tuple[Memory, tuple[int, 
 def renamed(
     edit: EditBuilder, state: EditorState, memory: Memory, name: str
 ) -> types.WorkspaceEdit:
-    """Return the edit that gives a memory a new title, or the path ``name`` if it ends in .md.
+    """Return the edit that changes a memory's title, or its path if ``name`` ends in .md.
 
     The file keeps its name if the editor cannot rename files.
 
@@ -153,7 +153,7 @@ def renamed(
 def moved(
     edit: EditBuilder, state: EditorState, moves: Iterable[tuple[str, str]]
 ) -> types.WorkspaceEdit:
-    """Return the edits of links for files that the editor is about to move."""
+    """Return the link edits for files that the editor is about to move."""
     changed: dict[str, bytes] = {}
     for old, new in moves:
         memory = state.store.read(old)
@@ -221,7 +221,7 @@ def _create_note(doc: EditorDocument, edit: EditBuilder, link: Link) -> Iterator
 def _linkable(
     doc: EditorDocument, start: int, end: int, invoked: bool
 ) -> list[tuple[tuple[int, int], MemoryRecord]]:
-    """Return memories to link a selection to, or the words at the cursor that are their names."""
+    """Return the memories that the selection, or the words at the cursor, can link to."""
     state, own, body_start = doc.state, doc.path, doc.body_start
     inside = (link.span for link in links(doc.parts.body))
     if any(first < end - body_start and start - body_start < last for first, last in inside):

@@ -1,4 +1,4 @@
-"""Find what is under the cursor: the memory that a link leads to, and the links to a memory."""
+"""Resolve the link under the cursor, and find the links to a memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LinkUnderCursor(NamedTuple):
 
     @property
     def heading(self) -> str:
-        """The heading or block that the link leads to."""
+        """The heading or block in the link's target."""
         return self.resolved.link.heading if self.resolved.link is not None else ""
 
 
@@ -94,7 +94,7 @@ def place_of(body: str, heading: str) -> int:
 
 
 def definition(document: EditorDocument, position: types.Position) -> types.Location | None:
-    """Return the location that the link at a position leads to."""
+    """Return the target location of the link at a position."""
     state = document.state
     found = link_at(document, document.lines.offset(position))
     if found is None:
@@ -106,7 +106,7 @@ def definition(document: EditorDocument, position: types.Position) -> types.Loca
         if not path or path.startswith(".") or not (state.store.root / path).is_file():
             return None
         return types.Location(state.uri(path), types.Range(start, start))
-    if is_document(target.path):  # its text has other lines than its file
+    if is_document(target.path):  # its unsaved text has different lines than its file
         return types.Location(state.uri(target.path), types.Range(start, start))
     lines = TextLines(state.text_of(target.path), document.lines.encoding)
     body = split_front_matter(lines.text).body
@@ -116,7 +116,7 @@ def definition(document: EditorDocument, position: types.Position) -> types.Loca
 
 
 def hover(document: EditorDocument, position: types.Position, markdown: bool) -> types.Hover | None:
-    """Return the beginning of the memory that the link at a position leads to."""
+    """Return the beginning of the target memory of the link at a position."""
     found = link_at(document, document.lines.offset(position))
     if found is None or found.resolved.target is None:
         return None
@@ -204,10 +204,10 @@ def _header_places(lines: TextLines, end: int, target: str) -> list[tuple[int, i
 
 
 def _link_places(lines: TextLines, number: int, target: str, heading: str) -> list[tuple[int, int]]:
-    """Return the spans of the links to a target that begin in a line.
+    """Return the spans of a line's links to a target.
 
-    For a link over several lines, the span is its first line. With ``heading``, only links to that
-    heading count.
+    A link that continues on the next line gets the span of the line. With ``heading``, only links
+    to that heading count.
     """
     if number >= len(lines):
         return []
@@ -247,7 +247,7 @@ def document_symbols(document: EditorDocument) -> list[types.DocumentSymbol]:
 
 
 def workspace_symbols(state: EditorState, query: str) -> list[types.WorkspaceSymbol]:
-    """Return the memories that recall finds for a query; without words, the latest ones."""
+    """Return the memories that recall finds for a query, or the latest ones if it is empty."""
     if query.strip():
         answer = state.call.engine.search(RecallRequest(query.strip(), limit=_MAX_SYMBOLS))
         places = {

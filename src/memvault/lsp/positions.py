@@ -45,7 +45,7 @@ class TextLines:
         return bisect_right(self._starts, offset) - 1
 
     def offset(self, position: types.Position) -> int:
-        """Return the offset of a position."""
+        """Return a position's offset."""
         if position.line >= len(self._starts):
             return len(self.text)
         start, end = self.span(max(0, position.line))
@@ -68,7 +68,7 @@ class TextLines:
         return types.Range(self.position(start), self.position(end))
 
     def line_range(self, number: int) -> types.Range:
-        """Return the range of a line, without its line ending."""
+        """Return a line's range, without its line ending."""
         return self.range(*self.span(min(max(0, number), len(self._starts) - 1)))
 
     def whole_lines(self) -> list[str]:

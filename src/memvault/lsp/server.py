@@ -41,7 +41,7 @@ def serve(only: Path | None) -> int:
 
     With ``only``, files outside that vault are not served.
     """
-    for name in ("pygls", "asyncio"):  # They log whole messages, including file contents.
+    for name in ("pygls", "asyncio"):  # They log complete messages, including file contents.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     with claimed_stdio("an editor", "lsp") as (read, written):
         server = MemoryServer(EditorVaults(only))
@@ -50,7 +50,7 @@ def serve(only: Path | None) -> int:
 
 
 class _Input:
-    """Reads the editor's messages in a thread that does not delay the process's exit."""
+    """Reads the editor's messages in a thread that does not delay process exit."""
 
     def __init__(self, descriptor: int) -> None:
         self._file = os.fdopen(descriptor, "rb", closefd=False)
@@ -142,7 +142,7 @@ class MemoryServer(LanguageServer):
             )
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Print an error that belongs to no request to standard error."""
+        """Print an error that is unrelated to any request to standard error."""
         if source is not FeatureRequestError:
             print(f"memvault lsp: {escape_line(masked(str(error)))}", file=sys.stderr)
 
@@ -217,7 +217,7 @@ class MemoryServer(LanguageServer):
     async def _answer(self, work: Callable[[Files], Answer], shows: bool = False) -> Answer | None:
         """Run work in the vault thread with the currently open files.
 
-        With ``shows``, an error is the answer, because a person waits for it. Otherwise, the answer
+        With ``shows``, an error is the answer, because the user waits for it. Otherwise, the answer
         is empty, and the editor shows each error message once.
         """
         try:
@@ -353,7 +353,7 @@ class MemoryServer(LanguageServer):
             self._check(document.uri, 0.0)
 
     def _clear(self, uri: str) -> None:
-        """Remove the problems of a closed text."""
+        """Clear the problems shown for a closed text."""
         if uri in self._checks:
             self._checks.pop(uri).cancel()
             self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
@@ -367,7 +367,7 @@ class MemoryServer(LanguageServer):
             self.text_document_publish_diagnostics(params)
 
     def _diagnostics(self, uri: str, files: Files) -> list[types.Diagnostic] | None:
-        """Return the problems of an open text; None if the index is incomplete."""
+        """Return the problems in an open text; None if the index is incomplete."""
         document = self._vaults.open(uri, files, self._encoding)
         if document is not None:
             is_partial = document.state.saved.missing > 0

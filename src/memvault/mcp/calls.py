@@ -79,7 +79,7 @@ class ProgressTracker:
                     await report(*reported)
 
     def _add_heartbeat(self, seconds: int) -> None:
-        """Add a step after a period without progress, since reported progress must increase."""
+        """Add a step after a period without progress, because reported progress must increase."""
         self._offset += 1
         latest = self._latest
         total = None if latest.total is None else latest.total + 1
@@ -101,7 +101,7 @@ class PendingCall:
     """A tool call whose client may disconnect before receiving the result.
 
     It is pending, running, waiting, done or canceled. ``cancel`` wakes a waiting tool, or requeues
-    the events of a finished one, in a thread, since the vault's lock may be held.
+    the events of a finished one, in a thread, because the vault's lock may be held.
 
     Delivered events are confirmed by ``acknowledge`` and returned to their queue by ``cancel``,
     which may be called at any time. ``find`` looks up the tool. When ``ending`` returns true, a

@@ -25,7 +25,7 @@ _SMOOTHING = 0.2
 _FORGOTTEN = 1.05
 """The factor by which a tool's recorded minimum cost grows with each call, so that it adapts."""
 _CALLS = 2
-"""Number of consecutive heavy calls required, since a single call may have had to index first."""
+"""Number of consecutive heavy calls required, because a single call may have had to index first."""
 _MAX_KNOWN = 10_000
 """Maximum number of pairs of a key and a tool whose costs are stored."""
 

@@ -43,7 +43,7 @@ class MemoryFingerprint(NamedTuple):
 
     @classmethod
     def of(cls, record: MemoryRecord) -> MemoryFingerprint:
-        """Return the fingerprint of a record."""
+        """Return a record's fingerprint."""
         return cls(record.etag, (record.title, record.memory_type, record.tags))
 
 

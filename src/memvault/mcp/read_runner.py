@@ -117,7 +117,7 @@ class Lane(NamedTuple):
     def charge(self, read: Read, key: Hashable, seconds: float, is_first: bool) -> None:
         """Charge a call's CPU time in seconds.
 
-        The costs of the first call in a workspace are not noted, since it also opens the vault.
+        The costs of the first call in a workspace are not noted, because it also opens the vault.
         """
         self.queue.charge(key, self.costs.weighted(key, read.tool, seconds))
         if not is_first:

@@ -44,7 +44,7 @@ class QueueSlot:
             self._holders -= 1
 
     def free(self) -> None:
-        """Pass the slot to the next request, even if it still has holders."""
+        """Pass the slot to the next request, even if some holders have not left."""
         if self._holders:
             self._holders = 0
             self._release()

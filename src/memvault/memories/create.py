@@ -134,7 +134,7 @@ def nested(tag: str) -> str:
 def title_of(text: str, max_length: int = _MAX_TITLE, detector: SecretDetector = BUILTIN) -> str:
     """Return a title made of the first words of a body.
 
-    Secrets are masked before truncation, since a truncated secret would not be detected.
+    Secrets are masked before truncation, because a truncated secret would not be detected.
 
     Raises:
         UsageError: the text is empty.

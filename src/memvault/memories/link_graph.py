@@ -160,7 +160,7 @@ class LinkGraph:
         return by_path[self._closest(target, source[: source.rfind("/") + 1])].uid
 
     def beside(self, link: Link, path: str) -> MemoryRecord | None:
-        """Return the memory at a link's target, relative to the folder of a file, or None."""
+        """Return the memory at a link's target, relative to a file's folder, or None."""
         target = link.path_beside(path)
         matches = self.named(target) if target else []
         by_path = {entry.path: entry for entry in matches}
@@ -201,11 +201,11 @@ class LinkGraph:
         return self._closest_by_folder[target, folder]
 
     def has_name(self, name: str) -> bool:
-        """Return whether any memory has a name, or a path that ends with it."""
+        """Return whether any memory's name equals ``name``, or its path ends with it."""
         return name_key(name) in self._named
 
     def named(self, name: str) -> list[MemoryRecord]:
-        """Return all memories that have a name, or whose path ends with it, newest first."""
+        """Return the memories whose name equals ``name`` or path ends with it, newest first."""
         records = map(self.record, self._named.get(name_key(name), ()))
         return latest_first(records)
 

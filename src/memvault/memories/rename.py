@@ -382,7 +382,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
     memory = renaming.memory
     edited = _edited(store, renaming)
     changes, body = _own_changes(renaming)
-    # Read the link target first, since it may have changed since.
+    # Read the link target first, because it may have changed since.
     if renaming.path != memory.path:
         done = store.rename(memory, renaming.path, changes, body).memory
     else:

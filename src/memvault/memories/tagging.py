@@ -110,7 +110,7 @@ def counted(records: Iterable[MemoryRecord], by_name: bool = False) -> list[TagC
 
 
 def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
-    """Add tags to the header of a memory; existing tags are not changed."""
+    """Add tags to a memory's header; existing tags are not changed."""
 
     def added(now: Memory) -> WriteResult:
         existing = {tag_key(tag) for tag in now.tags}

@@ -13,8 +13,8 @@ from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories.create import is_key, is_reserved
 from memvault.model import FileState
-from memvault.vault import decoding, memory_file, paths
 from memvault.named_tuple import NamedTuple
+from memvault.vault import decoding, memory_file, paths
 
 FOLDER = "templates"
 _PLACEHOLDER = lazy_pattern(r"\{\{\s{0,9}(title|date|time)\s{0,9}(?::([^{}\n]{1,60}))?\}\}")

@@ -284,7 +284,7 @@ def _copy(copies: Copies, root: Path, path: str) -> None:
 
 
 def _is_merged(copy: Path, main: Worktree | None, merged: Mapping[str, str]) -> bool:
-    """Return whether a file in the main worktree, which is read again, has the bytes of a copy."""
+    """Return whether a file in the main worktree, which is read again, has a copy's bytes."""
     with contextlib.suppress(OSError):
         data = plain_files.read(copy)
         path = merged.get(document.etag(data))

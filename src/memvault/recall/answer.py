@@ -24,7 +24,7 @@ RELEVANT = 0.08
 
 
 class RecallRequest(NamedTuple):
-    """The parameters of a recall. ``mode`` is hybrid, keyword, vector or tag.
+    """A recall's parameters. ``mode`` is hybrid, keyword, vector or tag.
 
     With ``rerank`` a cross-encoder reorders the best results. Without ``diverse``, memories that
     repeat a better result or were superseded keep their score and rank. ``threshold`` is the

@@ -102,7 +102,7 @@ def effective_date(entry: MemoryRecord | Memory) -> str:
 
     It is the date in the memory's name or header, or else the last change according to the header
     or git, or the creation time in the header. It is empty if only the file system has a time,
-    since copying, checking out or touching a file changes it.
+    because copying, checking out or touching a file changes it.
     """
     days = declared_dates(entry.path, entry.metadata)
     if days:

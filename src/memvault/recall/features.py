@@ -21,7 +21,7 @@ _MAX_TERM_GAIN = 2.2
 _FULL_SCALE = 8.0
 """The difference in standard deviations that is scaled to 1."""
 _MIN_COSINE_DEVIATION = 0.05
-"""The minimum standard deviation of cosines, since small differences mean little in a small vault.
+"""The minimum standard deviation of cosines; small differences mean little in a small vault.
 """
 _MIN_TOKEN_DEVIATION = 0.02
 _MIN_VARIANCE = 1e-9

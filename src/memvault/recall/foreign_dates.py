@@ -2,7 +2,7 @@
 
 This uses dateparser, which takes 0.13 s to load. dateparser is therefore called only if a word
 suggests a date, and only with the words around that word; in a whole sentence, dateparser reads
-"we" as Wednesday. Future dates are ignored, since questions about memories do not refer to them.
+"we" as Wednesday. Future dates are ignored, because questions about memories do not refer to them.
 """
 
 from __future__ import annotations

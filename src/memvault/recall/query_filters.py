@@ -1,4 +1,4 @@
-"""Filters in the text of a query: ``deploy tag:work in:projects since:30d -draft``.
+"""Filters in a query's text: ``deploy tag:work in:projects since:30d -draft``.
 
 Filters are ``tag:``, ``type:``, ``in:`` (a folder), ``since:`` and ``until:``, each directly
 followed by a value, which may be quoted; and ``-`` before a word, a quoted phrase or a filter,

@@ -359,7 +359,7 @@ def group_duplicates(memories: Sequence[SentenceFeatures]) -> list[list[int]]:
     """Return the positions of duplicates in groups, ordered by first occurrence.
 
     Each memory is compared with the first of each group. Only memories that share one of their
-    rarest terms are compared, since sets as similar as duplicates always share one (the prefix
+    rarest terms are compared, because sets as similar as duplicates always share one (the prefix
     filter of Chaudhuri, Ganti and Kaushik 2006).
     """
     terms = [memory.term_ids for memory in memories]

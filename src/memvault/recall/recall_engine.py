@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _MAX_ATTEMPTS = 10
-"""The maximum number of views to try, since each write by another process may make a view stale."""
+"""The maximum number of views to try; each write by another process may make a view stale."""
 _EXACT_ATTEMPTS = 2
 """Number of attempts to read a file that keeps changing; after that it is shown with its current
 text, ranked by its older text. Otherwise a file that another program keeps appending to would never
@@ -123,7 +123,7 @@ class RecallEngine:
         return self._retry_stale(lambda attempts_left: self._search(request, attempts_left))
 
     def search_lines(self, request: RecallRequest, seconds: float = math.inf) -> RecallAnswer:
-        """Search for each line of the query separately, since a memory covers one subject.
+        """Search for each line of the query separately, because a memory covers one subject.
 
         Each memory is listed once. Each line's results keep their order; merging takes the
         specific, then the most probable, of the lines' next results. A query of one line, or of

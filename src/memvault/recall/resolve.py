@@ -27,7 +27,7 @@ _GENERATED_ID = lazy_pattern(r"[^\s/,]+-[a-z0-9]{6}")
 
 
 class Nameable(Protocol):
-    """An object with the names of a memory."""
+    """An object with a memory's names."""
 
     @property
     def path(self) -> str:
@@ -207,7 +207,7 @@ def is_path(name: str, entries: Iterable[Nameable]) -> bool:
 
     A single word that ends in ``.md`` always counts as a path. A single word with a slash, such as
     "CI/CD", and several words that end in ``.md`` count as a path only if they begin with a folder
-    in the vault or are similar to the path of an entry.
+    in the vault or are similar to an entry's path.
     """
     path = normalize(name)
     is_word = len(path.split()) == 1
@@ -246,7 +246,7 @@ class _CloseKeys(Generic[Entry]):
         """Some of the keys that are not similar enough."""
 
     def add(self, key: str, entry: Entry) -> None:
-        """Add an entry with a key that is not known to be rejected."""
+        """Add an entry, unless its key is known to be rejected."""
         if key not in self._similar:
             ratio = self._ratio(key)
             if ratio < self._cutoff:

@@ -404,7 +404,7 @@ def _demote_repeats(
 ) -> Iterator[tuple[int, RecallResult]]:
     """Move down results that repeat a better result's snippet, except those in ``kept_uids``.
 
-    Results that would fall below ``next_score`` are omitted, since memories that have not been
+    Results that would fall below ``next_score`` are omitted, because memories that have not been
     compared yet may rank above them.
     """
     snippets_shown: set[str] = set()

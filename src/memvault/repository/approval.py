@@ -41,9 +41,9 @@ _ENDS = 32
 _ELSEWHERE = re.compile(r"include|hookspath|worktree", re.IGNORECASE)
 """Settings whose value is a file or folder that must be read too."""
 _NETWORK = r"(?:https?|ssh|git)://[^\s/-]\S*|(?:\w[\w.-]*@)?\w[\w.-]+:(?!:|//)\S*"
-"""Matches a URL on another machine; a path is not harmless, since a repository has hooks.
+"""Matches a URL on another machine; a path is not harmless, because a repository has hooks.
 
-A host of one letter counts as a path, since it may be a Windows drive.
+A host of one letter counts as a path, because it may be a Windows drive.
 """
 _REMOTE_NAME = re.compile(r"[A-Za-z0-9][\w-]*")
 _HARMLESS = re.compile(
@@ -292,7 +292,7 @@ class _RepositoryScanner:
                     self.hooks.append(named)
                     continue
                 self.used.add(named)
-                # Includes in a linked file are relative to the folder of the link.
+                # Includes in a linked file are relative to the link's folder.
                 named = Path(os.path.realpath(named.parent), named.name)
                 if named not in self._parsed:
                     self._parsed.add(named)
@@ -339,7 +339,7 @@ class _RepositoryScanner:
     def _words(self, line: _Line) -> Iterator[ApprovalItem]:
         """Yield the files in the vault that a setting refers to, if its text contains their paths.
 
-        The trailing parts of a path are tried too, since it may begin with ``~`` or a variable.
+        The trailing parts of a path are tried too, because it may begin with ``~`` or a variable.
         """
         text, top = line.text, self._location.top
         candidates = [line.value, *text.split(), *_QUOTES.split(text), *_MARKS.split(text)]

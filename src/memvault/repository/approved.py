@@ -13,10 +13,10 @@ _SHOWN = 5
 
 
 class NotAllowed(Refused):
-    """Git may not run in a repository, since parts of it are not approved.
+    """Git may not run in a repository, because parts of it are not approved.
 
     ``runs`` lists the names of the unapproved parts, and ``was_allowed`` is true if the repository
-    was approved before something changed. The message contains only names, since the values of
+    was approved before something changed. The message contains only names, because the values of
     settings may be private.
     """
 

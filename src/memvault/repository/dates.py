@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from memvault.repository.commit_cache import CacheState, CommitCache
 
 _FILE = "commits-2.db"
-"""The name of the cache, with the version of its format."""
+"""The cache's name, with the version of its format."""
 _MIN_PAUSE, _MAX_PAUSE = 60.0, 3_600.0
 """Seconds until git runs again after it failed or took too long, doubled each time."""
 _SHA1_LENGTH = 40

@@ -23,7 +23,7 @@ class StoredEpisode(ToolResult):
 
 
 class EpisodeMetadata(TypedDict):
-    """The properties of an episode."""
+    """An episode's properties."""
 
     title: str
     filePath: str

@@ -180,7 +180,7 @@ class HttpGateway:
         return None
 
     def _check_id(self, request_key: tuple[str, str], is_valid: bool) -> Response | None:
-        """Return the response that refuses the id of a request, or None."""
+        """Return the response that refuses a request's id, or None."""
         if not is_valid:  # The SDK would treat it as a notification.
             return _error_response(
                 400,
@@ -271,7 +271,7 @@ class HttpGateway:
             return slot
         if exchange.is_disconnected:
             self._log_refusal(token, vault, "gone")
-            return Response(status_code=400)  # Never read, since the client has disconnected.
+            return Response(status_code=400)  # Never read, because the client has disconnected.
         return self._too_many(token, vault, "queued requests", _RETRY_AFTER)
 
     async def _is_control(self, method: str, exchange: HttpExchange) -> bool:
@@ -283,7 +283,7 @@ class HttpGateway:
         return False
 
     async def _body(self, exchange: HttpExchange, token: ApiToken, vault: str) -> bytes | Response:
-        """Read the body of a request; return it, or a refusal if it is too large or too slow."""
+        """Read a request's body; return it, or a refusal if it is too large or too slow."""
         max_bytes = self._limits.body
         try:
             with anyio.move_on_after(self._limits.seconds):
@@ -295,7 +295,7 @@ class HttpGateway:
                 return _error_response(413, message, "send smaller requests")
         except ClientDisconnect:
             self._log_refusal(token, vault, "gone")
-            return Response(status_code=400)  # Never read, since the client has disconnected.
+            return Response(status_code=400)  # Never read, because the client has disconnected.
         self._log_refusal(token, vault, "too_slow")
         return _error_response(408, "The request did not arrive in time", "")
 

@@ -149,7 +149,7 @@ class TenantServers:
             workspace.notify_waiters()
 
     def _open_workspace(self, vault: str) -> Workspace:
-        # Resolved for each request, since the name may move to another folder.
+        # Resolved for each request, because the name may move to another folder.
         root = locate.vault_named(vault)
         with self._vaults_lock:
             workspace = self._vaults.get(vault)

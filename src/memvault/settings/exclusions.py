@@ -5,8 +5,8 @@ the vault; Obsidian's excluded files, template folders and attachment folder; an
 fill, such as ``node_modules``. A folder with a ``memvault.toml`` is a nested vault: its memories
 are also in the outer vault, except those that match its own setting ``ignore``; its templates and
 state are not. As in ripgrep, ``.ignore`` has precedence over ``.gitignore``, so a line ``!drafts/``
-in it includes a folder that git ignores. Ignore files above the vault are not read, since the vault
-itself may be an ignored folder.
+in it includes a folder that git ignores. Ignore files above the vault are not read, because the
+vault itself may be an ignored folder.
 
 Patterns are untrusted, so their expressions never run more than one unbounded loop at a time.
 """
@@ -138,7 +138,7 @@ def _expression(segments: list[str]) -> str:
     """Return the regular expression of a pattern's segments.
 
     ``**`` separates the segments into runs. Every run but the last takes its first match, without
-    backtracking, since a later match would leave less of the path for the rest.
+    backtracking, because a later match would leave less of the path for the rest.
     """
     runs: list[list[str]] = [[]]
     for segment in segments:
@@ -382,8 +382,8 @@ def sources_state(root: Path) -> tuple[FileStamp | None, ...]:
 def _obsidian_prefixes(root: Path) -> Iterator[str]:
     """Yield the path prefixes of Obsidian's excluded files, templates and attachments.
 
-    Obsidian's regular expressions, which are written between slashes, are not applied, since their
-    running time is unlimited.
+    Obsidian's regular expressions, which are written between slashes, are not applied, because
+    their running time is unlimited.
     """
     if not os.path.lexists(root / _OBSIDIAN):
         return
@@ -424,7 +424,7 @@ def _ignore_setting(path: Path) -> tuple[str, ...]:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a file; empty if it is missing, too large or cannot be read."""
+    """Return a file's text; empty if it is missing, too large or cannot be read."""
     try:
         return plain_files.read(path, _MAX_BYTES).decode("utf-8-sig", "surrogateescape")
     except OSError:

@@ -21,11 +21,11 @@ def find_vault(vault: str | None, on_default: Callable[[str, Path], object] | No
 
     ``vault`` is a folder or a name that the user gave to a vault. If a linked git worktree lacks
     the vault because git does not track it, the vault in the main worktree is used. With
-    ``on_default``, the first of the user's default vaults is used outside of any vault; the
+    ``on_default``, the first of the user's default vaults is used outside any vault; the
     function is called with its name and root.
 
     A vault found in a parent folder that belongs to another user is used only if this user trusts
-    it, since its ``memvault.toml`` determines which files are read and run here.
+    it, because its ``memvault.toml`` determines which files are read and run here.
 
     Raises:
         VaultNotFound: there is no vault.

@@ -154,7 +154,7 @@ def _check_path(path: Path) -> None:
     if above is not None:
         raise UsageError(
             f"Your settings file {path} is inside the vault {above}, which may be untrusted",
-            "set MEMVAULT_CONFIG to a folder outside of every vault",
+            "set MEMVAULT_CONFIG to a folder outside every vault",
         )
     if path.exists() and not only_user_can_write(path):
         raise UsageError(

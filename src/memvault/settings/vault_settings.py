@@ -64,7 +64,7 @@ _MAX_WARNED = 10
 def _is_address(value: str) -> bool:
     """Return whether a string is a valid address of an engine.
 
-    Usernames, passwords and queries are not allowed, since the address is shown and must not
+    Usernames, passwords and queries are not allowed, because the address is shown and must not
     contain a secret.
     """
     if not value.isprintable() or "@" in value:

@@ -1,7 +1,7 @@
 """Read documents as markdown: a heading and the text for each page or section.
 
-A separate process parses the files, since they may be crafted to exhaust memory or time. Texts are
-cached by the content of the file, so an unchanged document is parsed only once.
+A separate process parses the files, because they may be crafted to exhaust memory or time. Texts
+are cached by the content of the file, so an unchanged document is parsed only once.
 """
 
 from __future__ import annotations

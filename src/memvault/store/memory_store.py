@@ -416,7 +416,7 @@ class MemoryStore:
         """Replace the bytes of a memory when only its links change.
 
         The file keeps its times if they date the memory. If its size is also unchanged, the times
-        are advanced by a millisecond, since many programs detect changes by size and time.
+        are advanced by a millisecond, because many programs detect changes by size and time.
 
         Raises:
             Conflict: the file's bytes have changed since.

@@ -26,7 +26,7 @@ from memvault.vault.private_folder import list_private, private_folder
 
 _REVISION_NAME = lazy_pattern(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
 _ALWAYS_KEPT = 5
-"""Number of a memory's newest revisions to keep regardless of age, since clocks can be wrong."""
+"""Number of a memory's newest revisions to keep regardless of age, because clocks can be wrong."""
 
 
 class Revisions:

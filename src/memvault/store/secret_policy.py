@@ -66,7 +66,7 @@ class SecretPolicy:
 class SecretRejected(Refused):
     """The text contains a secret, and the vault's settings refuse secrets.
 
-    The message has no line numbers, since no file exists yet.
+    The message has no line numbers, because no file exists yet.
     """
 
     def __init__(self, secrets: Sequence[Secret], detector: SecretDetector) -> None:

@@ -161,7 +161,8 @@ def _existing_names(common: Path) -> Iterator[str]:
 def _name_of(folder: Path) -> str:
     """Return the name of the copies' folder for a worktree's git directory.
 
-    It includes the time of the worktree's creation, since a later worktree may have the same name.
+    It includes the time of the worktree's creation, because a later worktree may have the same
+    name.
     """
     created = created_ns(folder)
     return f"{slug(folder.name, 40)}-{plain_files.digest_of(str(created).encode(), 4).hex()}"

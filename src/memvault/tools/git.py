@@ -53,10 +53,10 @@ def git_init(call: Call, confirm: Confirm = None) -> results.InitializedReposito
     examples=("memvault git sync", "memvault git sync --json"),
     view="""{committed:file|files} committed  {pulled:commit|commits} pulled  \
         {pushed:commit|commits} pushed
-        *keptTwice Kept as two files, since both sides changed the text:
+        *keptTwice Kept as two files, because both sides changed the text:
            {filePath}  {copyPath}
 
-        *renamed Renamed, since the remote has another file with that name:
+        *renamed Renamed, because the remote has another file with that name:
            {from}  {filePath}
 
            deleted on one side and changed on the other, so kept: {notDeleted}
@@ -87,7 +87,7 @@ def git_sync(call: Call, confirm: Confirm = None) -> results.SyncedVault:
            {ahead:commit|commits} to push  {behind:commit|commits} to pull  \
             {changed:file|files} to commit
            in progress: {underWay}
-        *keptTwice Kept as two files, since both sides changed the text:
+        *keptTwice Kept as two files, because both sides changed the text:
            {filePath}  {copyPath}
 
         {repository:|The vault is not in a git repository}

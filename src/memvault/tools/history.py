@@ -135,7 +135,7 @@ def memory_diff(
     view=Template(
         """Undone {undone[tool]}  {undone[changeId]}
            {lines:each}
-           not undone, since it has changed: {kept:each}
+           not undone, because it has changed: {kept:each}
            `memvault undo {changeId}` reverts that
         *changes | There is nothing to undo
         {when:second}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}

@@ -424,7 +424,9 @@ def memory_remember(
     return remembered(call, memory, f"{name}\n{content}", bool(file_path))
 
 
-def remembered(call: Call, memory: Memory, text: str, is_update: bool = False) -> RememberedMemory:
+def remembered(
+    call: Call, memory: Memory, text: str, is_update: bool = False
+) -> results.RememberedMemory:
     """Return the result for a written memory, with the memories similar to its text."""
     from memvault.recall.answer import memory_reference
     from memvault.tools.core.similar import similar_memories

@@ -39,7 +39,7 @@ _SEVERITIES = {
     "err": "error",
     **dict.fromkeys(("fatal", "crit", "alert", "panic", "emerg", "emergency"), "critical"),
 }
-"""Severity names used by other logs; numbers are ambiguous, since syslog and Python differ."""
+"""Severity names used by other logs; numbers are ambiguous, because syslog and Python differ."""
 _MIN_EVENT_BUDGET = 300
 """Minimum token budget for a result with one event; the event is shortened to fit."""
 _EVENTS_ROOM = 100

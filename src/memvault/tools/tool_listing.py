@@ -30,7 +30,7 @@ group = ToolGroup("catalog", "Tools, including the vault's own", place=80)
 
 @group.tool(
     "tools list",
-    takes_long=True,  # It looks up their programs in PATH.
+    takes_long=True,  # It looks up the tools' programs in PATH.
     paged_keys=("tools",),
     read_only=True,
     works_without_files=True,

@@ -312,8 +312,8 @@ def memory_restore(
     """Restore a memory from the trash, or revert one to an earlier revision.
 
     A file returns to its old path, or to a similar one if that is taken. The content replaced by
-    a revision becomes a revision itself. A memory that exists only in another git worktree, or in a
-    newer version there, is copied from it.
+    a revision becomes a revision itself. If another git worktree has the only copy or a newer
+    version of a memory, that copy is restored.
     """
     from memvault.memories import trash
     from memvault.recall.answer import memory_reference

@@ -110,7 +110,7 @@ def given_id(text: str) -> str:
 
 
 def body_of(data: bytes, encoding: str = AUTO) -> str:
-    """Return the body of a file, without parsing its header."""
+    """Return a file's body, without parsing its header."""
     return split_front_matter(decode(data, encoding).text).body
 
 

@@ -127,7 +127,7 @@ class FolderWatch:
         self._is_complete = False
 
     def _drain(self) -> None:
-        # Marked incomplete until the end, since an interrupt may lose events already read.
+        # Marked incomplete until the end, because an interrupt may lose events already read.
         was_complete, self._is_complete = self._is_complete, False
         try:
             for event in self._inotify.read():

@@ -23,7 +23,7 @@ def referenced_names(metadata: Mapping[str, Any], key: str) -> list[str]:
 
 
 def header_links(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the key and target of each link in a header; ``LINK_KEYS`` may have plain names."""
+    """Yield the key and target of each link in a header; in ``LINK_KEYS``, names are links too."""
     for key in dict.fromkeys([*LINK_KEYS, *metadata]):
         if key in LINK_KEYS:
             yield from ((key, name) for name in referenced_names(metadata, key))

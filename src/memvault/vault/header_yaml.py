@@ -175,7 +175,7 @@ def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
     Raises:
         ValueError: the values are too many, too long or too deeply nested.
     """
-    # Limit the expanded size, since aliases repeat a value that is written only once.
+    # Limit the expanded size, because aliases repeat a value that is written only once.
     values_left, characters_left = _MAX_VALUES, MAX_HEADER
 
     def converted(value: Any, depth: int) -> Any:
@@ -303,7 +303,7 @@ class UnreadLines(NamedTuple):
 
 
 class ReadHeader(NamedTuple):
-    """The values of a header, and its lines that are not YAML.
+    """A header's values, and its lines that are not YAML.
 
     ``readable`` is the header with these lines commented out, so positions are unchanged.
     """

@@ -178,7 +178,7 @@ def _type_folders(path: PurePosixPath, known_types: frozenset[str]) -> frozenset
 
 
 def _tags(metadata: Mapping[str, Any], body: str) -> tuple[str, ...]:
-    """Return the tags of the header, then of the text, deduplicated by key."""
+    """Return the header's tags, then of the text, deduplicated by key."""
     result = list(header_tags(metadata))
     seen = set(map(tag_key, result))
     for match in tags(body):

@@ -17,7 +17,7 @@ _WINDOWS = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]
 )
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
-"""Characters to avoid in file names: some systems forbid them, others would break links."""
+"""Characters to avoid in file names, because some systems forbid them or they would break links."""
 _LEADING_MARKS = lazy_pattern(r"^[^\w]+")
 _MAX_SLUG_BYTES = 120
 _MAX_ID_SLUG = 40

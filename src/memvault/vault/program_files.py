@@ -6,8 +6,8 @@ import leaves these files out, a git sync reports or refuses them, and doctor li
 
 Two kinds of files are not listed: files that a program reads only on request, such as aider's
 ``CONVENTIONS.md``, and files that a program reads only in its own folder, such as OpenClaw's
-``SOUL.md`` and ``MEMORY.md``, since notes have such names. ``repository.approval`` checks git's own
-files.
+``SOUL.md`` and ``MEMORY.md``, because notes have such names. ``repository.approval`` checks git's
+own files.
 """
 
 from __future__ import annotations

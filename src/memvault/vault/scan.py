@@ -51,7 +51,7 @@ class Scan:
 
     def add(self, prefix: str, files: list[os.DirEntry[str]]) -> None:
         """Add the files of a folder whose path, with a slash, is ``prefix``."""
-        # Steps over all files, since a step for each file takes twice as long.
+        # Steps over all files, because a step for each file takes twice as long.
         try:
             statuses = [entry.stat(follow_symlinks=False) for entry in files]
         except FileNotFoundError:
@@ -303,7 +303,7 @@ def is_listed(
 ) -> bool:
     """Return whether ``scan`` lists a memory's file under exactly this path.
 
-    Each folder of the path is listed, since a file system may accept another spelling of a name.
+    Each folder of the path is listed, because a file system may accept another spelling of a name.
     """
     if file_state(root, path) is None:
         return False

@@ -103,7 +103,7 @@ def tool_definition(
 
 
 def _description(text: str, owner: str) -> str:
-    """Return a description after checking its length, since models read it in every session."""
+    """Return a description after checking its length, because models read it in every session."""
     if len(text) > _MAX_DESCRIPTION:
         raise UsageError(
             f"The description of the {owner} is longer than {_MAX_DESCRIPTION:,} characters",

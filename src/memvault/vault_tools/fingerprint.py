@@ -1,4 +1,4 @@
-"""Fingerprint a vault's tools: compute a digest of the files covered by trust in a tool.
+"""Compute a tool's fingerprint: a digest of the files that trusting the tool covers.
 
 A tool runs in ``tools/``. Its fingerprint covers its own file, every other file below ``tools/``
 except the definitions of other tools, and the vault's files in its command.
@@ -75,7 +75,7 @@ class ToolFingerprint(NamedTuple):
 def fingerprint_of(
     root: Path, tool: ToolFile, vault_files: CoveredFiles | None = None
 ) -> ToolFingerprint:
-    """Return the fingerprint of a tool, with the program to run.
+    """Return a tool's fingerprint, with the program to run.
 
     To check several tools, pass the same ``vault_files``, so that each file is read once; to run a
     tool, omit ``vault_files``, so that the files are read again.

@@ -1,4 +1,4 @@
-"""Control access to the pages with secrets that are random on each start of the server.
+"""Control access to the pages with secrets generated at each server start.
 
 Browsers share a host's cookies among all of its ports, and other users may listen on other ports.
 So the cookie is limited to a random path prefix, and a request needs both the prefix and the
@@ -54,7 +54,7 @@ class Access(NamedTuple):
     def is_in(self, cookies: list[str]) -> bool:
         """Return whether a ``Cookie`` header contains this session's cookie.
 
-        The header may contain several cookies with its name, since servers on other ports can set
+        The header may contain several cookies with its name, because servers on other ports can set
         them.
         """
         expected = f"{COOKIE}={self.session}"

@@ -39,7 +39,7 @@ def public_id(memory: HasHeader, detector: SecretDetector) -> str:
 
 
 def hidden_name(path: str) -> str:
-    """Return a name for the memory at a path that does not reveal the path."""
+    """Return a memory's name in URLs that does not reveal its path."""
     return f"{_HIDDEN}{sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 

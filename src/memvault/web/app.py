@@ -170,7 +170,7 @@ class _Guard:
     def _opened(self, is_own_site: bool) -> Response:
         """Set the cookie and redirect to the first page.
 
-        If another site or a file started the request, a page redirects, since a browser would not
+        If another site or a file started the request, a page redirects, because a browser would not
         send the cookie otherwise.
         """
         self._call_opened()
@@ -187,7 +187,7 @@ class _Guard:
 
 
 async def _body(request: Request) -> bytes | None:
-    """Return the body of a request, or None if it is too large or incomplete."""
+    """Return a request's body, or None if it is too large or incomplete."""
     length = request.headers.get("content-length", "0")
     if not length.isdecimal() or len(length) > 12 or int(length) > _MAX_FORM_BYTES:
         return None

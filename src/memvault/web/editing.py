@@ -44,7 +44,7 @@ _STATUS = {"not_found": 404, "conflict": 409}
 
 
 class Page(NamedTuple):
-    """A page to show: the name of its template, its values and its status."""
+    """A page to show: its template's name, its values and its status."""
 
     name: str
     values: Mapping[str, Any]
@@ -54,7 +54,8 @@ class Page(NamedTuple):
 class FormRoute(NamedTuple):
     """The functions of a form. ``show`` returns its page, after an error with the user's input.
 
-    ``submit`` returns a page or the URL to go to; both get the name in the URL and the fields.
+    ``submit`` returns a page or the URL to redirect to; both get the name in the URL and the
+    fields.
     """
 
     show: Callable[[str, Form, MemvaultError | None], Page] | None
@@ -62,7 +63,7 @@ class FormRoute(NamedTuple):
 
 
 def parse_form(body: bytes) -> dict[str, str]:
-    """Return the fields of a form.
+    """Return a form's fields.
 
     Raises:
         UsageError: it is not a URL-encoded form in UTF-8.
@@ -252,7 +253,7 @@ class Editing:
         return self._done(f"Forgot {memory.title}; it is in the trash", {}, "search")
 
     def _undo(self, _: str, __: Form, error: MemvaultError | None = None) -> Page:
-        """Return the last change that can be undone, after later ones that cannot."""
+        """Return the latest change that can be undone, and the later ones that cannot."""
         shown = []
         for change in self._run(memory_undo, listing=True, limit=_UNDO_LISTED)["changes"]:
             if "undoes" not in change and "undoneBy" not in change:
@@ -270,11 +271,11 @@ class Editing:
     def _load(self, name: str) -> tuple[str, Memory]:
         """Return the public id and the content of a memory that can be edited.
 
-        Its memId then selects it in the tools, since they ignore spaces around a path.
+        Its memId then selects it in the tools, because they ignore spaces around a path.
 
         Raises:
             NotFound: there is no such memory.
-            Refused: it contains a secret, which a page would show, or whose mask would be saved.
+            Refused: it contains a secret, which the page would show or replace by its mask.
             StorageError: the file cannot be written.
         """
         path = self._session.path_of(name)
@@ -303,7 +304,7 @@ class Editing:
         return self._session.write(function, find, *positional, **named)
 
     def _done(self, notice: str, result: Mapping[str, Any], page: str = "") -> str:
-        """Return the URL of the memory in a result, or of a page, which shows a notice."""
+        """Return the URL of a result's memory, or of a page, with a notice."""
         key = secrets.token_hex(4)
         self._notices[key] = ". ".join([notice, *result.get("warnings", ())])
         for old in [*self._notices][:-_MAX_NOTICES]:

@@ -229,7 +229,7 @@ def _set_anchors(tokens: Sequence[Token], prefix: str) -> list[PageHeading]:
 
 
 def _set_callouts(tokens: list[Token]) -> None:
-    """Turn quotes that begin with a type such as ``[!note]`` into callouts, as in Obsidian."""
+    """Convert quotes that begin with a type such as ``[!note]`` to callouts, as in Obsidian."""
     open_quotes: list[Token | None] = []
     for number, token in enumerate(tokens):
         if token.type == "blockquote_open":
@@ -240,7 +240,7 @@ def _set_callouts(tokens: list[Token]) -> None:
 
 
 def _as_callout(tokens: list[Token], number: int) -> Token | None:
-    """Turn the quote that begins at a position into a callout, and return its first token."""
+    """Convert the quote that begins at a position to a callout, and return its first token."""
     from markdown_it.token import Token
 
     paragraph = tokens[number + 1 : number + 4]
@@ -347,7 +347,7 @@ def _numbers(links: Sequence[PlacedLink]) -> dict[str, str]:
 
 
 def _with_links(text: str, links: Sequence[PlacedLink]) -> str:
-    """Return text in which each link is a markdown link to its number, or its label."""
+    """Return text with each link replaced by a markdown link to its number, or by its label."""
     pieces: list[str] = []
     done = 0
     for number, link in sorted(enumerate(links), key=lambda entry: entry[1].span):

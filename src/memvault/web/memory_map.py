@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 MAX_NODES = 20_000
 _MAX_AROUND = 60
 BEGINNING = 600
-"""Number of characters of a memory that are compared."""
+"""Number of characters compared per memory."""
 _NEIGHBORS = 6
-"""Number of the most similar memories that a memory is paired with."""
+"""Maximum number of similar memories paired with each memory."""
 
 
 def memory_map(call: Call, graph: LinkGraph, records: Sequence[MemoryRecord]) -> dict[str, Any]:

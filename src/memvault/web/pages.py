@@ -37,7 +37,7 @@ ASSETS = (
 )
 """The style sheets, scripts and the icon of the pages."""
 AGES = {"": "any time", "7d": "last 7 days", "30d": "last 30 days", "1y": "last year"}
-"""The filters by time that the search offers, by value."""
+"""The search's time filters, by value."""
 _MOST_LINKED = 200
 _MAX_TYPES, _MAX_TAGS = 8, 12
 _WEEKS = 53
@@ -72,7 +72,7 @@ def _environment() -> Environment:
 
 
 def render(name: str, to: Addresses | None = None, **values: Any) -> str:
-    """Return a page from the template with a name; ``to`` has the URLs for its links."""
+    """Render a template by name; ``to`` contains the URLs for its links."""
     return _environment().get_template(f"{name}.html").render(to=to, **values)
 
 
@@ -82,7 +82,7 @@ def _plain(text: object) -> str:
 
 
 def _marked(text: object, terms: list[str]) -> Any:
-    """Return ``_plain`` as HTML in which the words that match a query's terms are marked."""
+    """Return ``_plain`` as HTML with the words that match a query's terms marked."""
     from markupsafe import Markup, escape
 
     pieces = marked_pieces(_plain(text), terms)
@@ -122,7 +122,7 @@ class Chip(NamedTuple):
 def chips(
     known: tuple[TagListing, MemoryTypes] | None, selected: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the filters to offer: the most frequent types and tags, and the selected ones.
+    """Return the filters to show: the most frequent types and tags, and the selected ones.
 
     ``is_complete`` is whether the types and tags are known.
     """
@@ -184,7 +184,7 @@ def calendar(counts: Mapping[str, int]) -> list[CalendarWeek]:
 class DiffLine(NamedTuple):
     """A line of a comparison: ``added``, ``removed``, ``same`` or a ``gap``.
 
-    ``pieces`` are parts of its text, each with whether it differs from the line that it replaces.
+    ``pieces`` are parts of its text, each with a flag: whether it differs from the replaced line.
     """
 
     kind: str
@@ -238,7 +238,7 @@ def _mark_words(lines: list[DiffLine]) -> None:
 
 
 def _changed_words(before: list[str], after: list[str]) -> tuple[list[tuple[str, bool]], ...]:
-    """Return the pieces of two lines, with whether each differs from the other line."""
+    """Return the pieces of two lines, each with a flag: whether it differs from the other line."""
     words = before, after
     matcher = SequenceMatcher(None, *words, autojunk=False)
     if matcher.ratio() < _MIN_RATIO:

@@ -43,9 +43,9 @@ _PAGE = lazy_pattern(r"page=\d{1,9}")
 
 
 class Renderer:
-    """Renders memories in one view of the index; its methods may raise ``StaleView``.
+    """Renders memories from one view of the index; its methods may raise ``StaleView``.
 
-    With all ``records`` of the view, the targets of links are not looked up in the index.
+    If ``records`` contains all of the view's records, link targets are not looked up in the index.
     """
 
     def __init__(self, call: Call, view: View, records: Iterable[MemoryRecord] = ()) -> None:
@@ -153,7 +153,7 @@ class Renderer:
         return self.prepared(memory, to, False, f"e{room}-", block)().html, left
 
     def _file_beside(self, target: str, path: str) -> str:
-        """Return the path of a file in the vault that a link refers to, or an empty string."""
+        """Return the path of a link's target file in the vault, or an empty string."""
         if PurePosixPath(target).suffix.lower() not in _FILE_SUFFIXES:
             return ""
         root = self._call.root
@@ -168,7 +168,7 @@ class Renderer:
 
 
 def is_attachment(path: str) -> bool:
-    """Return whether pages show or link to a file of this kind, and it is not hidden."""
+    """Return whether a file is of a kind that pages show or link to, and is not hidden."""
     pure = PurePosixPath(path)
     is_hidden = any(part.startswith(".") for part in pure.parts)
     return not is_hidden and pure.suffix.lower() in _FILE_SUFFIXES
@@ -179,7 +179,7 @@ _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xb
 
 
 def masked_attachment(path: str, data: bytes, masked: Callable[[str], str]) -> bytes:
-    """Return the bytes of an attachment, with secrets masked if it is text.
+    """Return an attachment's bytes, with secrets masked if it is text.
 
     Only text formats can be masked, not an image or a PDF.
     """

@@ -54,7 +54,7 @@ _READER = LOCAL._replace(scope="read", sees_worktrees=False)
 _WRITER = LOCAL._replace(scope="write", sees_worktrees=False, vaults=())
 _MOST = 30
 _PATIENCE = 1.0
-"""Seconds that a search waits for the tags and types, which it offers as filters."""
+"""Seconds that a search waits for the tags and types to show as filters."""
 _MAX_REVIEWED = 200
 _MAX_TAGS = 1_000
 _SLOW_TOOLS = (vault_review, vault_stats, memory_orphans, memory_list_types, tag_list)
@@ -74,7 +74,7 @@ class ReadMemory(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """The statistics, the newest orphans, and the memories created or last changed by day."""
+    """The statistics, the newest orphans, and the daily counts of created or changed memories."""
 
     stats: VaultStatistics
     orphans: OrphanedMemories
@@ -85,10 +85,10 @@ class PageWorker(Protocol):
     """A process with its own session that does the slow work."""
 
     def run(self, method: str) -> Any:
-        """Return what a method of the session returns; raises ``MemvaultError``."""
+        """Run a session method and return its result; raises ``MemvaultError``."""
 
     def close(self) -> None:
-        """End the process."""
+        """Stop the process."""
 
 
 class WebSession:
@@ -164,7 +164,7 @@ class WebSession:
         return named
 
     def path_of(self, name: str) -> str:
-        """Return a name that the tools accept, for the memId or public id in a URL."""
+        """Return a name that the tools accept for the memId or public id in a URL."""
         if not is_hidden(name):
             return name
         paths = self.on_view(
@@ -201,7 +201,7 @@ class WebSession:
         return ReadMemory(with_code_lines(entry), self._rendered(name, to), backlinks, file)
 
     def file(self, path: str) -> bytes:
-        """Return the bytes of an attachment, with secrets masked if it is text.
+        """Return an attachment's bytes, with secrets masked if it is text.
 
         Raises:
             NotFound: the file is missing, hidden or a memory, or its name contains a secret.
@@ -219,7 +219,7 @@ class WebSession:
             detector = call.settings.detector
         if detector.masked(inside) != inside:
             raise NotFound(
-                "There is no such file", "rename the file, since its name contains a secret"
+                "There is no such file", "rename the file, because its name contains a secret"
             )
         return masked_attachment(inside, data, detector.masked)
 
@@ -347,7 +347,7 @@ def _mem_ids(value: Any) -> set[str]:
 def _with_ids(value: Any, shown: Any, public: Mapping[str, str]) -> Any:
     """Return the masked form of a value with public ids for the memIds in it.
 
-    Values below a masked key stay as they are, since several keys may have the same mask.
+    Values below a masked key stay as they are, because several keys may have the same mask.
     """
     if isinstance(value, Mapping):
         return {

@@ -1,4 +1,4 @@
-"""Compute slow pages in another process, so that searches never wait for its interpreter lock.
+"""Compute slow pages in another process, so that searches never wait for the interpreter lock.
 
 The parent sends the name of a ``WebSession`` method, and gets its result or the error. The process
 has a low priority and ends with its input, so it never outlives the server.
@@ -27,14 +27,14 @@ _ATTEMPTS = 2
 
 
 class SlowWorker:
-    """The process for one vault, started when it is first used; one thread at a time may use it."""
+    """The process for one vault, started on first use; one thread at a time may use it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._process: Worker | None = None
 
     def run(self, method: str) -> Any:
-        """Return what a ``WebSession`` method returns in the process.
+        """Run a ``WebSession`` method in the process and return its result.
 
         Raises:
             MemvaultError: the method raised it.
@@ -50,7 +50,7 @@ class SlowWorker:
                 raise result
             return result
         raise StorageError(
-            "The page cannot be computed", "its process ended twice; reload the page"
+            "The page cannot be computed", "its process crashed twice; reload the page"
         )
 
     def _answer(self, method: str) -> Any:
@@ -65,7 +65,7 @@ class SlowWorker:
         return pickle.load(received)  # noqa: S301  # sent by our own process
 
     def close(self) -> None:
-        """End the process."""
+        """Stop the process."""
         if self._process is not None:
             process.end_worker(self._process)
             self._process = None

@@ -198,7 +198,7 @@ def _lease_folders(folder: Path) -> list[Path]:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move an event out of the inbox with a hard link, since watchers report renames 0.5 s late."""
+    """Move an event out of the inbox with a hard link, because renames are reported 0.5 s late."""
     try:
         os.link(source, target, follow_symlinks=False)
     except FileNotFoundError:

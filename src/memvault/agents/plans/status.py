@@ -45,7 +45,7 @@ class PlanStatus(NamedTuple):
 
 
 def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinfo) -> PlanStatus:
-    """Compute the status of a plan.
+    """Compute a plan's status.
 
     A record belongs to one schedule; if the schedule changes, the plan starts over. A one-shot plan
     is completed after its run, unless the user set it back to active. A one-shot plan expires if

@@ -191,7 +191,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     @property
     def _has_list(self) -> bool:
-        """Return whether the list still exists, since a worker may outlive the screen."""
+        """Return whether the list still exists, because a worker may outlive the screen."""
         return bool(self.query("#list"))
 
     @work(group="search", exclusive=True)

@@ -20,7 +20,7 @@ from memvault import sanitize
 from memvault.cli.browse.session import BrowsedMemory, SearchOutcome
 
 _CTRL_C = Binding("ctrl+c", "app.help_quit", show=False)
-"""Exits the program, since bindings of the app do not apply in a dialog."""
+"""Exits the program, because bindings of the app do not apply in a dialog."""
 
 
 class LineDialog(ModalScreen[str]):

@@ -45,7 +45,7 @@ def browse(
     argument = f"{sanitize.quote_argument(query)} " if query else ""
 
     def prepare(result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Name the command that shows more, since browse has no ``--offset``."""
+        """Name the command that shows more, because browse has no ``--offset``."""
         assert tool.view.prepare is not None
         shown = tool.view.prepare(result)
         if "next" not in result:

@@ -191,7 +191,7 @@ def _changes(shell: str, file: Path, startup_file: Path | None, remove: bool) ->
 
 
 def _shown(path: Path, before: bytes, after: bytes | None) -> list[str]:
-    """Return a change as the lines of a diff, with nearby secrets masked."""
+    """Return a change as a diff's lines, with nearby secrets masked."""
     from memvault.integrations.setup import FileEdit, diff
 
     texts = (None if data is None else data.decode("utf-8", "replace") for data in (before, after))

@@ -152,7 +152,7 @@ def import_notes(
     It shows what would be imported and asks; without a terminal nothing changes unless
     `--yes` is given. Each note records its origin in its header, so a second import adds
     new notes, updates those changed in the source, and keeps those edited in the vault.
-    `memvault undo` reverts the whole import.
+    `memvault undo` reverts the entire import.
     """
     from memvault.call import Call
     from memvault.importers import formats as table
@@ -197,7 +197,7 @@ def import_notes(
 
 
 def _chosen_kind(reader: SourceReader, may_ask: bool) -> ImportFormat:
-    """Return the format of a source; ask the user if the format covers under half of the notes.
+    """Return a source's format; ask the user if the format covers under half of the notes.
 
     Raises:
         UsageError: the format is unknown, or the user did not choose one.

@@ -27,7 +27,7 @@ _SDK_MISSING = f"`memvault mcp` needs the MCP SDK: {INSTALL} '.[mcp]'"
 
 
 _IMPORTED = ("opencode",)
-"""Programs without capture whose sessions can be imported."""
+"""Programs whose sessions can be imported but not captured."""
 
 
 @command(
@@ -92,7 +92,7 @@ def setup(
         )
     written = bool(agreed)
     if written:
-        # Write before printing, since a closed pipe ends the command.
+        # Write before printing, because a closed pipe ends the command.
         planning.write(changes)
     is_sdk_missing = not remove and importlib.util.find_spec("mcp") is None
     result: dict[str, Any] = {

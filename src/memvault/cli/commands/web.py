@@ -76,7 +76,7 @@ def graph(
     file: Annotated[str, Arg("The HTML file to write", positional=True, completes="file")],
     force: Annotated[bool, Arg("Replace the file even if another program created it")] = False,
 ) -> dict[str, Any]:
-    """Write the map of the vault, with all memories, as one HTML file.
+    """Write the vault's map, with all memories, as one HTML file.
 
     The file needs no server and loads nothing else; secrets are masked, and only you can read it.
     It needs the extra web.

@@ -35,7 +35,7 @@ SOCKET = "socket"
 PATIENCE = 0.1
 """Seconds to wait for the resident process."""
 HOOK_SECONDS = 0.9
-"""Seconds to wait for a hook's answer, since the user's agent waits for it."""
+"""Seconds to wait for a hook's answer, because the user's agent waits for it."""
 SECRET_DESCRIPTOR = 3
 """The file descriptor with the resident process's secret."""
 SECRET_SIZE, DESCRIPTOR_SIZE = 8, 4
@@ -111,7 +111,7 @@ def end_at_once_on_interrupt() -> None:
 
 
 def was_used_lately() -> bool:
-    """Return whether a recall ran within the last ten minutes, and record that one runs now.
+    """Record a recall, and return whether another one ran within the last ten minutes.
 
     Returns False if no resident process should be started.
     """
@@ -151,7 +151,7 @@ def socket_folder(environment: Mapping[str, str]) -> str:
 def socket_place(folder: str) -> tuple[str, str]:
     """Return the folder and the name of the socket of the daemon for ``folder``.
 
-    The socket is in the user's runtime folder, since a sandbox may be allowed to write to a cache
+    The socket is in the user's runtime folder, because a sandbox may be allowed to write to a cache
     folder.
 
     Raises:
@@ -203,7 +203,7 @@ def connected(folder: str) -> socket | None:
     import _socket
 
     socket_folder, name = socket_place(folder)
-    # Use a descriptor, since the path could be replaced, or be too long for a socket.
+    # Use a descriptor, because the path could be replaced, or be too long for a socket.
     descriptor = os.open(socket_folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if not _is_private(os.fstat(descriptor)):

@@ -134,7 +134,7 @@ def find_peer(connection: socket) -> Process:
 
 
 def _check_number(connection: socket, number: int) -> None:
-    """Raise OSError if a process has exited, since its pid may have been reused.
+    """Raise OSError if a process has exited, because its pid may have been reused.
 
     Kernels before 6.5 do not support this check, and it says nothing about a process that inherited
     the socket. In both cases, only the sender of a later message is reliable (see ``sender_of``).

@@ -22,7 +22,7 @@ _OTHER = "different resource limits, priority or memvault version"
 
 
 def socket_folder() -> Path:
-    """Return the folder of the socket.
+    """Return the socket's folder.
 
     Raises:
         Refused: the platform is not supported, or there is no cache folder outside a vault.
@@ -36,7 +36,7 @@ def socket_folder() -> Path:
     if above is not None:
         raise Refused(
             f"The cache folder is in the vault {above}, which may be untrusted",
-            "set MEMVAULT_CACHE to a folder outside of every vault",
+            "set MEMVAULT_CACHE to a folder outside every vault",
         )
     return Path(folder)
 

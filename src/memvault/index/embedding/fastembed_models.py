@@ -170,7 +170,7 @@ def _from_folder(kind: ModelKind, folder: Path) -> LoadedModel:
 
 
 def _register(kind: ModelKind, alias: str, folder: Path) -> None:
-    """Register a folder in fastembed's model list, since models can only be loaded from there."""
+    """Register a folder in fastembed's model list, because models can only be loaded from there."""
     from fastembed.common.model_description import ModelSource, PoolingType
 
     options: dict[str, Any] = {}

@@ -65,7 +65,7 @@ class StaticEmbedder:
         for start in range(0, len(texts), _BATCH):
             batch = list(texts[start : start + _BATCH])
             for number, ids in enumerate(self._ids(batch), start):
-                # One product per text, since np.add.reduceat over a whole batch takes eight times
+                # One product per text, because np.add.reduceat over a whole batch takes eight times
                 # as long.
                 sums[number] = self._sum(ids)
         return normalize(sums)

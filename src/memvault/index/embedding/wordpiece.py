@@ -216,7 +216,7 @@ class WordPiece:
         return low
 
     def _id_of(self, token: str) -> int:
-        """Return the id of a token; raise ValueError if there is none."""
+        """Return a token's id; raise ValueError if there is none."""
         length, token_id = self._longest(token.encode())
         if length != len(token):
             raise ValueError(f"{VOCABULARY} has no {token}")

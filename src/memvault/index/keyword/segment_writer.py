@@ -242,7 +242,7 @@ class _Storage(FileStorage):  # type: ignore[misc]
         return Lock()
 
     def temp_storage(self, name: str | None = None) -> Any:  # noqa: ARG002 - Whoosh's signature
-        """Return a dummy storage, since no temporary files are written."""
+        """Return a dummy storage, because no temporary files are written."""
         return SimpleNamespace(destroy=lambda: None)
 
 

@@ -235,7 +235,7 @@ def serve(tasks: BinaryIO, results: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Serve the parent process, which alone handles Ctrl-C."""
+    """Serve the parent process, which handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(100_000, 20, 20)
     with suppress(BrokenPipeError):

@@ -42,7 +42,7 @@ class Backend(Protocol):
     ) -> AbstractContextManager[None]:
         """Prepare a refresh of an index, and complete it if the block ends without an error.
 
-        With ``is_patient``, steps may take a long time, since the user is waiting for all of the
+        With ``is_patient``, steps may take a long time, because the user is waiting for all of the
         work.
 
         Raises:
@@ -87,7 +87,7 @@ class LocalBackend:
         return KeywordIndex.create(folder)
 
     def delete_vectors(self, manifest: int, uids: Sequence[int]) -> None:
-        """Do nothing, since nothing is published."""
+        """Do nothing, because nothing is published."""
 
 
 LOCAL = LocalBackend()

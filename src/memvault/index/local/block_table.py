@@ -158,7 +158,7 @@ class BlockTable:
         """Store how many of the given number of memories contain each subword."""
         with self._db.transaction():
             self._db.execute("DELETE FROM token_frequency")
-            packed = zlib.compress(holding, 1)  # compresses well, since most counts are 0
+            packed = zlib.compress(holding, 1)  # compresses well, because most counts are 0
             self._db.execute("INSERT INTO token_frequency VALUES (?, ?)", (packed, memories))
 
 

@@ -78,7 +78,7 @@ def header_problem(memory: Memory, state: FileState) -> str:
 
 
 def part_hash(memory: Memory, part: Memory) -> str:
-    """Return the hash of a memory's header and its indexed part; empty if it is indexed whole."""
+    """Return the hash of a memory's header and indexed part; empty if all of it is indexed."""
     if part is memory:
         return ""
     folders = sorted(part.type_folders)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
-from memvault.named_tuple import NamedTuple
 
 from memvault.index.local.manifest import IndexCommit, IndexedFile, Manifest
 from memvault.model import FileState, is_document
-from memvault.vault.scan import TIMESTAMP_GRANULARITY, Scan
 from memvault.named_tuple import NamedTuple
+from memvault.vault.scan import TIMESTAMP_GRANULARITY, Scan
 
 _MAX_READ_FILES = 500
 _MAX_READ_BYTES = 4_000_000
@@ -104,7 +103,7 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
     """Split a diff into a part that can be read quickly, and the rest.
 
     The first part contains all doubtful and removed files, and up to 500 other files (4 MB), most
-    recently changed first. Documents are in the rest, since parsing one may take seconds.
+    recently changed first. Documents are in the rest, because parsing one may take seconds.
     """
     states = (*diff.added, *(state for _, state in diff.changed))
     files = sorted(

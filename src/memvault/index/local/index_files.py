@@ -1,4 +1,4 @@
-"""The files of an index: open, lock and replace them.
+"""An index's files: open, lock and replace them.
 
 The manifest lists the files of the keyword index. An index whose files differ from its last commit
 is never used; the next process that can write rebuilds it. Vectors have a separate card
@@ -39,9 +39,9 @@ Value = TypeVar("Value")
 
 _FORMAT = 17
 INDEX_VERSION = f"{_FORMAT}.{analyzer.VERSION}.{passages.VERSION}.{sentence_blocks.VERSION}"
-"""The versions of the analysis, the passages and the file format that an index was built with."""
+"""The combined version of the file format, the analyzer, the passages and the sentence blocks."""
 INDEX = f"index-{INDEX_VERSION}"
-"""The folder of an index. Each program version has a separate folder, so that two versions do not
+"""An index's folder. Each program version has a separate folder, so that two versions do not
 keep rebuilding one index.
 """
 _ANY_INDEX = lazy_pattern(r"index(-[\w.]+)?(\.new|\.old)?")

@@ -53,7 +53,7 @@ _OPEN_PAUSE = 0.1
 _MAX_COMPARISONS = 5
 _MAX_IDLE_CHANGES = 50
 """The maximum number of changed memories that ``index_small_changes`` indexes."""
-_DATES_PENDING = "dates from git are pending, since git is slow; `memvault reindex` waits for them"
+_DATES_PENDING = "dates from git are pending because git is slow; `memvault reindex` waits for them"
 
 
 class LocalIndex:
@@ -121,7 +121,7 @@ class LocalIndex:
 
     def _refresh(self, vectors: bool, wait_policy: WaitPolicy) -> Snapshot:
         """Return a snapshot of the index after its backend has prepared and completed a refresh."""
-        if self._backend.is_shared:  # never leave it incomplete, since other machines read it
+        if self._backend.is_shared:  # never leave it incomplete, because other machines read it
             wait_policy = wait_policy._replace(index_seconds=None)
         with self._backend.refreshing(self.files):
             self._store.complete_interrupted_move()

@@ -120,7 +120,7 @@ class ManifestRow(NamedTuple):
     """A memory's row in the manifest: its record, its file's state, and when the state was read.
 
     ``lengths`` maps each field to its number of terms. ``part_hash`` is the hash of the indexed
-    part and the header of a memory too long to be indexed whole, empty for other memories.
+    part and the header of a memory too long to be indexed completely, empty for other memories.
     """
 
     record: MemoryRecord
@@ -213,7 +213,7 @@ class Manifest:
         return dict(self._db.cached("languages", lambda: dict(self._db.rows(query))))
 
     def part_hash_of(self, uid: int) -> str:
-        """Return the hash of a memory's indexed part, or an empty string if it is indexed whole."""
+        """Return the hash of a memory's indexed part; empty if all of it is indexed."""
         row = next(self._db.rows("SELECT part_hash FROM memories WHERE uid = ?", (uid,)))
         return str(row[0])
 

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _MAX_SUBWORDS = 64
-"""The maximum number of query subwords to compare, heaviest first, since a whole page as a query
+"""The maximum number of query subwords to compare, heaviest first, because a whole page as a query
 has hundreds.
 """
 _MAX_ENCODED = 256
-"""The maximum number of blocks whose subwords are compared at once, since a long memory has
+"""The maximum number of blocks whose subwords are compared at once, because a long memory has
 thousands.
 """
 _ID_BITS = 16
@@ -102,8 +102,8 @@ def add_subwords(
 def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tuple[bytes, bytes]]:
     """Return each block's subword counts per segment, and its subwords, as bytes.
 
-    A subword that occurs several times in a segment is stored once, since soft matches use only the
-    nearest one.
+    A subword that occurs several times in a segment is stored once, because soft matches use only
+    the nearest one.
     """
     encoded: list[tuple[bytes, bytes]] = []
     for first in range(0, len(blocks), _MAX_ENCODED):

@@ -100,7 +100,7 @@ class Database:
         self._db.executemany(statement, rows)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """Return all rows of a query at once, since an open cursor would keep the file open."""
+        """Return all rows of a query at once, because an open cursor would keep the file open."""
         with self._checked():
             return iter(self._db.execute(query, values).fetchall())
 

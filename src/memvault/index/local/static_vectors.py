@@ -60,7 +60,7 @@ class StoredPassages(NamedTuple):
         also: Set[int],  # noqa: ARG002  # all rows are scored
         among: Set[int] | None,  # noqa: ARG002  # all rows are scored
     ) -> ScoredPassages:
-        """Return all passages with their cosines to a query, since computing all of them is fast.
+        """Return all passages with their cosines to a query, because computing all of them is fast.
 
         Memories without a vector are omitted.
         """

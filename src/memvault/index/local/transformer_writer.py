@@ -124,7 +124,7 @@ class TransformerWriter(NamedTuple):
         return int(megabytes * 1_000_000) // max(vectors.card.token_width, 1)
 
     def finish(self) -> None:
-        """Clear recorded failures and delete unused models, since no vectors are missing."""
+        """Clear recorded failures and delete unused models, because no vectors are missing."""
         background_embedding.clear_failure(self.model.folder)
         self.delete_unused_models()
 

@@ -88,7 +88,7 @@ def granted(root: Path, shared: EngineSettings) -> dict[str, object]:
 def begin_grant(root: Path, shared: EngineSettings) -> str:
     """Allow a vault's engine for a first upload; return the publisher's id.
 
-    The id of an earlier failed upload is reused, since the engine may have stored it.
+    The id of an earlier failed upload is reused, because the engine may have stored it.
     """
     import secrets
 

@@ -104,7 +104,7 @@ class EngineClient:
                 self._load_again(ends)
 
     def _load_again(self, ends: float) -> None:
-        """Load the collections again, since a restarted engine may have unloaded them."""
+        """Load the collections again, because a restarted engine may have unloaded them."""
         for name in self._ready:
             timeout = max(_RETRY_PAUSE, ends - time.monotonic())
             with contextlib.suppress(Exception):  # the next call reports the error

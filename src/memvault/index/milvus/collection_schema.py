@@ -9,13 +9,13 @@ from memvault.index.embedding.embedder import read_card
 from memvault.index.embedding.wordpiece import DATA
 
 FORMAT = "format_2"
-"""A field whose name is the row format's version, since some engines store no other metadata."""
+"""A field whose name is the row format's version, because some engines store no other metadata."""
 TEXT = 65_535
 """The maximum size in bytes of a text field in Milvus."""
 
 
 def collection_schema(kind: str) -> tuple[Any, Any]:
-    """Return the schema of a collection, and its indexes."""
+    """Return a collection's schema, and its indexes."""
     from pymilvus import DataType, Function, FunctionType, MilvusClient
 
     schema = MilvusClient.create_schema(

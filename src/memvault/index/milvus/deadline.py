@@ -11,7 +11,7 @@ from memvault.index.milvus.engine_errors import EngineRefused, EngineUnavailable
 from memvault.index.protocol import StaleView
 
 _PATIENT_SECONDS = 60.0
-"""Seconds per call while a user waits for a complete upload."""
+"""Time limit of each call, in seconds, during an upload that the user started."""
 
 
 class Deadlines:
@@ -37,7 +37,7 @@ class Deadlines:
 
     @contextlib.contextmanager
     def patient(self) -> Iterator[None]:
-        """Allow a minute per call, since the user waits for the upload to be complete."""
+        """Allow a minute per call, because the user waits for the upload to be complete."""
         before, self._is_patient = self._is_patient, True
         try:
             yield

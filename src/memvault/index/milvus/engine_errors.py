@@ -91,7 +91,7 @@ def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
         )
     if "is illegal" in message:
         return EngineRefused(
-            f"{where.uri!r} is not an engine's address",
+            f"{where.uri!r} is not an engine address",
             "write http://HOST:19530, or the path of a file that ends with .db",
         )
     if "open local milvus failed" in message:

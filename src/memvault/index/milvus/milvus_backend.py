@@ -28,7 +28,7 @@ class MilvusBackend:
         files: IndexFiles,  # noqa: ARG002  # see ``PublishingBackend``
         is_patient: bool = False,  # noqa: ARG002
     ) -> AbstractContextManager[None]:
-        """Do nothing, since this machine publishes nothing."""
+        """Do nothing, because this machine publishes nothing."""
         return nullcontext()
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ _MAX_CACHED_TEXTS = 1_000
 """The maximum number of cached texts."""
 _MAX_CACHED_BYTES = 64_000_000
 _MAX_CLOCK_SKEW = timedelta(minutes=5)
-"""The tolerated difference between the clocks of two machines."""
+"""The tolerated clock difference between two machines."""
 
 
 def clock_skew_note(published_at: str) -> str:

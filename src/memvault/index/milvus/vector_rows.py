@@ -24,7 +24,7 @@ from memvault.index.vectors.vector_store import VectorStore
 from memvault.named_tuple import NamedTuple
 
 _PASSAGES_PER_MEMORY = 4
-"""The number of passages to search for per requested memory, since several passages of a memory may
+"""The number of passages to search for per requested memory, because several passages of one may
 be close.
 """
 _BATCH = 256

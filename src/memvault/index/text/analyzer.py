@@ -67,7 +67,7 @@ _MAX_TERM_LENGTH = 80
 _MAX_CACHED = 60_000
 """The maximum number of cached results."""
 _LONGEST_CACHED = 100
-"""The maximum length of cached keys, since a string without spaces is one chunk."""
+"""The maximum length of cached keys, because a string without spaces is one chunk."""
 _QUESTION_WORDS = frozenset(
     "what which who whom whose when where why how did does do is are was were can could would "
     "should will shall may might must has have had dont doesnt didnt cant wont im ive "
@@ -172,7 +172,7 @@ class Analyzer:
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
-        """Return a Snowball stemmer that cuts long words, since some take quadratic time."""
+        """Return a Snowball stemmer that cuts long words, because some take quadratic time."""
         if self.language == "none":
             return lambda word: word[:_MAX_TERM_LENGTH]
         from py_rust_stemmers import SnowballStemmer

@@ -135,7 +135,7 @@ def is_in_other_script(text: str) -> bool:
 
 
 def detect_language(text: str) -> str:
-    """Return the language of a text, or an empty string if it cannot be detected.
+    """Return a text's language, or an empty string if it cannot be detected.
 
     Polish and Ukrainian texts, which have no stemmer, have the language ``none``.
     """

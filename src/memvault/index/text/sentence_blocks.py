@@ -343,7 +343,7 @@ def passage_texts(memory: Memory) -> list[str]:
     """Return each passage's text, preceded by title, aliases, headings and tags.
 
     The preceding lines have at most 60 tokens, and fewer if the passage is long; outer headings are
-    dropped first. A title that is an identifier is omitted, since a vector cannot represent it.
+    dropped first. A title that is an identifier is omitted, because a vector cannot represent it.
     """
     texts = []
     title = display_title(memory)[:LONGEST_TITLE]

@@ -15,7 +15,7 @@ from memvault.errors import MemvaultError
 from memvault.named_tuple import NamedTuple
 
 MAX_CHARACTERS = 12
-"""Maximum number of characters per token of the budget, since the tokenizer ignores spaces."""
+"""Maximum number of characters per token of the budget, because the tokenizer ignores spaces."""
 _LONGEST, _SHORTEST = 8_000, 8
 """Maximum and minimum length of a shortened string."""
 _ENTRY_LENGTH = 25

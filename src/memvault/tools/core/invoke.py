@@ -164,7 +164,7 @@ class _CallOptions(NamedTuple):
     def masks(self, tool: Tool) -> bool:
         """Return whether the secrets in a tool's result are masked.
 
-        Nested results are masked as well, since a truncated secret would not be recognized later.
+        Nested results are masked as well, because a truncated secret would not be recognized later.
         """
         return self.caller.mask_secrets or (self.caller.secrets == "asked" and not tool.reveals)
 
@@ -195,7 +195,7 @@ def call(
     find: FindTool = available.find_tool,
     present: Present = _unchanged,
 ) -> ToolOutcome:
-    """Run a tool with arguments by the names of its function's parameters.
+    """Run a tool with arguments given by the parameter names of its function.
 
     Warnings are returned under ``warnings``. A waiting tool releases the workspace's lock, and
     stops soon after ``is_cancelled`` returns true and the workspace is notified. Secrets and local
@@ -412,7 +412,7 @@ def _run(
 def _concealed(call_context: Call, note: str) -> str:
     """Return a note without paths and secrets that the caller may not see.
 
-    It does not use the vault's settings, since the note may report that they are invalid.
+    It does not use the vault's settings, because the note may report that they are invalid.
     """
     if call_context.caller.secrets == "shown":
         return call_context.hide_paths(note)
@@ -441,7 +441,8 @@ def _with_changes(
 ) -> MemvaultError | None:
     """Return an error with the files that the call had changed, or None for a bug without changes.
 
-    After changes, a bug is reported as an error too, since the caller might otherwise repeat them.
+    After changes, a bug is reported as an error too, because the caller might otherwise repeat
+    them.
     """
     changed = call_context.change_set.summary()
     if isinstance(error, MemvaultError):
@@ -458,7 +459,7 @@ def _with_changes(
 
 @contextmanager
 def _failures_noted(call_context: Call, notes: list[str]) -> Iterator[None]:
-    """Turn a failure after a change into a note, since the caller would retry a failed call."""
+    """Turn a failure after a change into a note, because the caller would retry a failed call."""
     try:
         yield
     except Exception as error:
@@ -523,7 +524,7 @@ def _page(
 
 
 def truncate_warnings(notes: list[str]) -> list[str]:
-    """Return the first warnings and a count of the rest, since a vault may cause thousands."""
+    """Return the first warnings and a count of the rest, because a vault may cause thousands."""
     omitted_count = len(notes) - _MAX_WARNINGS
     return (
         [*notes[:_MAX_WARNINGS], f"{omitted_count:,} more warnings were omitted"]
@@ -576,7 +577,7 @@ def call_nested(
 
 
 def require_local_files(call_context: Call, name: str) -> None:
-    """Check that the files in a vault are on this machine.
+    """Check that a vault's files are on this machine.
 
     Raises:
         Refused: the files are on another machine.

@@ -23,7 +23,7 @@ _WORD = lazy_pattern(r"\w+")
 def record(call: Call, tool: Tool, bound: Mapping[str, Any], result: Mapping[str, Any]) -> None:
     """Record the memory that a call shows or changes, and those that its arguments refer to.
 
-    Failures are ignored, since this is a side effect.
+    Failures are ignored, because this is a side effect.
     """
     if call.caller.scope == "read":
         return

@@ -204,7 +204,7 @@ class ResultBudget(NamedTuple):
 def recall_for_people(result: Mapping[str, Any]) -> dict[str, Any]:
     """Add the keys that the terminal view of a recall shows.
 
-    ``place`` is ``PATH:LINE``, as editors accept it, and ``explanation`` has the lines of a table.
+    ``place`` is ``PATH:LINE``, as editors accept it, and ``explanation`` has a table's lines.
     """
     memories = []
     for entry in map(with_code_lines, result["memories"]):

@@ -90,7 +90,7 @@ class ShellForm(Protocol):
 
     @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
-        """The parameters of the command."""
+        """The command's parameters."""
 
     @property
     def examples(self) -> tuple[str, ...]:

@@ -186,7 +186,7 @@ class Tool(NamedTuple):
 
     @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
-        """The parameters of the command."""
+        """The command's parameters."""
         if self.command_line_form:
             return parameters_of(self.command_line_form)
         own_parameters = (part for entry in self.parameters for part in entry.on_command_line)

@@ -355,7 +355,7 @@ def _diff_style(line: str) -> str:
 
 
 def _value(name: str, result: Result) -> Any:
-    """Return the value of a field, or None; a ``name`` may list alternatives, separated by |."""
+    """Return a field's value, or None; a ``name`` may list alternatives, separated by |."""
     for field in name.split("|"):
         try:
             value = _FORMATTER.get_field(field, (), result)[0]

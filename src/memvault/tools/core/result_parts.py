@@ -101,7 +101,7 @@ def fields(entry: object, *names: str) -> dict[Any, Any]:
 
 
 def without_none(**values: Any) -> dict[Any, Any]:
-    """Return the values that are not None, since optional keys are left out of results."""
+    """Return the values that are not None, because optional keys are left out of results."""
     return {key: value for key, value in values.items() if value is not None}
 
 

@@ -18,7 +18,7 @@ def similar_memories(
     """Return the memories most similar to text that was just written, with similarities in 0..1.
 
     Weak results, documents, outdated memories, and the memory at ``own_path`` are left out. Every
-    failure becomes a note, since a caller that gets an error would write the text again.
+    failure becomes a note, because a caller that gets an error would write the text again.
     """
     from memvault.errors import TimedOut, to_memvault_error
     from memvault.index.protocol import NO_WAIT

@@ -31,7 +31,7 @@ SYNONYMS = {
 A key lists the candidates; the first that exists is suggested.
 """
 _MIN_SIMILARITY = 0.75
-"""Minimum similarity of a suggestion, since a list of names is better than a wrong guess."""
+"""Minimum similarity of a suggestion, because a list of names is better than a wrong guess."""
 _MAX_TOOLS = 3
 
 
