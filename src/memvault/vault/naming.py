@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import islice
 from pathlib import PurePosixPath
 
 from memvault import clock
@@ -47,7 +48,7 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
     parts = cleaned.split("-")
     if not cleaned.isascii():
         parts = [_LEADING_MARKS.sub("", part) for part in parts]
-    words = list(filter(None, parts))
+    words = list(islice(filter(None, parts), limit))  # more cannot fit
     while len("-".join(words).encode()) > limit and len(words) > 1:
         words.pop()
     out = "-".join(words).encode()[:limit].decode("utf-8", "ignore")
