@@ -305,7 +305,7 @@ def call(folder: Path) -> Iterator[Call]:
         write(folder, f"n{number}.md", f"{header}# Note {number}\n\nThe wombat digs.\n")
     workspace = Workspace(folder)
     made = Call(workspace)
-    assert made.engine.resolve("Note 1").path == "n1.md"
+    assert made.engine.names.resolve("Note 1").path == "n1.md"
     yield made
     workspace.close()
 
@@ -313,15 +313,15 @@ def call(folder: Path) -> Iterator[Call]:
 def test_lookup_notices_file_replaced_after_scan(call: Call, folder: Path) -> None:
     """A memory moved over another's file after the scan is not mistaken for the other one."""
     (folder / "n3.md").replace(folder / "n2.md")
-    assert call.engine.resolve("n3-111113").path == "n2.md"
+    assert call.engine.names.resolve("n3-111113").path == "n2.md"
 
 
 def test_lookup_by_mem_id_finds_memory_moved_after_scan(call: Call, folder: Path) -> None:
     """A memory that another process moves during the call is still found by its full memId."""
     write(folder, "moved/late.md", "---\nid: late-9xyz12\n---\n\n# Late\n\nIt came late.\n")
-    assert call.engine.resolve("late-9xyz12").path == "moved/late.md"
+    assert call.engine.names.resolve("late-9xyz12").path == "moved/late.md"
     with pytest.raises(NotFound):
-        call.engine.resolve("nothing-9xyz12")
+        call.engine.names.resolve("nothing-9xyz12")
 
 
 def test_lookup_prefers_title_over_mem_id_prefix(run: Run, folder: Path) -> None:

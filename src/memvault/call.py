@@ -369,7 +369,7 @@ class Call:
 
         confirm = self.caller.confirm if writes or (writes is None and not self.read_only) else None
         partial = confirm is not None or (self.read_only if writes is None else not writes)
-        memory = self.engine.resolve_similar(name, partial, suggests)
+        memory = self.engine.names.resolve_similar(name, partial, suggests)
         if confirm is None or (is_exact if whole else is_name_of)(name, memory):
             return memory
         masked = self.settings.detector.masking(memory.metadata)

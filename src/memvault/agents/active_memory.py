@@ -241,7 +241,7 @@ class ActiveMemory:
         if [piece.mem_id for piece in by_name] == [mem_id]:
             return by_name[0]
         try:
-            mem_id = self._engine.resolve(name).mem_id
+            mem_id = self._engine.names.resolve(name).mem_id
             matches = [piece for piece in pieces if piece.mem_id == mem_id]
         except Ambiguous as error:
             candidate_ids = {entry["memId"] for entry in error.candidates()}
@@ -251,7 +251,7 @@ class ActiveMemory:
         except NotFound:
             matches = by_name
             if not matches:
-                mem_id = self._engine.resolve_similar(name, partial=False).mem_id
+                mem_id = self._engine.names.resolve_similar(name, partial=False).mem_id
                 matches = [piece for piece in pieces if piece.mem_id == mem_id]
         if not matches:
             hint = f"load it with `memvault load {mem_id}`"
@@ -280,7 +280,7 @@ class ActiveMemory:
                 if memory.mem_id == piece.mem_id:
                     return memory
         try:
-            memory = self._engine.resolve(piece.mem_id)
+            memory = self._engine.names.resolve(piece.mem_id)
         except Ambiguous as error:
             if all(entry["memId"] != piece.mem_id for entry in error.candidates()):
                 return None

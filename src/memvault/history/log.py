@@ -42,7 +42,7 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
         Ambiguous: the name matches several memories.
     """
     try:
-        memory = call.engine.resolve(name)
+        memory = call.engine.names.resolve(name)
     except Ambiguous:
         raise
     except NotFound:

@@ -186,7 +186,7 @@ def _find_moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | No
         if entry.kind in _GONE or not paths.is_memory_path(entry.path):
             continue
         with contextlib.suppress(MemvaultError):
-            memory = call.engine.resolve(entry.mem_id)
+            memory = call.engine.names.resolve(entry.mem_id)
             if memory.mem_id == entry.mem_id and memory.path != entry.path:
                 return entry, memory.path
     return None

@@ -164,7 +164,7 @@ def _read(call: Call, uri: str) -> str:
         raise NotFound(f"{uri} is not a memory", f"use an address that begins with {MEMORY}")
     name = unquote(uri.removeprefix(start))
     if start == MEMORY:
-        memory = call.engine.resolve(name)
+        memory = call.engine.names.resolve(name)
         data, _ = call.reader.read_bytes(memory.path)
         text = decoding.decode(data, call.settings.encoding).text
         return call.settings.detector.masking(memory.metadata)(text)

@@ -125,7 +125,7 @@ def _named_by_query(
         NotFound: every part is a name or meant as a path, and no memory has one of the paths.
     """
     test = passes or (lambda _: True)
-    exact = engine.named(query, test)
+    exact = engine.names.named(query, test)
     if exact:
         return exact
     parts = [part for part in re.split(r"[,\s]+", query) if part]
@@ -134,7 +134,7 @@ def _named_by_query(
     other_parts: list[str] = []
     for part in parts if len(parts) > 1 else ():
         try:
-            memories = engine.named(part, test)
+            memories = engine.names.named(part, test)
         except Ambiguous as error:
             ambiguity = ambiguity or error
             continue
@@ -145,7 +145,7 @@ def _named_by_query(
     # Otherwise it is one path that contains spaces, or words.
     paths = other_parts if is_list and all(map(may_be_path, other_parts)) else [query]
     for path in paths if other_parts or len(parts) < 2 else ():
-        memory = engine.resolve_path(path)
+        memory = engine.names.resolve_path(path)
         if memory is None:
             return []
         matches[memory.path] = memory
@@ -166,7 +166,7 @@ def resolve_all(
     """
     names: list[str] = []
     for entry in ids:
-        is_one_name = "," not in entry or engine.try_resolve(entry) is not None
+        is_one_name = "," not in entry or engine.names.try_resolve(entry) is not None
         names += [entry] if is_one_name else entry.split(",")
     chosen: dict[str, Memory] = {}
     missing: list[str] = []

@@ -26,14 +26,14 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
         NotFound: no memory matches, or no memory has this path.
         UsageError: the query is empty.
     """
-    exact = engine.try_resolve(query)
+    exact = engine.names.try_resolve(query)
     if exact is not None:
         return exact
     if not query.strip():
         raise UsageError(
             "The query is empty", "pass a memory id, a path, a title or words from the memory"
         )
-    by_path = engine.resolve_path(query)
+    by_path = engine.names.resolve_path(query)
     if by_path is not None:
         return by_path
     from memvault.recall.answer import RecallRequest, memory_candidate

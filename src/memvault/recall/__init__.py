@@ -5,5 +5,6 @@ the stages over one view: ``query`` and ``dates`` parse the question, ``retrieve
 ``features`` computes a feature row for each from indexed sentence data, ``ranking`` scores rows and
 moves newer memories up, ``validity`` moves outdated ones down, and ``snippets`` extracts excerpts
 from the files of the results. ``answer`` defines a result and its strength (strong, fair, weak).
-``resolve`` finds a memory by its name, and ``dates`` also decides which date is a memory's day.
+``name_lookup`` finds a memory by its name, which ``resolve`` compares with all names, and ``dates``
+also decides which date is a memory's day.
 """

@@ -6,16 +6,14 @@ import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memvault import clock
-from memvault.errors import Ambiguous, EmbedderError, MemvaultError, NotFound, TimedOut
+from memvault.errors import EmbedderError, MemvaultError, TimedOut
 from memvault.files.lock import FileLock
 from memvault.index.protocol import (
-    BEST_EFFORT,
-    COMPLETE,
-    MemoryName,
     MemoryRecord,
     SearchIndex,
     StaleView,
@@ -24,19 +22,19 @@ from memvault.index.protocol import (
     latest_first,
 )
 from memvault.model import MAX_RESULTS, Memory, is_document
-from memvault.recall import resolve, validity
+from memvault.recall import validity
 from memvault.recall.answer import (
     CURRENT,
     RecallAnswer,
     RecallRequest,
     RecallResult,
     Validity,
-    memory_candidate,
 )
 from memvault.store.memory_store import MemoryReader
 
 if TYPE_CHECKING:
     from memvault.recall.filters import Filters
+    from memvault.recall.name_lookup import NameLookup
 
 Result = TypeVar("Result")
 
@@ -103,12 +101,11 @@ class RecallEngine:
         self._with_unmerged = with_unmerged
         self._store = store
         self._index = index
-        self._patience = patience
+        self.patience = patience
         self._within = within
         self._rerank_scores = rerank_scores
         self._view: View | None = None
         self._has_vectors = False
-        self._has_rescanned = False
         self._validity_note = ""
 
     def search(self, request: RecallRequest) -> RecallAnswer:
@@ -120,7 +117,7 @@ class RecallEngine:
         """
         if self._within is not None:
             request = request._replace(filters=self._within.both(request.filters))
-        return self._retry_stale(lambda attempts_left: self._search(request, attempts_left))
+        return self.retry_stale(lambda attempts_left: self._search(request, attempts_left))
 
     def search_lines(self, request: RecallRequest, seconds: float = math.inf) -> RecallAnswer:
         """Search for each line of the query separately, because a memory covers one subject.
@@ -179,7 +176,33 @@ class RecallEngine:
         """
         if rescans:
             self._view = None
-        return self._retry_stale(lambda _: action(self._current_view(False)))
+        return self.retry_stale(lambda _: action(self.current_view(False)))
+
+    def retry_stale(self, action: Callable[[int], Result]) -> Result:
+        """Run an action on a view, retrying with a fresh view if it is stale.
+
+        ``action`` receives the number of remaining attempts.
+        """
+        for attempts_left in reversed(range(_MAX_ATTEMPTS)):
+            try:
+                return action(attempts_left)
+            except StaleView as error:
+                self._view = None
+                if attempts_left == 0:
+                    changed = MemvaultError("The memories keep changing", "try again")
+                    raise (error.reason or changed) from error
+        raise AssertionError("the last attempt returns or raises")
+
+    def current_view(self, vectors: bool, patience: WaitPolicy | None = None) -> View:
+        """Return the view that is searched now; a new one includes changes by other programs."""
+        policy = patience or self.patience
+        if self._view is None or (self._view.missing and not policy.allow_partial):
+            self._view = self._index.refresh(vectors, policy)
+            self._has_vectors = vectors
+        elif vectors and not self._has_vectors:
+            self._view = self._index.with_vectors(self._view, policy)
+            self._has_vectors = True
+        return self._view
 
     def validities(self, entries: Sequence[MemoryRecord | Memory]) -> list[Validity]:
         """Return the validity of each memory: superseded, expired, not yet valid or current.
@@ -192,11 +215,11 @@ class RecallEngine:
         now = clock.now()
 
         def check(_: int) -> list[Validity]:
-            view = self._current_view(False, PARTIAL_NOW)
+            view = self.current_view(False, PARTIAL_NOW)
             return validity.check(view, entries, now)
 
         try:
-            return self._retry_stale(check)
+            return self.retry_stale(check)
         except TimedOut as error:
             self._validity_note = f"superseded and expired memories are not marked: {error.message}"
             return [CURRENT for _ in entries]
@@ -211,110 +234,12 @@ class RecallEngine:
 
         return self.on_view(lambda view: filters.absent_words(view, query))
 
-    def resolve(self, name: str) -> Memory:
-        """Return the only memory with a given memId, path, title or wikilink.
+    @cached_property
+    def names(self) -> NameLookup:
+        """The lookup of memories by name."""
+        from memvault.recall.name_lookup import NameLookup
 
-        Looking up a path needs no index.
-
-        Raises:
-            NotFound: if no memory has this name.
-            Ambiguous: if several memories have it; the error's details list them as ``candidates``.
-        """
-        memory = self._store.read_listed(resolve.normalize(name))
-        return (
-            memory
-            if memory is not None
-            else self._retry_stale(lambda attempts_left: self._read_named(name, attempts_left == 0))
-        )
-
-    def resolve_similar(self, name: str, partial: bool, suggests: bool = True) -> Memory:
-        """Return the memory with a given name, or the only one whose path ends with it.
-
-        With ``partial``, the name may also be a prefix or words of a single title or alias, or the
-        prefix of a memId; otherwise the prefix of a memId must include the whole slug.
-
-        Raises:
-            NotFound: if no memory has this name; with ``suggests``, the error's details list the
-            closest ones as ``candidates``.
-            Ambiguous: if several memories have it, as for ``resolve``.
-        """
-        try:
-            memory = self.resolve(name)
-            if partial or resolve.is_name_of(name, memory):
-                return memory
-            raise _not_found(name)
-        except Ambiguous:
-            raise
-        except NotFound as error:
-            files = self._named(lambda names: resolve.match_file(name, names))
-            close = files
-            if not files and (partial or suggests):
-                close = self._named(lambda names: resolve.match_part(name, names))
-            if len(close) == 1 and (files or partial):
-                return self.resolve(close[0].path)
-            if files:
-                raise _ambiguous(name, files) from error
-            if suggests:
-                close = close or self._named(lambda names: resolve.closest(name, names))
-                close = close[: resolve.MAX_SUGGESTIONS]
-            raise _not_found(name, close if suggests else ()) from error
-
-    def try_resolve(self, name: str) -> Memory | None:
-        """Return the memory with a given name, or None if the text looks like a query."""
-        try:
-            memory = self.resolve(name)
-        except Ambiguous:
-            records = self._retry_stale(lambda _: self._records_named(name))
-            if any(resolve.is_name_of(name, record) for record in records):
-                raise
-            return None
-        except NotFound:
-            return None
-        return memory if resolve.is_name_of(name, memory) else None
-
-    def resolve_path(self, text: str) -> Memory | None:
-        """Return the memory whose path ends with a string, or None if the string is not a path.
-
-        Raises:
-            NotFound: if the text is meant as a path, and no memory's path is or ends with it; the
-                error's details list the closest memories as ``candidates``.
-            Ambiguous: if several memories have it, as for ``resolve``.
-        """
-        if not resolve.may_be_path(text):
-            return None
-        if not self.on_view(
-            lambda view: view.visit_names(lambda names: resolve.is_path(text, names))
-        ):
-            return None
-        end = f"/{resolve.normalize(text)}"
-        files = self._named(lambda names: [n for n in names if f"/{n.path}".endswith(end)])
-        if not files:
-            close = self._named(lambda names: resolve.match_file(text, names))
-            close = close or self._named(lambda names: resolve.closest(text, names))
-            raise _not_found(text, close[: resolve.MAX_SUGGESTIONS])
-        if len(files) > 1:
-            raise _ambiguous(text, files)
-        return self.resolve(files[0].path)
-
-    def named(self, name: str, passes: Callable[[MemoryRecord], bool]) -> list[Memory]:
-        """Return the memories with a given name: none, one, or several that share it as a title.
-
-        If several memories have the name, those for which ``passes`` is true are returned, or all
-        of them if it is true for none.
-
-        Raises:
-            Ambiguous: if several of them remain, and the name is not the title of each, for example
-                if it is only part of a memId.
-        """
-        try:
-            memory = self.try_resolve(name)
-        except Ambiguous:
-            records = self._retry_stale(lambda _: self._records_named(name))
-            records = [record for record in records if passes(record)] or records
-            if len(records) > 1 and not all(resolve.is_title_of(name, e) for e in records):
-                raise
-            return [self._store.read(path) for path in sorted(record.path for record in records)]
-        return [] if memory is None else [memory]
+        return NameLookup(self, self._store)
 
     @property
     def published_at(self) -> str:
@@ -333,45 +258,20 @@ class RecallEngine:
         missing = self._view.missing if self._view is not None else 0
         counted = f"{missing} {'memory is' if missing == 1 else 'memories are'}"
         note = f"{counted} not indexed yet; another process is indexing them"
-        if missing and self._view is not None and self._patience.index_seconds is not None:
+        if missing and self._view is not None and self.patience.index_seconds is not None:
             with contextlib.suppress(StaleView):
                 _, count = self._view.latest(1, 0)
                 note = f"Indexing: answered from {count:,} of {count + missing:,} memories"
         return [note] * bool(missing) + [self._validity_note] * bool(self._validity_note)
 
-    def _current_view(self, vectors: bool, patience: WaitPolicy | None = None) -> View:
-        policy = patience or self._patience
-        if self._view is None or (self._view.missing and not policy.allow_partial):
-            self._view = self._index.refresh(vectors, policy)
-            self._has_vectors = vectors
-        elif vectors and not self._has_vectors:
-            self._view = self._index.with_vectors(self._view, policy)
-            self._has_vectors = True
-        return self._view
-
     def _view_for(self, request: RecallRequest) -> View:
         """Return the view to search for a request: the current one, or one of a past time."""
-        view = self._current_view(request.uses_vectors, request.patience)
+        view = self.current_view(request.uses_vectors, request.patience)
         if request.as_of is not None:
             view = self._index.at(view, request.as_of)
         elif request.unmerged:
             view = self._with_unmerged(view)
         return view
-
-    def _retry_stale(self, action: Callable[[int], Result]) -> Result:
-        """Run an action on a view, retrying with a fresh view if it is stale.
-
-        ``action`` receives the number of remaining attempts.
-        """
-        for attempts_left in reversed(range(_MAX_ATTEMPTS)):
-            try:
-                return action(attempts_left)
-            except StaleView as error:
-                self._view = None
-                if attempts_left == 0:
-                    changed = MemvaultError("The memories keep changing", "try again")
-                    raise (error.reason or changed) from error
-        raise AssertionError("the last attempt returns or raises")
 
     def _search(self, request: RecallRequest, attempts_left: int) -> RecallAnswer:
         from memvault.recall.search import Search
@@ -395,74 +295,3 @@ class RecallEngine:
             counted = "1 memory" if len(search.stale) == 1 else f"{len(search.stale)} memories"
             notes.append(f"{counted} left out: deleted or moved during the search; try again")
         return RecallAnswer(results, notes)
-
-    def _named(
-        self, select: Callable[[Iterable[MemoryName]], list[MemoryName]]
-    ) -> list[MemoryRecord]:
-        """Return the records of the memories that a function selects by their names."""
-
-        def read(_: int) -> list[MemoryRecord]:
-            view = self._current_view(False)
-            uids = [name.uid for name in view.visit_names(select)]
-            records = view.records_of(uids)
-            if len(records) < len(uids):  # another process has changed one in the meantime
-                raise StaleView
-            return [records[uid] for uid in uids]
-
-        return self._retry_stale(read)
-
-    def _records_named(self, name: str) -> list[MemoryRecord]:
-        cleaned = resolve.normalize(name)
-        if resolve.is_link(name):
-            return self._named(lambda names: resolve.match_wikilink(name, names))
-        view = self._current_view(False, BEST_EFFORT)
-        records = resolve.match_name(name, view.find_by_name(cleaned))
-        is_full_id = [record.mem_id for record in records] == [cleaned]
-        if view.missing and not (is_full_id and self._patience.allow_partial):
-            records = resolve.match_name(
-                name, self._current_view(False, COMPLETE).find_by_name(cleaned)
-            )
-        return records
-
-    def _read_named(self, name: str, last: bool) -> Memory:
-        records = self._records_named(name)
-        if not records:
-            if (
-                not self._has_rescanned
-                and not last
-                and resolve.is_generated_id(resolve.normalize(name))
-            ):
-                self._has_rescanned = True  # a scan may miss a file that is moved at the same time
-                raise StaleView
-            raise _not_found(name)
-        if len(records) > 1:
-            raise _ambiguous(name, records)
-        try:
-            memory = self._store.read(records[0].path)
-        except NotFound as error:
-            if last:
-                raise
-            raise StaleView from error
-        # Another memory may have moved to this path.
-        if memory.etag != records[0].etag and not last:
-            raise StaleView
-        return memory
-
-
-def _not_found(name: str, close: Sequence[MemoryRecord] = ()) -> NotFound:
-    """Return the error for a name that no memory has, with the closest ones as candidates."""
-    return NotFound(
-        f"There is no memory {name!r}",
-        resolve.suggestion(name, close, "`memvault list` shows all of them"),
-        {"candidates": [memory_candidate(record) for record in close]} if close else None,
-    )
-
-
-def _ambiguous(name: str, records: Sequence[MemoryRecord]) -> Ambiguous:
-    """Return the error for a name shared by several memories."""
-    shared = len({record.mem_id for record in records}) == 1
-    return Ambiguous(
-        f"{name!r} matches {len(records)} memories" + " with the same memory id" * shared,
-        "use one of their paths" if shared else "use one of their memory ids or paths",
-        {"candidates": [memory_candidate(record) for record in records[:20]]},
-    )

@@ -17,7 +17,6 @@ from memvault.index.protocol import MemoryRecord, View
 from memvault.model import Memory
 from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import CURRENT, ScoredMemory, Validity
-from memvault.recall.resolve import closest_to, match_link
 from memvault.recall.weights import constants
 from memvault.vault.date_ranges import parse_period
 from memvault.vault.header_links import SUPERSEDED_BY, SUPERSEDES, referenced_names
@@ -174,6 +173,8 @@ def _referenced(name: str, named: Iterable[MemoryRecord], source: str) -> list[M
 
     If several memories have the name, those in the closest folder are returned, as for links.
     """
+    from memvault.recall.resolve import closest_to, match_link
+
     matches = match_link(name, [record for record in named if record.path != source])
     return closest_to(source, matches)
 

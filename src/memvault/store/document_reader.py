@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from memvault.errors import MemvaultError, StorageError
 from memvault.files import atomic, plain_files
+from memvault.files.user_folders import UNREAD_DOCUMENTS
 from memvault.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -39,9 +40,6 @@ _WORKER = "memvault.documents.worker"
 _LIBRARY = "pypdfium2"
 _FOLDER = f"documents-{VERSION}"
 _KEPT_DAYS, _DAY = 30, 86_400.0
-_RETRY = "retry"
-"""The file with the paths of documents to read again, of which the modification time is that of the
-last attempt."""
 _RETRY_SECONDS = 600.0
 _REST_SECONDS = 60.0
 _NOT_STARTED = b"the parser process cannot be started"
@@ -131,7 +129,7 @@ class DocumentReader:
     @property
     def _retry_file(self) -> Path | None:
         folder = self._find_folder()
-        return folder / _FOLDER / _RETRY if folder is not None else None
+        return folder / UNREAD_DOCUMENTS if folder is not None else None
 
     def _failed(self) -> frozenset[str]:
         file = self._retry_file
@@ -144,7 +142,7 @@ class DocumentReader:
         file = self._retry_file
         with contextlib.suppress(OSError, MemvaultError):  # then they are not read again
             if file is not None and paths:
-                self._store(file, os.fsencode("\0".join(sorted(paths))))
+                atomic.write(file, os.fsencode("\0".join(sorted(paths))), durable=False)
             elif file is not None:
                 file.unlink()
 

@@ -603,7 +603,7 @@ def memory_forget(
     from memvault.recall.filters import Filters
 
     line = query_filters.parse(query)
-    if line.filters != Filters() and call.engine.named(query, lambda _: True):
+    if line.filters != Filters() and call.engine.names.named(query, lambda _: True):
         line = query_filters.QueryLine(query)  # A title may contain what looks like a filter.
     call.notes += line.notes
     search_filters = filters(memory_type, None, None, None, expression, line.filters)

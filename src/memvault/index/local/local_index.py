@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memvault.errors import MemvaultError, StorageError, TimedOut, to_memvault_error
+from memvault.files.user_folders import UNREAD_DOCUMENTS
 from memvault.index.embedding import model_settings
 from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import LOCAL, Backend, BackendUnavailable, Progress
@@ -338,8 +339,14 @@ class LocalIndex:
 
     def _due_documents(self) -> frozenset[str]:
         """Return the documents to read again, because the parser failed to start."""
+        # Most vaults have no such file, so the reader of documents is not even imported.
+        folder = self.folder
+        if folder is None or not (folder / UNREAD_DOCUMENTS).exists():
+            return frozenset()
+        if not self._store.has_documents():
+            return frozenset()
         documents = self._store.documents
-        due = documents.due() if documents.is_on else frozenset()
+        due = documents.due()
         opened = self.files.open() if due else None
         if opened is None:
             return frozenset()

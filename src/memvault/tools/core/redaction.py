@@ -186,7 +186,7 @@ def _secrets_of(call: Call, value: Mapping[str, Any], lookups: _Lookups) -> Know
 def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
     with contextlib.suppress(MemvaultError):
         if not path:
-            return _in_memory(call.engine.resolve(mem_id), _detector(call.workspace))
+            return _in_memory(call.engine.names.resolve(mem_id), _detector(call.workspace))
         if path in call.memories_read:
             return _in_version(call.workspace.store, call.memories_read[path])
         state = None if call.settings.index.sent else file_state(call.root, path)
