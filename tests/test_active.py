@@ -23,7 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from conftest import Run, examples, index_of, indexed, write
+from conftest import Run, called, examples, index_of, indexed, write
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
 from memvault.index.embedding import tokenizer
@@ -165,8 +165,7 @@ def test_active_mutation_is_reported_if_set_is_unwritable(
     before = vault.call("memory_load", memId="alpha")["etag"]
     own = folder / ".memvault/agents/main/active.json"
     write_protect(own)
-    done = vault.call("memory_mutate", memId="alpha", value="New.")
-    assert done["success"]
+    done = called(vault, "memory_mutate", memId="alpha", value="New.")
     assert "active memory" in done["warnings"][0]
     assert "New." in (folder / "alpha.md").read_text("utf-8")
     shown = vault.call("memory_show", memId="alpha", revision=done["previousRevision"])

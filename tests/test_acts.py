@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, Run, sooner_or_later, succeeded, write
+from conftest import ROOT, Run, called, sooner_or_later, succeeded, write
 from memvault import Vault
 from memvault.experience import acts
 from memvault.importers.content_counts import ContentCounts
@@ -60,8 +60,7 @@ def test_hook_injects_memory_once_per_session(project: Path, vault: Vault, run: 
     (receipt,) = succeeded(run("receipt", "two", "--json")).json["receipts"]
     assert receipt["threshold"] == acts.SURE
     assert receipt["tokens"] <= receipt["budget"]
-    changed = vault.call("memory_compound", query="Retry cap", modifications="Ask Husam first.")
-    assert changed["success"]
+    called(vault, "memory_compound", query="Retry cap", modifications="Ask Husam first.")
     assert "Retry cap" in sooner_or_later(lambda: hooked(run, "before-tool", **given))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from code_project import PARSER, SEPARATOR, change, cited, commit, project_in, remembered, states
-from conftest import Run, recalled, succeeded, until, write
+from conftest import Run, called, recalled, succeeded, until, write
 from git_clones import git
 from memvault import Vault, open_vault
 from memvault.call import Caller
@@ -209,8 +209,7 @@ def test_compound_cites_code_mentioned_in_new_text(folder: Path, project: Path) 
 
         def compounded(text: str, **more: Any) -> list[str]:
             changes = {"query": "Field separator", "modifications": text, **more}
-            result = vault.call("memory_compound", **changes)
-            assert result["success"], result
+            result = called(vault, "memory_compound", **changes)
             return [value.rpartition("@")[0] for value in result.get("cites", [])]
 
         assert compounded("Other files have commas.") == ["src/parser.py#parse_line"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, refused, until, vault_files, write
+from conftest import Run, called, refused, until, vault_files, write
 from episodes import ERROR, RELEASE, UNRELATED, WEEK, put, put_all
 from memvault import Vault
 from memvault.call import Call
@@ -23,9 +23,7 @@ from memvault.workspace import Workspace
 
 def consolidated(vault: Vault, **arguments: Any) -> dict[str, Any]:
     """Consolidate and expect success."""
-    result = vault.call("consolidate_memories", **arguments)
-    assert result["success"], result
-    return result
+    return called(vault, "consolidate_memories", **arguments)
 
 
 def texts(result: dict[str, Any]) -> list[str]:

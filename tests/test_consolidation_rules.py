@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, is_alive, refused, until
+from conftest import Run, called, is_alive, refused, until
 from episodes import WEEK, put, put_all
 from memvault import Vault
 from memvault.consolidation import rules
@@ -296,8 +296,7 @@ print({json.dumps(FACT)!r})
 print()
 print({json.dumps(PROCEDURE)!r})
 """
-    result = vault.call("consolidate_memories", extractor=command(folder, code), apply=True)
-    assert result["success"], result
+    result = called(vault, "consolidate_memories", extractor=command(folder, code), apply=True)
     (fact,), (procedure,) = result["facts"], result["procedures"]
     assert (fact["factText"], fact["confidence"]) == (FACT["fact"], 0.8)
     assert (procedure["name"], procedure["successRate"]) == ("release", 0.5)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conftest import Run, explained, recalled, succeeded, titles, user_in, write
+from conftest import Run, called, explained, recalled, succeeded, titles, user_in, write
 from made_secrets import MADE
 from memvault import Vault, clock, open_vault
 from memvault.index.protocol import COMPLETE
@@ -476,9 +476,7 @@ def kept(vault: Vault, folder: Path) -> Vault:
 
 def others(vault: Vault, query: str = QUERY, **more: Any) -> list[dict[str, Any]]:
     """Return the entries listed next to the memories."""
-    found = vault.call("memory_recall", query=query, **more)
-    assert found["success"], found
-    return list(found["others"])
+    return list(called(vault, "memory_recall", query=query, **more)["others"])
 
 
 def test_recall_includes_agent_state(kept: Vault) -> None:

@@ -26,6 +26,7 @@ from conftest import (
     SOAK,
     SUPPORT,
     Run,
+    called,
     child,
     examples,
     refused,
@@ -262,8 +263,7 @@ def test_file_names_are_unique_on_any_file_system(
     with open_vault(root) as vault:
         for title in wanted:
             for entry in (title, title.swapcase(), unicodedata.normalize("NFD", title)):
-                made = vault.call("memory_remember", title=entry, content="x", memoryType="fact")
-                assert made["success"]
+                called(vault, "memory_remember", title=entry, content="x", memoryType="fact")
         paths = [entry["filePath"] for entry in vault.call("memory_list")["memories"]]
     assert len(paths) == 3 * len(wanted)
     assert len({normalize_title(path) for path in paths}) == len(paths)
@@ -292,8 +292,7 @@ def test_clock_set_back_keeps_history_in_order(
     states = [(folder / made["filePath"]).read_bytes()]
     for number, text in enumerate(texts):
         with _shifted(monkeypatch, -back * number):
-            done = vault.call("memory_compound", query="A", modifications=text)
-            assert done["success"], done
+            called(vault, "memory_compound", query="A", modifications=text)
             found = vault.call("memory_recall", query=text, type="keyword")
             assert titles(found) == ["A"]
             states.append((folder / made["filePath"]).read_bytes())

@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import calibrate as training
-from conftest import SHARED, Run, explained, index_of, sampled_tests, titles, until, write
+from conftest import SHARED, Run, called, explained, index_of, sampled_tests, titles, until, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.files.lock import FileLock
@@ -151,8 +151,7 @@ def test_embedder_can_be_a_model_folder(
     """After model use FOLDER, semantic recall uses that model."""
     write(folder, "a.md", "# A\n\npostgres storage\n")
     write(folder, "b.md", "# B\n\ncat fish\n")
-    used = vault.call("model_use", name=str(model))
-    assert used["success"], used
+    used = called(vault, "model_use", name=str(model))
     assert used["dimension"] == 8
     assert used["embedded"] == 2
     assert titles(vault.call("memory_recall", query="database", type="vector", limit=1)) == ["A"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, sampled, some_of, succeeded, write
+from conftest import Run, called, sampled, some_of, succeeded, write
 from copies import Copy
 from git_clones import git
 from memvault import open_vault
@@ -103,8 +103,7 @@ def _example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with open_vault(root) as vault:
 
         def call(tool: str, **given: object) -> None:
-            found = vault.call(tool, **given)
-            assert found["success"], found
+            called(vault, tool, **given)
 
         for title, text, kind in (
             ("Use PostgreSQL", "## Reasons\n\nOne database.", "architectural-decision"),

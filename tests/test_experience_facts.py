@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SOAK, Run, examples, indexed, refused, vault_files, write
+from conftest import SOAK, Run, called, examples, indexed, refused, vault_files, write
 from memvault import Vault, open_vault
 from memvault.experience import facts, procedures
 from memvault.files.lock import FileLock
@@ -26,10 +26,7 @@ from racing import Racing, raced
 
 def recalled(vault: Vault, query: str, **arguments: Any) -> list[dict[str, Any]]:
     """Recall facts."""
-    result = vault.call("recall_fact", query=query, **arguments)
-    assert result["success"], result
-    found: list[dict[str, Any]] = result["facts"]
-    return found
+    return list(called(vault, "recall_fact", query=query, **arguments)["facts"])
 
 
 def test_fact_keeps_all_its_fields(vault: Vault) -> None:
@@ -259,21 +256,19 @@ def test_facts_are_recalled_if_counting_fails(folder: Path, vault: Vault) -> Non
 
 def store(vault: Vault, name: str, prompt: str, rate: float = 0.9, **more: Any) -> dict[str, Any]:
     """Store a procedure."""
-    result: dict[str, Any] = vault.call(
+    return called(
+        vault,
         "store_procedure",
         procedureName=name,
         procedurePrompt=prompt,
         initialSuccessRate=rate,
         **more,
     )
-    assert result["success"], result
-    return result
 
 
 def names(vault: Vault, context: str, **more: Any) -> list[str]:
     """Return the names of procedures recalled for a context."""
-    result = vault.call("recall_procedure", context=context, **more)
-    assert result["success"], result
+    result = called(vault, "recall_procedure", context=context, **more)
     return [entry["name"] for entry in result["procedures"]]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, refused, sampled, some_of, succeeded, titles, write
+from conftest import Run, called, refused, sampled, some_of, succeeded, titles, write
 from memvault import Vault
 from memvault.arguments.parameters import Parameter, kebab, normal_key
 from memvault.cli import typer_app
@@ -295,8 +295,7 @@ def test_unknown_type_or_tag_suggests_the_closest(
     vault: Vault, call: tuple[str, dict[str, Any]], note: str
 ) -> None:
     """A search for an unused type or tag finds nothing and suggests an existing one."""
-    found = vault.call(call[0], **call[1])
-    assert found["success"], found
+    found = called(vault, call[0], **call[1])
     assert [entry for entry in found["warnings"] if note in entry], found
 
 

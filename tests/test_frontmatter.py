@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from conftest import write
+from conftest import called, write
 from memvault import Vault
 from memvault.agents.plans.schedule import latest, next_after
 from memvault.arguments import parameters
@@ -382,8 +382,7 @@ def test_memory_with_conflict_markers_keeps_its_id(
 ) -> None:
     """A memory with a conflict keeps this side's ID, title and type."""
     write(folder, "note.md", text.replace("\n", end))
-    shown = vault.call("memory_show", memId="wombats-abc123")
-    assert shown["success"], shown
+    shown = called(vault, "memory_show", memId="wombats-abc123")
     assert (shown["title"], shown["memoryType"]) == ("Wombats", "fact")
     assert "conflict" in shown["problem"]
     assert vault.call("memory_recall", query="dig")["count"] == 1
@@ -406,10 +405,7 @@ def test_conflict_in_memory_stops_compound(
 def test_conflict_is_resolved_by_replacing_text(vault: Vault, folder: Path) -> None:
     """Replacing the text of a memory with a conflict removes the conflict markers."""
     file = write(folder, "note.md", IN_BODY)
-    done = vault.call(
-        "memory_compound", query="note.md", modifications="They do both.", mode="replace"
-    )
-    assert done["success"], done
+    called(vault, "memory_compound", query="note.md", modifications="They do both.", mode="replace")
     assert file.read_text("utf-8") == f"---\n{HEADER}---\n\nThey do both.\n"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, refused, succeeded, write
+from conftest import Run, called, refused, succeeded, write
 from git_clones import cloned, git, hook
 from memvault import Vault, open_vault
 from memvault.git.commit import commit, message
@@ -151,8 +151,7 @@ def test_autocommit_needs_git_init_by_the_user(folder: Path, vault: Vault) -> No
     git(folder, "init", "--quiet")
     hook(folder, "pre-commit", "touch ran")
     write(folder, "memvault.toml", "version = 1\n\n[git]\nautocommit = true\n")
-    made = vault.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
-    assert made["success"]
+    made = called(vault, "memory_remember", title="Wombats", content="Dig.", memoryType="fact")
     assert "git_init" in made["warnings"][0]
     assert not (folder / "ran").exists()
     assert vault.call("git_init", confirm=True)["success"]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, child, refused, sampled, succeeded, titles, without_rights, write
+from conftest import Run, called, child, refused, sampled, succeeded, titles, without_rights, write
 from growth import Steps, check_growth
 from memvault import Vault, open_vault
 from memvault.__main__ import main
@@ -106,8 +106,7 @@ def test_symlink_blocks_new_file_name(folder: Path, vault: Vault, target: str) -
     """If a symlink has a new memory's file name, the memory gets a suffix."""
     write(folder, "context/a.md", "# A\n")
     (folder / "context/taken.md").symlink_to(target)
-    made = vault.call("memory_remember", title="Taken", content="x", memoryType="")
-    assert made["success"], made
+    made = called(vault, "memory_remember", title="Taken", content="x", memoryType="")
     assert made["filePath"] == "context/taken-2.md"
 
 

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, child, examples, index_of, titles, without_rights, write
+from conftest import Run, called, child, examples, index_of, titles, without_rights, write
 from index_contract import IndexContract, local
 from memvault import Vault, open_vault
 from memvault.errors import StorageError
@@ -115,8 +115,7 @@ def test_index_corrupted_by_power_loss_is_repaired(
     _note(index, file)
     with open_vault(filled) as vault:
         for query in ("zebra", "wombat"):
-            found = vault.call("memory_recall", query=query, type="keyword", explain=True)
-            assert found["success"], found
+            called(vault, "memory_recall", query=query, type="keyword", explain=True)
         write(filled, "c.md", f"# C\n\nbilby {changes}\n")
         assert vault.call("memory_recall", query="bilby", type="keyword")["success"]
 

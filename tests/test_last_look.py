@@ -14,7 +14,7 @@ import pytest
 
 from caseless import ignore_case
 from children import in_child
-from conftest import write
+from conftest import called, write
 from memvault import open_vault
 from memvault.vault.document import etag
 from tool_calls import typed
@@ -257,13 +257,11 @@ def test_rename_can_change_case_on_case_insensitive_disk(folder: Path, body: str
     def work() -> int:
         ignore_case(folder)
         with open_vault(folder) as vault:
-            renamed = vault.call("memory_rename", memId="fact/postgres.md", title="Postgres")
-            assert renamed["success"], renamed
+            renamed = called(vault, "memory_rename", memId="fact/postgres.md", title="Postgres")
             assert names() == ["Postgres.md"]
             after = file.read_bytes()
             for name, data in (("postgres.md", body.encode()), ("Postgres.md", after)) * 2:
-                undone = vault.call("memory_undo", change=renamed.get("changeId"))
-                assert undone["success"], undone
+                undone = called(vault, "memory_undo", change=renamed.get("changeId"))
                 renamed = undone
                 assert names() == [name]
                 assert file.read_bytes() == data

@@ -14,6 +14,7 @@ import pytest
 from conftest import (
     ROOT,
     Run,
+    called,
     explained,
     parts,
     recalled,
@@ -100,9 +101,7 @@ def _named(run: Run, name: str, root: Path, notes: dict[str, str]) -> Path:
 def _embed(root: Path) -> str:
     """Compute all vectors of a vault, and return the model in use."""
     with open_vault(root) as vault:
-        result = vault.call("vault_reindex")
-        assert result["success"]
-        return str(result["embedder"])
+        return str(called(vault, "vault_reindex")["embedder"])
 
 
 def _first(vault: Vault, query: str, vaults: Sequence[str]) -> str:

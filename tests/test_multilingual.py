@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from conftest import Run, titles, write
+from conftest import Run, called, titles, write
 from memvault import open_vault
 from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
 from memvault.index.embedding.model_settings import automatic_model
@@ -31,8 +31,7 @@ def _model_of(folder: Path, texts: tuple[str, ...]) -> str:
     for number, text in enumerate(texts):
         write(folder, f"n/{number}.md", f"# Note {number}\n\n{text}\n")
     with open_vault(folder) as vault:
-        found = vault.call("vault_reindex")
-        assert found["success"]
+        found = called(vault, "vault_reindex")
         assert found["embedder"] == vault.call("model_list")["inUse"]
         return str(found["embedder"])
 

@@ -15,16 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conftest import (
-    ROOT,
-    Run,
-    contents,
-    refused,
-    soak_only,
-    succeeded,
-    titles,
-    write,
-)
+from conftest import ROOT, Run, called, contents, refused, soak_only, succeeded, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import Refused
 from memvault.files.plain_files import MAX_MEMORY_BYTES
@@ -223,8 +214,7 @@ def test_file_with_arbitrary_bytes_is_found_and_unchanged(
     for mode in ("keyword", "hybrid"):
         answer = vault.call("memory_recall", query=word, type=mode)
         assert answer["memories"][0]["filePath"] == name
-    shown = vault.call("memory_show", memId=name)
-    assert shown["success"]
+    shown = called(vault, "memory_show", memId=name)
     assert ("title" in shown["metadata"]) is (name in ("bom.md", "mac.md", "broken.md"))
     result = vault.call("memory_compound", query=name, modifications="added 字")
     refused = problem.startswith(("broken", "not ", "binary", "many"))
@@ -254,8 +244,7 @@ def test_heading_with_markup_is_title_and_section(vault: Vault, folder: Path, he
     write(folder, "a.md", f"# {heading}\n\ntext\n\n## {heading} ##\n\nold\n")
     shown = vault.call("memory_show", memId=heading)
     assert shown["title"] == heading
-    done = vault.call("memory_compound", query="a.md", modifications="new", section=heading)
-    assert done["success"], done
+    called(vault, "memory_compound", query="a.md", modifications="new", section=heading)
 
 
 TITLES = {
@@ -283,8 +272,7 @@ TITLES = {
 def test_any_title_creates_one_file_in_type_folder(vault: Vault, folder: Path, title: str) -> None:
     """A title with any characters is kept, in a plain file directly in its type's folder."""
     for number in (1, 2):
-        made = vault.call("memory_remember", title=title, content="text", memoryType="fact")
-        assert made["success"], made
+        made = called(vault, "memory_remember", title=title, content="text", memoryType="fact")
         path = folder / made["filePath"]
         assert path.is_file()
         assert path.parent == folder / "fact"
@@ -310,8 +298,7 @@ def test_any_content_can_be_remembered_and_compounded(
             {"title": "T", "content": content + " three", "memoryType": "", "filePath": name},
         ),
     ):
-        result = vault.call(tool, **arguments)
-        assert result["success"], result
+        called(vault, tool, **arguments)
         shown = vault.call("memory_show", memId=name)
         assert "problem" not in shown
         assert shown["content"].strip().endswith(("two", "three"))
@@ -345,8 +332,7 @@ def test_any_query_is_valid_in_every_mode(vault: Vault, folder: Path, query: str
     """A query has no syntax to get wrong: any string can be searched in every mode."""
     write(folder, "a.md", "# The word\n\nThe title of a café and \\ x 😀\n")
     for mode in ("hybrid", "keyword", "vector", "tag"):
-        answer = vault.call("memory_recall", query=query, type=mode, explain=True)
-        assert answer["success"], answer
+        answer = called(vault, "memory_recall", query=query, type=mode, explain=True)
         assert answer["count"] == len(answer["memories"]) <= 1
         assert answer["count"] or answer["message"]
     json.dumps(vault.call("memory_forget", query=query))

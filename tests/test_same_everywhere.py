@@ -20,7 +20,7 @@ from hypothesis.strategies import SearchStrategy
 from jsonschema import Draft202012Validator
 
 from children import in_child
-from conftest import Run, index_of, sampled, titles, write
+from conftest import Run, called, index_of, sampled, titles, write
 from episodes import WEEK, put_all
 from memvault import Vault, open_vault
 from memvault.arguments.binding import Coercion
@@ -393,8 +393,7 @@ def test_consolidation_sees_changes_made_by_extractor(folder: Path, vault: Vault
     )
     for script in (other, outer):
         script.chmod(0o755)
-    done = vault.call("consolidate_memories", apply=True, days=9999, extractor=str(outer))
-    assert done["success"], done
+    called(vault, "consolidate_memories", apply=True, days=9999, extractor=str(outer))
     assert len(list(folder.glob("fact/*.md"))) == 1, os.listdir(folder / "fact")
 
 

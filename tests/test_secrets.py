@@ -21,6 +21,7 @@ from conftest import (
     ROOT,
     SHARED,
     Run,
+    called,
     examples,
     sampled,
     soak_only,
@@ -100,8 +101,7 @@ def test_secrets_warning_covers_only_new_ones(vault: Vault) -> None:
     """A change near an existing secret causes no warning; adding a second one does."""
     (first, said), (_, other) = made("GitHub token"), made("Stripe key")
     assert "warnings" in remember(vault, said)
-    changed = vault.call("memory_compound", query="Deploy", modifications="Runs at noon.")
-    assert changed["success"]
+    changed = called(vault, "memory_compound", query="Deploy", modifications="Runs at noon.")
     assert "warnings" not in changed
     (warning,) = vault.call("memory_compound", query="Deploy", modifications=other)["warnings"]
     assert "Stripe key" in warning
@@ -114,8 +114,7 @@ def test_secrets_allowed_by_header_cause_no_warning(vault: Vault, folder: Path) 
     write(folder, "fact/keys.md", "---\nid: keys\nsecrets: allowed\n---\n\n# Keys\n\nFor tests.\n")
     refusing(folder)
     _, said = made("AWS key")
-    changed = vault.call("memory_compound", query="keys", modifications=said)
-    assert changed["success"]
+    changed = called(vault, "memory_compound", query="keys", modifications=said)
     assert "warnings" not in changed
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, succeeded, write
+from conftest import Run, called, succeeded, write
 from memvault import Vault
 from memvault.cli.options import GLOBAL_OPTIONS
 from memvault.command_table import COMMANDS
@@ -101,14 +101,14 @@ ids = st.lists(st.lists(parts, min_size=1, max_size=4).map(".".join), max_size=1
 
 def learn(vault: Vault, name: str, skill_id: str, rate: float = 0.5) -> str:
     """Store a procedure with a skill; return its memId."""
-    result = vault.call(
+    result = called(
+        vault,
         "store_procedure",
         procedureName=name,
         procedurePrompt=f"How to {name}.",
         initialSuccessRate=rate,
         skillId=skill_id,
     )
-    assert result["success"], result
     return str(result["procedureId"])
 
 
@@ -146,8 +146,7 @@ def test_skill_tree_contains_every_skill(folder: Path, vault: Vault) -> None:
     ]
     assert "cooking" in vault.call("list_subcategories", categoryId="cooking")["message"]
     for tool, key in (("list_subcategories", "categoryId"), ("list_skills", "subcategoryId")):
-        nothing = vault.call(tool, **{key: "comb"})
-        assert nothing["success"]
+        nothing = called(vault, tool, **{key: "comb"})
         assert nothing["message"]
         assert vault.call(tool, **{key: " "})["error"]["code"] == "usage"
 

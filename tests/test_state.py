@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from conftest import Run, examples, refused, succeeded, write
+from conftest import Run, called, examples, refused, succeeded, write
 from memvault import Vault, clock, open_vault
 from memvault.agents.agent_files import normalize_name
 from memvault.agents.prompt_block import (
@@ -39,8 +39,7 @@ GOALS = "agents/main/goals"
 
 def values(vault: Vault, *keys: str) -> dict[str, str]:
     """Return the vault's values by key."""
-    found = vault.call("get_memories", keys=list(keys))
-    assert found["success"], found
+    found = called(vault, "get_memories", keys=list(keys))
     return {entry["key"]: entry["value"] for entry in found["memories"]}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Git, Run, refused, write
+from conftest import Git, Run, called, refused, write
 from memvault import Vault, clock, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages import talks as talk_records
@@ -439,8 +439,7 @@ def test_space_unreachable_member_is_reported(vault: Vault, folder: Path) -> Non
     vault.call("enter_space", spaceId="team")
     write(folder, "spaces/team/members/a.md", "---\nagent: ../../x\n---\n")
     write(folder, "spaces/team/members/bob.md", "---\nbroken: [\n---\n")
-    sent = vault.call("send_message", text="x")
-    assert sent["success"]
+    sent = called(vault, "send_message", text="x")
     assert "../../x" in sent["warnings"][0]
     assert next_event(folder, "bob")["content"] == "x"
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, refused, succeeded, vault_files, write
+from conftest import Run, called, refused, succeeded, vault_files, write
 from episodes import WEEK, put_all
 from memvault import Vault, open_vault
 from memvault.errors import Conflict
@@ -22,16 +22,12 @@ from memvault.store.journal import FileChange
 
 def remember(vault: Vault, **given: Any) -> dict[str, Any]:
     """Remember a text as a fact."""
-    made = vault.call("memory_remember", memoryType="fact", **given)
-    assert made["success"], made
-    return dict(made)
+    return called(vault, "memory_remember", memoryType="fact", **given)
 
 
 def changes(vault: Vault) -> list[dict[str, Any]]:
     """Return the entries of the log, newest first."""
-    found = vault.call("memory_log", limit=1_000)
-    assert found["success"], found
-    return list(found["changes"])
+    return list(called(vault, "memory_log", limit=1_000)["changes"])
 
 
 @pytest.mark.promise("R1")
@@ -360,8 +356,7 @@ def test_undo_restores_every_earlier_state(
             if len(changes(vault)) > before:
                 states.append(vault_files(root))
         for state in states[-2::-1]:
-            undone = vault.call("memory_undo")
-            assert undone["success"], undone
+            called(vault, "memory_undo")
             assert vault_files(root) == state
         assert vault.call("memory_undo")["error"]["code"] == "not_found"
 
@@ -586,8 +581,7 @@ def test_undo_of_a_rename_is_all_or_nothing(folder: Path, vault: Vault) -> None:
     """If a renamed memory was edited since, its links are not reverted without it."""
     write(folder, "fact/a.md", "---\nid: m1\n---\n\n# A\n\nText.\n")
     write(folder, "fact/b.md", "---\nid: m2\n---\n\nSee [[fact/a|A]].\n")
-    renamed = vault.call("memory_rename", memId="m1", title="C", confirm=True)
-    assert renamed["success"], renamed
+    called(vault, "memory_rename", memId="m1", title="C", confirm=True)
     write(folder, "fact/c.md", (folder / "fact/c.md").read_text("utf-8") + "Mine.\n")
     before = {path: path.read_bytes() for path in folder.glob("fact/*.md")}
     undone = vault.call("memory_undo", keepChanged=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import Run, refused, sampled_tests, titles, write
+from conftest import Run, explained, refused, sampled_tests, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.index.embedding import model_settings
@@ -217,10 +217,7 @@ def apples(folder: Path, encoder: Path) -> Path:
 
 def recall(vault: Vault, **more: Any) -> list[dict[str, Any]]:
     """Recall with explanations; return each memory's explanation."""
-    result = vault.call("memory_recall", **{"query": QUESTION, "explain": True, **more})
-    assert result["success"], result
-    found: list[dict[str, Any]] = result["memories"]
-    return found
+    return explained(vault, **{"query": QUESTION, **more})
 
 
 def test_rerank_scores_are_sigmoids_of_logits(encoder: Path, folder: Path) -> None:

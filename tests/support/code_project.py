@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conftest import write
+from conftest import called, write
 from git_clones import git, without_identity
 from memvault import Vault
 
@@ -60,16 +60,13 @@ def change(top: Path, path: str, old: str, new: str) -> None:
 
 def remembered(vault: Vault, text: str, title: str = "Field separator") -> list[str]:
     """Remember a text; return the citations without digests."""
-    result = vault.call("memory_remember", title=title, content=text, memoryType="fact")
-    assert result["success"], result
+    result = called(vault, "memory_remember", title=title, content=text, memoryType="fact")
     return [value.rpartition("@")[0] or value for value in result.get("cites", [])]
 
 
 def cited(vault: Vault, name: str = "Field separator") -> list[dict[str, Any]]:
     """Return the state of the code that a memory cites, from ``show``."""
-    result = vault.call("memory_show", name=name)
-    assert result["success"], result
-    return list(result.get("cites", []))
+    return list(called(vault, "memory_show", name=name).get("cites", []))
 
 
 def states(vault: Vault, name: str = "Field separator") -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from conftest import write
+from conftest import called, write
 from made_secrets import made
 from memvault import Vault
 from memvault.vault.document import etag
@@ -323,9 +323,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 def examined(vault: Vault, **given: Any) -> dict[str, Any]:
     """Return doctor's report on a vault."""
-    found = vault.call("vault_doctor", **given)
-    assert found["success"], found
-    return dict(found)
+    return called(vault, "vault_doctor", **given)
 
 
 def told(found: dict[str, Any]) -> set[tuple[str, str]]:
