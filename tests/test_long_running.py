@@ -16,7 +16,7 @@ from conftest import Run, write
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 
-from http_client import LATEST, META, Served, named, token
+from http_client import Served, named, token
 from mcp_client import Raw
 
 pytestmark = pytest.mark.skipif(
@@ -101,13 +101,7 @@ def test_http_server_leaks_nothing_over_many_calls(tmp_path: Path, run: Run) -> 
     with Served(*options, prefix=LIMITED) as server:
 
         def ask(tool: str, **arguments: Any) -> dict[str, Any]:
-            params = {"name": tool, "arguments": arguments, "_meta": META}
-            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-            headers = {"MCP-Protocol-Version": LATEST, "Mcp-Method": "tools/call", "Mcp-Name": tool}
-            answer = server.send(given, message, **headers)
-            assert answer.status == 200, answer
-            structured: dict[str, Any] = answer.json["result"]["structuredContent"]
-            return structured
+            return dict(server.result(given, tool, **arguments))
 
         soak(team, Held(server.process.pid), ask)
 

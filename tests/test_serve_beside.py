@@ -44,12 +44,6 @@ def team(tmp_path: Path, run: Run) -> Path:
     return folder
 
 
-def _call(server: Served, given: str, tool: str, **arguments: Any) -> Any:
-    answer = server.call(given, tool, **arguments)
-    assert answer.status == 200, answer
-    return answer.json["result"]["structuredContent"]
-
-
 def _readers(server: int) -> list[int]:
     """Return a server's reader processes."""
     found = []
@@ -83,11 +77,11 @@ def test_serve_reads_are_consistent_and_current(team: Path, run: Run, workers: s
     def read(query: bool) -> int:
         least = acknowledged
         if query:
-            (found,) = _call(
-                server, given, "memory_recall", query="version beer", limit=1, full=True
+            (found,) = server.result(
+                given, "memory_recall", query="version beer", limit=1, full=True
             )["memories"]
         else:
-            found = _call(server, given, "memory_show", memId="beer-7k2m9q")
+            found = server.result(given, "memory_show", memId="beer-7k2m9q")
         words = found["content"].split()[1::2]
         assert len(words) == 50
         assert len(set(words)) == 1
@@ -113,8 +107,8 @@ def test_serve_reads_are_consistent_and_current(team: Path, run: Run, workers: s
                         edited.replace(team / "fact/beer.md")
                     else:
                         arguments = {"modifications": text, "mode": "replace"}
-                        made = _call(
-                            server, given, "memory_compound", query="beer-7k2m9q", **arguments
+                        made = server.result(
+                            given, "memory_compound", query="beer-7k2m9q", **arguments
                         )
                         assert made["success"], made
                     acknowledged = version
@@ -132,19 +126,19 @@ def test_serve_waiting_write_delays_no_read(team: Path, run: Run, workers: str) 
     given = token(run, "ann", "team", "write")
     lock = team / ".memvault" / "lock"
     with Served("--workers", workers, "--tools", "all") as server:
-        _call(server, given, "memory_compound", query="tea-7k2m9q", modifications="And more.")
+        server.result(given, "memory_compound", query="tea-7k2m9q", modifications="And more.")
         with ThreadPoolExecutor(1) as pool:
             with FileLock(lock):
                 added = {"query": "rum-7k2m9q", "modifications": "Or grog."}
-                writing = pool.submit(_call, server, given, "memory_compound", **added)
+                writing = pool.submit(server.result, given, "memory_compound", **added)
                 server.waits(str(lock))
                 for _ in range(3):
-                    found = _call(server, given, "memory_show", memId="rum-7k2m9q")
+                    found = server.result(given, "memory_show", memId="rum-7k2m9q")
                     assert "grog" not in found["content"]
-                    assert _call(server, given, "memory_recall", query="who likes rum")["count"]
+                    assert server.result(given, "memory_recall", query="who likes rum")["count"]
                 assert not writing.done()
             assert writing.result()["success"], writing.result()
-        assert "grog" in _call(server, given, "memory_show", memId="rum-7k2m9q")["content"]
+        assert "grog" in server.result(given, "memory_show", memId="rum-7k2m9q")["content"]
 
 
 @pytest.mark.promise("S45")
@@ -156,7 +150,7 @@ def test_serve_heavy_reads_run_in_separate_process(team: Path, run: Run, workers
         write(team, f"fact/n{number}.md", NOTE.format(f"n{number}", text))
     quiet, busy = token(run, "ann", "team"), token(run, "bob", "team", "write")
     with Served("--workers", workers, "--tools", "all") as server:
-        _call(server, quiet, "memory_recall", query="who likes tea")
+        server.result(quiet, "memory_recall", query="who likes tea")
         before = set(_readers(server.process.pid))
         heavy = [
             server.begin(busy, *tool)
@@ -167,7 +161,7 @@ def test_serve_heavy_reads_run_in_separate_process(team: Path, run: Run, workers
                 opened.enter_context(socket)
             until(lambda: set(_readers(server.process.pid)) - before)
             for _ in range(3):
-                found = _call(server, quiet, "memory_recall", query="who likes milk", limit=1)
+                found = server.result(quiet, "memory_recall", query="who likes milk", limit=1)
                 assert found["memories"][0]["memId"] == "milk-7k2m9q"
             waiting = select(heavy, [], [], 0)[0]
             assert len(waiting) < len(heavy)
@@ -250,7 +244,7 @@ def test_serve_killed_worker_loses_no_call(team: Path, run: Run, tmp_path: Path)
         def keep_asking() -> int:
             asked = 0
             while not ended.is_set():
-                found = _call(server, given, "memory_recall", query="who likes tea")
+                found = server.result(given, "memory_recall", query="who likes tea")
                 assert found["memories"][0]["memId"] == "tea-7k2m9q"
                 asked += 1
             return asked
@@ -261,7 +255,7 @@ def test_serve_killed_worker_loses_no_call(team: Path, run: Run, tmp_path: Path)
                 for _ in range(3):
                     before = set(_readers(server.process.pid))
                     os.kill(min(before), signal.SIGKILL)
-                    _call(server, given, "memory_recall", query="who likes rum")
+                    server.result(given, "memory_recall", query="who likes rum")
                     until(lambda before=before: set(_readers(server.process.pid)) - before)  # type: ignore[misc]
                     asked_here += 1
             finally:  # otherwise, the other threads would never stop
@@ -283,9 +277,9 @@ def test_serve_answers_calls_itself_if_workers_keep_dying(team: Path, run: Run) 
         for _ in range(8):
             for process in _readers(server.process.pid):
                 os.kill(process, signal.SIGKILL)
-            _call(server, given, "memory_recall", query="tea")
+            server.result(given, "memory_recall", query="tea")
         assert not _readers(server.process.pid)
-        assert _call(server, given, "memory_recall", query="tea")["count"]
+        assert server.result(given, "memory_recall", query="tea")["count"]
 
 
 @sampled(3)
@@ -295,7 +289,7 @@ def test_serve_workers_exit_with_the_server(team: Path, run: Run, number: signal
     with Served("--workers", "3") as server:
         readers = _readers(server.process.pid)
         assert len(readers) == 3
-        _call(server, token(run, "ann", "team"), "memory_recall", query="tea")
+        server.result(token(run, "ann", "team"), "memory_recall", query="tea")
         code, said = server.end(number)
         assert code == (-signal.SIGKILL if number == signal.SIGKILL else 0), said
     until(lambda: not any(map(_is_running, readers)))

@@ -45,13 +45,6 @@ def team(tmp_path: Path, run: Run) -> Path:
     return folder
 
 
-def call(server: Served, given: str, tool: str, **arguments: Any) -> Any:
-    """Call a tool without the client library; return its structured result."""
-    answer = server.call(given, tool, **arguments)
-    assert answer.status == 200, answer
-    return answer.json["result"]["structuredContent"]
-
-
 def test_serve_two_agents_talk(team: Path, run: Run) -> None:
     """One agent waits for another's message, and each has the identity of its token."""
     ann, ben = token(run, "ann", "team", "write"), token(run, "ben", "team", "write")
@@ -82,8 +75,8 @@ def test_serve_keeps_event_after_client_disconnects(team: Path, run: Run) -> Non
         with server.begin(ann, "wait_for", events=HOOK, timeout=30):
             server.waits()
         server.waits(is_open=False)
-        call(server, ann, "push_service", name="build", message="keep me")
-        held = call(server, ann, "list_inbox")
+        server.result(ann, "push_service", name="build", message="keep me")
+        held = server.result(ann, "list_inbox")
         assert "keep me" in json.dumps(held)
 
 
@@ -128,16 +121,16 @@ def test_calls_in_flight_finish_before_server_exits(team: Path, run: Run, number
     ann = token(run, "ann", "team", "write")
     answers: dict[str, Any] = {}
     with Served("--tools", "all", fresh=True) as server:
-        call(server, ann, "memory_list")
+        server.result(ann, "memory_list")
 
         def wait() -> None:
-            answers["wait"] = call(server, ann, "wait_for", events=HOOK, timeout=600)
+            answers["wait"] = server.result(ann, "wait_for", events=HOOK, timeout=600)
 
         def write_much() -> None:
             for entry in range(30):
                 try:
-                    answers[str(entry)] = call(
-                        server, ann, "memory_remember", title=f"Note {entry}", content="x"
+                    answers[str(entry)] = server.result(
+                        ann, "memory_remember", title=f"Note {entry}", content="x"
                     )
                 except (AssertionError, OSError):  # the server no longer accepts connections
                     return
@@ -175,7 +168,7 @@ def test_serve_second_signal_ends_waiting_calls(team: Path, run: Run) -> None:
 
         def ask() -> None:
             with contextlib.suppress(AssertionError, OSError, http.client.HTTPException):
-                call(server, ann, "memory_recall", query="green")
+                server.result(ann, "memory_recall", query="green")
 
         asking = threading.Thread(target=ask)
         asking.start()

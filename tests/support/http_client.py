@@ -100,6 +100,12 @@ class Served:
         data, headers = _tool_call(tool, arguments)
         return self.send(token, data, **headers)
 
+    def result(self, token: str, tool: str, **arguments: Any) -> Any:
+        """Call a tool; return its structured result."""
+        answer = self.call(token, tool, **arguments)
+        assert answer.status == 200, answer
+        return answer.json["result"]["structuredContent"]
+
     def begin(self, token: str, tool: str, **arguments: Any) -> socket.socket:
         """Send a tool call, and leave its response unread."""
         data, headers = _tool_call(tool, arguments)

@@ -17,17 +17,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-__all__ = ["Ended", "Racing", "raced"]
+from ran import Ran
 
-
-class Ended(NamedTuple):
-    """The result of a process: its exit code, output and errors."""
-
-    code: int
-    out: str
-    err: str
+__all__ = ["Racing", "raced"]
 
 
 class Racing:
@@ -36,7 +30,7 @@ class Racing:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def run(self, folder: Path, work: str, given: Sequence[Sequence[object]]) -> list[Ended]:
+    def run(self, folder: Path, work: str, given: Sequence[Sequence[object]]) -> list[Ran]:
         """Do some work in one process per argument tuple, all at the same time.
 
         ``work`` is source code that defines ``work(*arguments)``; it runs in ``folder``.
@@ -49,7 +43,7 @@ class Racing:
         assert self._process.stdout
         asked = [str(folder), work, [[*arguments] for arguments in given], dict(os.environ)]
         print(json.dumps(asked), file=self._process.stdin, flush=True)
-        return [Ended(*each) for each in json.loads(self._process.stdout.readline())]
+        return [Ran(*each) for each in json.loads(self._process.stdout.readline())]
 
     def close(self) -> None:
         """Stop the process."""
@@ -57,7 +51,7 @@ class Racing:
             self._process.communicate(timeout=60)
 
 
-def raced(ended: Sequence[Ended]) -> list[list[str]]:
+def raced(ended: Sequence[Ran]) -> list[list[str]]:
     """Check that each process succeeded without errors; return the output lines of each."""
     assert [(each.code, each.err) for each in ended] == [(0, "")] * len(ended), ended
     return [each.out.splitlines() for each in ended]
@@ -84,7 +78,7 @@ def _forked(gate: tuple[int, int], outs: Sequence[int], work: Callable[[], None]
         os._exit(code)
 
 
-def _race(folder: str, work: str, given: list[list[Any]], variables: dict[str, str]) -> list[Ended]:
+def _race(folder: str, work: str, given: list[list[Any]], variables: dict[str, str]) -> list[Ran]:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
@@ -106,7 +100,7 @@ def _race(folder: str, work: str, given: list[list[Any]], variables: dict[str, s
         for child, outs in zip(children, files, strict=True):
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             said = [os.pread(file.fileno(), 1 << 24, 0).decode() for file in outs]
-            ended.append(Ended(code, *said))
+            ended.append(Ran(code, *said))
     return ended
 
 
