@@ -395,6 +395,16 @@ def test_rows_beyond_limit_are_reported() -> None:
     assert b"partly_read: the first 100,000 rows\n" in rows
 
 
+def test_renaming_never_leads_links_to_a_document(folder: Path, run: Run) -> None:
+    """A link follows a note whose new file has the name of a document."""
+    write(folder, "deep/plan.csv", "a,b\n")
+    write(folder, "old.md", "# Old\n")
+    write(folder, "index.md", "See [[old]] and [[plan.csv]].\n")
+    succeeded(run("rename", "old.md", "--to", "plan.csv.md", "--yes", cwd=folder))
+    links = succeeded(run("links", "index.md", "--json", cwd=folder)).json["links"]
+    assert [link["filePath"] for link in links] == ["plan.csv.md", "deep/plan.csv"]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals")
 def test_document_is_parsed_again_after_killed_parser(folder: Path, tmp_path: Path) -> None:
     """A document whose parser was ended by another program is parsed again at the next read."""

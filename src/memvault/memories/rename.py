@@ -278,8 +278,12 @@ def _new_name(
         or (after.is_ambiguous(name) and not was_ambiguous)
     ):
         suffix = name[-3:] if name.lower().endswith(".md") else ""
-        name = f"{link_path(target)}{suffix}"
-        if after.is_ambiguous(name):  # The path of another file differs only in case.
+        # The path of another file may differ only in case, and a document's may not.
+        for name in (f"{link_path(target)}{suffix}", target):
+            destination = after.by_name(name, source)
+            if destination and destination.path == target and not after.is_ambiguous(name):
+                break
+        else:
             name = link.target.mem_id
     if name == link.name:
         return None

@@ -85,7 +85,7 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
     case and aliases, in this order. The first kind with a match determines the result.
     Documents are compared if no memory matches, except by path and file name, which come first.
     """
-    return _first_kind(entries, _link_kinds(name), _FILE_KINDS)
+    return _first_kind(entries, _link_kinds(name), () if is_file_name(name) else _FILE_KINDS)
 
 
 def _link_kinds(name: str) -> tuple[Callable[[Nameable], bool], ...]:
@@ -161,7 +161,8 @@ def match_wikilink(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that a wikilink refers to: one, none, or several."""
     target = link_target(name)
     kinds = (*_link_kinds(target), _has_file_name(target))
-    return _first_kind(entries, kinds, (*_FILE_KINDS, len(kinds) - 1))
+    files = () if is_file_name(target) else (*_FILE_KINDS, len(kinds) - 1)
+    return _first_kind(entries, kinds, files)
 
 
 def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
