@@ -2,8 +2,8 @@
 
 Searches are also measured while the map and the review list are computed. Pages are requested in
 process. The first figure includes opening the vault, the second one is the median of nine requests.
-``graph`` and ``export --to site`` are whole processes. Seconds are wall time, sizes are in
-megabytes.
+``review``, ``graph`` and ``export --to site`` are whole processes. Seconds are wall time. Sizes are
+in megabytes.
 """
 
 from __future__ import annotations
@@ -81,6 +81,19 @@ def measure_beside(root: Path) -> None:
     session.close()
 
 
+def measure_review(root: Path) -> None:
+    """Print the seconds of ``review`` in new processes, and after a memory has changed."""
+    command = [sys.executable, "-m", "memvault", "--vault", str(root), "review"]
+    times = []
+    for number in range(3):
+        if number == 2:
+            next(root.rglob("*.md")).write_text("# Changed\n\nIt has another text.\n", "utf-8")
+        begin = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        times.append(f"{time.perf_counter() - begin:.1f} s")
+    print(f"review: first {times[0]}, again {times[1]}, after a change {times[2]}")
+
+
 def measure_command(root: Path, *words: str) -> None:
     """Print the seconds of a command, and the size of the file or folder it wrote."""
     begin = time.perf_counter()
@@ -105,6 +118,7 @@ def main() -> None:
         with open_vault(root) as vault:
             vault.call("vault_reindex")
             first = vault.call("memory_list", limit=1)["memories"][0]["memId"]
+        measure_review(root)
         measure_pages(root, first)
         measure_beside(root)
         measure_command(root, "graph", str(Path(folder) / "map.html"))
