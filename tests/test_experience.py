@@ -166,7 +166,7 @@ def test_store_episode_accepts_repeated_options(run: Run) -> None:
     ]
     assert said["skillsUsed"] == ["social.talk", "trade", "trade.buy"]
     assert (said["reflection"], said["importance"]) == ("# Well\n\nAsk earlier.", 0.75)
-    assert "went badly" in run("episode", "with-skill", "SOCIAL.talk").out
+    assert "did not succeed" in run("episode", "with-skill", "SOCIAL.talk").out
 
 
 def test_invalid_episode_is_refused(run: Run, folder: Path) -> None:

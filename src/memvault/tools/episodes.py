@@ -73,7 +73,7 @@ def _outcome(text: str) -> dict[str, Any]:
     ),
     view="""
         Stored {episodeId}  {filePath}
-           it {episodeSuccess:went well|did not go well}""",
+           it {episodeSuccess:succeeded|did not succeed}""",
 )
 def store_episode(
     call: Call,
@@ -141,7 +141,7 @@ def store_episode(
 
 _EPISODES = """*episodes
     {episodeId}  {metadata[timestamp]:second}  distance {distance:.2f}  {strength}
-       {metadata[success]:went well|went badly}  importance {metadata[importance]:g}
+       {metadata[success]:succeeded|did not succeed}  importance {metadata[importance]:g}
        > {summary:each}"""
 
 
