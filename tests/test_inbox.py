@@ -19,7 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from conftest import SUPPORT, Run, examples, refused, write
+from conftest import SUPPORT, Run, examples, refused, succeeded, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages.inbox import Event, Inbox
@@ -249,6 +249,23 @@ def test_inbox_ignores_duplicate_event_id(folder: Path) -> None:
     popped.lease.acknowledge()
     inbox.deliver("plan", {"instruction": "x"}, event_id="plan-1")
     assert inbox.peek().events == []
+
+
+def test_event_of_a_killed_reader_is_listed(folder: Path, run: Run) -> None:
+    """List and status show an event whose reader was killed, without another call to receive it."""
+    succeeded(run("inbox", "push", "ci", "x"))
+    lines = (
+        "import os, sys",
+        "from pathlib import Path",
+        "from memvault.agents.address import Address",
+        "from memvault.agents.messages.inbox import Inbox",
+        "assert Inbox(Path(sys.argv[1]), Address('main')).pop().events",
+        "os._exit(9)",
+    )
+    for words, expected in ((["inbox", "list"], "service ci"), (["status"], "events: 1 waiting")):
+        ended = subprocess.run([sys.executable, "-c", "\n".join(lines), str(folder)], check=False)
+        assert ended.returncode == 9
+        assert expected in succeeded(run(*words)).out
 
 
 def test_inbox_removes_old_partial_files(folder: Path) -> None:

@@ -75,7 +75,7 @@ def _waiting_events(call: Call) -> WaitingEvents:
 
     result: WaitingEvents = {"waiting": 0}
     try:
-        events = Inbox(call.root, call.address, only_reads=True).waiting().events
+        events = Inbox(call.root, call.address).waiting().events
         result["waiting"] = len(events)
         if events:
             result["since"] = min(event.timestamp for event in events)

@@ -26,7 +26,7 @@ from memvault.agents.messages.service_names import (
     is_reserved,
     reserved_names,
 )
-from memvault.errors import Unwritable, UsageError
+from memvault.errors import MemvaultError, Unwritable, UsageError
 from memvault.files import temporary_files
 from memvault.named_tuple import NamedTuple
 from memvault.vault import naming
@@ -106,9 +106,21 @@ class Inbox:
         return name
 
     def waiting(self) -> EventBatch:
-        """Return the events in the inbox without acquiring the lock."""
+        """Return the events in the inbox without waiting for the lock.
+
+        If the lock is free, events that dead processes leased are put back first.
+        """
         message_files.inside(self._root, self.folder)
-        return self._read_all([])
+        notes: list[str] = []
+        if not self._only_reads and self._leases.has_any():
+            with contextlib.suppress(MemvaultError):
+                lock = agent_lock(self._root, self._owner)
+                if lock.acquire(0.0):
+                    try:
+                        notes = self._leases.requeue_abandoned()
+                    finally:
+                        lock.release()
+        return self._read_all(notes)
 
     def peek(self) -> EventBatch:
         """Return all events without popping them, oldest first."""

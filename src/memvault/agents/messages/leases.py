@@ -75,6 +75,10 @@ class Leases:
                     path.unlink(missing_ok=True)
         return notes
 
+    def has_any(self) -> bool:
+        """Return whether any events are leased, also by a dead process."""
+        return bool(_lease_folders(self.folder(_LEASES)))
+
     def contains(self, event_id: str) -> bool:
         """Return whether an event with this id is leased or was popped recently."""
         return any(os.path.lexists(folder / f"{event_id}.md") for folder in self.folders())
