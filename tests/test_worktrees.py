@@ -142,9 +142,10 @@ def test_write_to_unmerged_memory_hints_at_restore(project: Path, run: Run) -> N
     """A tool that changes a memory of another worktree says how to get it here."""
     feat = worktree(project, "feat")
     mem_id = remember(feat, "Deploy host", "We deploy to the host kiwi.")
-    ran = run("tag", "add", mem_id, "x", cwd=project / "notes")
-    assert refused(ran, 1) == "error: Deploy host is only on feat, which is not merged"
-    assert f"`memvault restore {mem_id}`" in ran.err
+    for words in (["tag", "add", mem_id], ["compound", mem_id], ["compound", "Deploy host"]):
+        ran = run(*words, "x", cwd=project / "notes")
+        assert refused(ran, 1) == "error: Deploy host is only on feat, which is not merged"
+        assert f"`memvault restore {mem_id}`" in ran.err
 
 
 def test_untracked_vault_is_shared_by_all_worktrees(tmp_path: Path, run: Run) -> None:

@@ -328,14 +328,22 @@ class Call:
         try:
             return self._resolve(name, writes, whole, suggests)
         except NotFound as error:
-            item = self.find_unmerged(name)
-            if item is None:
-                raise
+            self.require_merged(name, error)
+            raise
+
+    def require_merged(self, name: str, cause: MemvaultError) -> None:
+        """Check that a name that was not found is not that of another git worktree's memory.
+
+        Raises:
+            NotFound: only another worktree has the memory.
+        """
+        item = self.find_unmerged(name)
+        if item is not None:
             raise NotFound(
                 f"{item.memory.title} is only on {item.worktree.checked_out}, which is not merged",
                 f"run `memvault show {item.memory.mem_id}` to see it, or "
                 f"`memvault restore {item.memory.mem_id}` to copy it to this worktree",
-            ) from error
+            ) from cause
 
     def find_unmerged(self, name: str) -> UnmergedMemory | None:
         """Resolve a name to a memory that exists only in another git worktree, or None."""

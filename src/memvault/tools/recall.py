@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.errors import UsageError
+from memvault.errors import Ambiguous, NotFound, UsageError
 from memvault.model import FALLBACK_TYPE, MAX_RESULTS
 from memvault.tools.core.recall_budget import (
     RenderedMemory,
@@ -531,7 +531,11 @@ def memory_compound(
     from memvault.tools.core.type_choice import choose_type
 
     edit_mode = "section" if section else mode
-    target = find_target(call.engine, query, call.notes)
+    try:
+        target = find_target(call.engine, query, call.notes)
+    except (Ambiguous, NotFound) as error:
+        call.require_merged(query, error)
+        raise
     chosen = choose_type(call, memory_type)
     moving = _plan_retyping(call, target, chosen.name)
     change = edit.compound(
