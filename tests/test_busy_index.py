@@ -414,7 +414,7 @@ def test_vectors_survive_compaction_by_another_process(tmp_path: Path) -> None:
     ]
 
 
-def test_added_vectors_keep_remembered_rows(tmp_path: Path) -> None:
+def test_added_vectors_keep_cached_row_numbers(tmp_path: Path) -> None:
     """Adding many vectors leaves the rows of the last search, which the next process uses."""
     found = VectorStore.create(tmp_path / "m", VectorCard("m", "1", 2))
     hashes = np.arange(1, 4_001, dtype=np.uint64)

@@ -120,7 +120,7 @@ def test_citation_state_tracks_code_in_git(folder: Path, project: Path) -> None:
 
 
 def test_symbol_that_moved_to_another_file_is_found(folder: Path, project: Path) -> None:
-    """A function that was moved unchanged is moved; another one of the same name is not it."""
+    """A function moved without changes counts as moved; another one of that name does not."""
     allow(folder)
     with open_vault(folder) as vault:
         remembered(vault, SEPARATOR)
@@ -202,7 +202,7 @@ def test_prompt_hook_warns_of_outdated_memories(folder: Path, project: Path, run
 
 
 def test_compound_cites_code_mentioned_in_new_text(folder: Path, project: Path) -> None:
-    """New text cites the code as it is now; what is no longer mentioned is no longer cited."""
+    """New text cites the code as it is now; code that is no longer mentioned is no longer cited."""
     with open_vault(folder) as vault:
         remembered(vault, SEPARATOR)
         change(project, "src/parser.py", '";"', '","')
@@ -254,7 +254,7 @@ def test_setting_turns_citations_off(folder: Path, project: Path) -> None:
 
 
 def test_vault_outside_a_repository_has_no_citations(tmp_path: Path) -> None:
-    """Without a repository nothing is cited, and ``cites`` of other programs mean nothing."""
+    """Without a repository nothing is cited, and other programs' ``cites`` are ignored."""
     root = write(tmp_path, "alone/memvault.toml", "version = 1\n").parent
     write(root, "src/parser.py", PARSER)
     write(root, "a.md", "---\ncites: [src/parser.py#x@0123456789ab]\n---\n\n# A\n\nText.\n")
@@ -319,7 +319,7 @@ def test_large_and_special_files_are_not_read(folder: Path, project: Path) -> No
 
 @pytest.mark.parametrize("content", ["gitdir: nowhere\n", "", "\0\xff", "gitdir: " + "x" * 9_000])
 def test_broken_git_file_is_not_a_repository(folder: Path, project: Path, content: str) -> None:
-    """A broken ``.git`` file makes citations silent, not calls fail."""
+    """With a broken ``.git`` file, citations are skipped and calls succeed."""
     with open_vault(folder) as vault:
         remembered(vault, SEPARATOR)
     shutil.rmtree(project / ".git")
@@ -467,7 +467,7 @@ def test_hook_answers_in_time_with_slow_git(
 
 
 def test_large_file_is_compared_within_the_deadline(folder: Path, project: Path) -> None:
-    """A check takes no longer than it may, also if many versions of a large file are compared."""
+    """A check keeps its time limit even if many versions of a large file are compared."""
     allow(folder)
     lines = [f"value_{number} = compute({number}) + other\n" for number in range(6_000)]
     cited_lines = Citation("src/big.py", "", 45, 75).anchored_in(lines)
@@ -532,7 +532,7 @@ def test_another_file_with_the_same_name_is_not_a_move(
 
 
 def test_unusual_file_names_are_looked_up_in_git(folder: Path, project: Path) -> None:
-    """File names such as ``my blob``, and folders with the name of a file, confuse no lookup."""
+    """File names such as ``my blob``, and folders with the name of a file, are found too."""
     allow(folder)
     write(project, "src/my blob", "one = 1\ntwo = 2\n")
     write(project, "tool/x.py", "1\n")

@@ -99,7 +99,7 @@ def test_hostile_source_does_not_slow_definition_lookup(line: str) -> None:
 
 
 def test_citation_round_trips() -> None:
-    """What is written to a header is read back unchanged."""
+    """A citation written to a header is read back unchanged."""
     for text in (
         "src/a.py", "src/a.py@0123456789ab", "a.py#B.c@0123456789ab", "a b/c@d.py:7@0123456789ab",
         "a.py:7-9@0123456789ab", "a.py#x", "a#b.py:7", ".github/a.yml",

@@ -118,7 +118,7 @@ def test_mem0_counts_relations_and_unknown_properties(
 
 
 def test_mem0_points_keep_their_metadata(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A memory's metadata in Qdrant go to the header."""
+    """A memory's metadata in Qdrant becomes part of the header."""
     made = mem0_source.make_databases(tmp_path)
     payload = {"data": "Writes Go", "user_id": "dev", "team": "api"}
     point = pickle.dumps(mem0_source.PointStruct(id="d", payload=payload))

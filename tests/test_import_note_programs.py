@@ -380,7 +380,7 @@ def test_rule_at_the_beginning_is_not_front_matter(run: Run, folder: Path, tmp_p
         assert rest.endswith("\n---\nThe rest.\n")
 
 
-def test_super_note_of_unknown_shape_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_super_note_of_unknown_structure_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
     """Invalid values in a document lose only the node that contains them."""
     bad = {"type": "list", "children": [None, 7, {"type": "listitem", "children": "x"}]}
     root = {"type": "root", "children": [bad, {"type": 5}, standard_source.text("Kept")]}

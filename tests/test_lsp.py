@@ -183,7 +183,7 @@ def test_unsaved_new_file_can_be_linked(editor: LspClient, root: Path) -> None:
 
 
 def test_external_change_is_visible_at_next_request(editor: LspClient, root: Path) -> None:
-    """A file written by another program is completed without a notification."""
+    """Completion offers a file that another program wrote, without a notification."""
     assert not completed(editor, "a.md", "[[gamma¦")["items"]
     write(root, "gamma.md", "# Gamma\n")
     assert labels(completed(editor, "a.md", "[[gamma¦")) == ["Gamma"]
@@ -360,7 +360,7 @@ def test_rename_changes_open_title_and_reports_errors(editor: LspClient) -> None
 
 
 def test_rename_without_file_operations_changes_title_only(linked: Path) -> None:
-    """An editor that cannot rename files renames only the title; a move by itself updates links."""
+    """An editor that cannot rename files renames only the title; moving a file updates links."""
     capabilities = {
         "workspace": {"workspaceEdit": {}, "fileOperations": {"willRename": True}},
         "general": {"positionEncodings": ["utf-8"]},

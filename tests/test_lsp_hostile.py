@@ -50,7 +50,7 @@ def test_positions_outside_the_text_are_answered(
     "before", ["é", "日本語 ", "👩‍👩‍👧 ", "שלום ", "a\u2028b\x0b\x85 ", "\tx\r\n\r\n", "e\u0301 "]
 )
 def test_ranges_count_utf16_units(editor: LspClient, before: str) -> None:
-    """The marked link is exact after emoji, CJK, right-to-left text and odd line separators."""
+    """A link's range is exact after emoji, CJK, right-to-left text and odd line separators."""
     found = editor.problems("a.md", f"# A\n\n{before}[[Nowhere]] x\n")
     assert found["link-broken"] == "[[Nowhere]]"
 
@@ -60,7 +60,7 @@ _TEXTS = st.lists(st.sampled_from(["a", "\n", "\r\n", " ", "é", "😀", "\u2028
 
 @given(_TEXTS, _TEXTS)
 def test_edits_and_positions_round_trip(old: str, new: str) -> None:
-    """Each offset survives its position in each encoding, and edits lead to the new text."""
+    """Offsets convert to positions and back in each encoding, and edits produce the new text."""
     from memvault.lsp.positions import TextLines
 
     for encoding in ("utf-8", "utf-16", "utf-32"):
@@ -232,7 +232,7 @@ def test_untrusted_vault_is_not_served(tmp_path: Path) -> None:
 
 
 def test_requests_before_initialize_are_refused(folder: Path) -> None:
-    """The protocol's error answers a request before initialize, and Content-Length is checked."""
+    """A request before initialize gets the protocol's error, and Content-Length is checked."""
     hover = {"textDocument": {"uri": "file:///a.md"}, "position": {"line": 0, "character": 0}}
     request = {"jsonrpc": "2.0", "id": 1, "method": "textDocument/hover", "params": hover}
     body = json.dumps(request).encode()

@@ -110,7 +110,7 @@ def test_constructor_error_names_class() -> None:
 
 
 def test_named_tuple_is_created_by_several_threads_at_once() -> None:
-    """The first call of a class may come from several threads."""
+    """Several threads can create the first instance of a class at the same time."""
     for _ in range(50):
 
         class Pair(NamedTuple):

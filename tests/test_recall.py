@@ -612,7 +612,7 @@ def test_recall_explanation_lists_each_word_once(folder: Path, vault: Vault) -> 
     assert list(hit["why"]["terms"]) == ["vecin", "contratacion"]
 
 
-def test_recalled_memory_is_not_forgotten(vault: Vault, folder: Path) -> None:
+def test_recalled_memory_is_not_archived(vault: Vault, folder: Path) -> None:
     """Recall, show, load and the context for a task all protect a memory from consolidation."""
     said = {
         "recalled": "Zebras sleep standing in the afternoon",

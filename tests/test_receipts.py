@@ -236,7 +236,7 @@ def test_damaged_receipts_are_ignored(hook: Hook, notes: Path, run: Run, damage:
 
 
 def test_hook_answers_if_receipts_cannot_be_written(hook: Hook, notes: Path) -> None:
-    """A link or a file in the way of the receipts does not keep memories from the agent."""
+    """If a link or a file blocks the receipts folder, the agent still gets its memories."""
     write(notes, ".memvault/receipts", "in the way\n")
     assert PORT in hook(session_id="a")
     assert (notes / ".memvault" / "receipts").read_text() == "in the way\n"

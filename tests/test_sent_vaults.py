@@ -443,7 +443,7 @@ def test_remote_vault_push_resumes_after_kill(
 def test_remote_documents_are_recalled(
     folder: Path, engine: Path, there: There, run: Run, tmp_path: Path
 ) -> None:
-    """Documents of a published vault are recalled and shown as where their files are."""
+    """Documents in a published vault are recalled and shown as on the machine with the files."""
     write(folder, "report.pdf", pdf(["The wombat census.", "Hire two zookeepers."], "Report"))
     succeeded(run("index", "push"))
     here = succeeded(run("recall", "hire zookeepers", "--json")).json["memories"]

@@ -75,15 +75,15 @@ class Caller(NamedTuple):
     sees_worktrees: bool = True
     # Whether to answer from the current index; the caller updates it afterwards.
     reads_early: bool = False
-    # Whether a hook makes the call, which gives an agent memories that it did not ask for, and
+    # Whether a hook makes the call: it injects memories that the agent did not request, and
     # records them itself.
     is_hook: bool = False
-    # Maximum seconds in which the code that memories cite is compared.
+    # Time limit in seconds for comparing the code that memories cite.
     code_seconds: float = 1.0
 
     @property
     def sees_repository(self) -> bool:
-        """Whether it may learn about the repository around the vault: not over the network."""
+        """Whether the caller may see the vault's repository; network callers may not."""
         return self.sees_worktrees or self.may_see_paths
 
     @property

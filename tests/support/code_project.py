@@ -18,7 +18,7 @@ LIMIT = 80
 
 @cached
 def parse_line(text):
-    """Return a line's fields."""
+    """Return the fields of a line."""
     return text.split(";")
 
 

@@ -206,7 +206,7 @@ def in_file(expected: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
 
 
 _NONE: Any = object()
-"""Marks a required parameter, since None may be a default."""
+"""Marks a required parameter, because None may be a default."""
 
 
 @cache

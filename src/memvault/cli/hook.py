@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SESSION_START, _LIMIT = 5.0, HOOK_SECONDS
 """Time limits in seconds for the start of a session and for every other event."""
 _CODE_SECONDS = 0.3
-"""Maximum seconds in which the code that memories cite is compared."""
+"""Time limit in seconds for comparing the code that memories cite."""
 _MAX_INPUT = 1 << 20
 _MAX_QUERY = 1_000
 """Maximum number of characters of a prompt to use as the query."""

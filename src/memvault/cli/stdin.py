@@ -22,7 +22,7 @@ _SILENCE = 2.0
 def piped(name: str, optional: bool, quiet: bool, required: bool = True) -> str | None:
     """Read the argument ``name`` from standard input, or return None if nothing is piped in.
 
-    Standard input is read if it is a pipe, or a file at its start: a partly read file may be the
+    Standard input is read if it is a pipe or an unread file: a partly read file may be the
     input of a shell loop. Terminals, /dev/null and sockets are ignored. If a pipe stays silent,
     such as a pipe inherited from a parent process, the result is None after ``_SILENCE`` seconds
     or, if ``required``, an error after ``_PATIENCE`` seconds. ``optional`` only changes the hint.
@@ -52,7 +52,7 @@ def piped(name: str, optional: bool, quiet: bool, required: bool = True) -> str 
 
 
 def has_waiting_data() -> bool:
-    """Return whether a pipe contains data, or standard input is a file at its start.
+    """Return whether standard input is a pipe that contains data, or an unread file.
 
     This never waits. On systems that cannot check this, such as Windows, the result is False.
     """
@@ -68,7 +68,7 @@ def has_waiting_data() -> bool:
 
 
 def _is_redirected() -> bool:
-    """Return whether standard input is a pipe, or a file at its start."""
+    """Return whether standard input is a pipe or an unread file."""
     try:
         mode = os.fstat(0).st_mode
         if stat.S_ISREG(mode):

@@ -3,7 +3,7 @@
 The title is the name of the procedure, and names are unique; the body is its prompt. The header
 contains ``success_rate`` and ``usage_count``, and ``skill_id`` if the procedure belongs to the
 skill tree. ``upsert`` and ``record_outcome`` acquire a lock, and callers of ``add`` must hold it,
-so that no outcome is lost and no name is given to two files. People, git and general tools do not
+so that no outcome is lost and names stay unique. People, git and general tools do not
 acquire it; if two files have the same name, the oldest is used.
 """
 

@@ -115,7 +115,7 @@ class _JoplinExport:
         self._seen: Counter[str] = Counter()
         self.resources: dict[str, _JoplinItem] = {}
         self._paths: dict[str, str] = {}
-        """The id of each file by its folded path."""
+        """The id of each file by its case-folded path."""
         for name in _items(source):
             try:
                 self._add(_parsed(source.read(name)))

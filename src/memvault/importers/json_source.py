@@ -112,7 +112,7 @@ class _ArrayScanner:
 
     def _end_of_string(self, piece: bytes, start: int, match: re.Match[bytes] | None) -> int:
         """Return the end of a string in a chunk, and record whether it continues in the next."""
-        assert match is not None  # it always matches, if only an empty string
+        assert match is not None  # always matches, possibly an empty string
         end, is_whole = match.end(), match[1] is not None
         if self._key and self._depth == 1 and not self._level and len(self._last_key) < _MAX_KEY:
             self._last_key += piece[start:end].strip(b'"')

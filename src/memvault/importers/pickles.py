@@ -23,7 +23,7 @@ class Opaque:
     values: list[Any]
 
     def __new__(cls, *arguments: Any, **_keywords: Any) -> Opaque:
-        """Store the arguments here, since ``__init__`` is not always called."""
+        """Store the arguments here, because ``__init__`` is not always called."""
         made = super().__new__(cls)
         made.values = [*arguments]
         return made

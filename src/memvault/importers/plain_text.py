@@ -58,7 +58,7 @@ def _indented(line: str) -> str:
     if _SIGN.search(line) is None:
         return line
     indent = _INDENT.match(line)
-    assert indent is not None  # it always matches, if only an empty string
+    assert indent is not None  # always matches, possibly an empty string
     rest = line[indent.end() :].rstrip()
     if not rest:
         return ""

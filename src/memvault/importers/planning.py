@@ -136,7 +136,7 @@ class _Planner:
         self._files = state.files
         self._included = included
         self._reserved: set[str] = set()
-        """The folded paths of items to write."""
+        """The case-folded paths of items to write."""
         for path in state.paths:
             result.names.add_existing(path)
 
@@ -223,7 +223,7 @@ class _Planner:
         self.result.types[memory_type] += 1
         if owner := self._owner_of_id(note.text, path):
             self.result.new_ids.add(note.key)
-            self._warn(note.path, f"gets a new id, since {owner} has the same id")
+            self._warn(note.path, f"gets a new id, because {owner} has the same id")
 
     def _planned(self, note: ImportedNote, wanted_path: str) -> PlannedNote:
         """Return the path and the status of a note."""

@@ -2,7 +2,7 @@
 
 A file is an array of a graph's pages, with a ``title`` and nested ``children``: blocks with a
 ``string`` and a ``uid``. ``((uid))`` refers to a block; ``roam_text`` converts the strings (as of
-November 2026). EDN is not read, since Roam exports the same data as JSON.
+November 2026). EDN is not read, because Roam exports the same data as JSON.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Convert the strings of Roam Research's blocks to markdown.
 
 Roam's markup is converted and code is unchanged. Everything else, such as a single asterisk or a
-hyphen at the start of a line, is escaped, since Roam shows it as plain text.
+hyphen at the start of a line, is escaped, because Roam shows it as plain text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The vault's state that an import depends on, and the header keys of imported notes."""
+"""The vault state that an import depends on, and the header keys of imported notes."""
 
 from __future__ import annotations
 

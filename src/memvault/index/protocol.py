@@ -95,8 +95,8 @@ class MemoryRecord(NamedTuple):
     ``size`` is the size of its file in bytes; ``language`` is the language in which it is indexed.
     The view sets the other fields: ``vault`` is the name of its vault if several are searched,
     ``published_at`` is when another machine published it, empty if its file is on this machine, and
-    ``is_past`` is true if the view shows an earlier version of its text. ``branch`` is the git
-    branch that has it if this worktree does not.
+    ``is_past`` is true if the view shows an earlier version of its text. ``branch`` is its git
+    branch if this worktree does not contain the memory.
     """
 
     uid: int
@@ -224,7 +224,7 @@ class LinkEntry(NamedTuple):
 
         names = link_keys(memory.path, memory.mem_id, memory.title, memory.aliases)
         stored: list[StoredLink] = []
-        if is_document(memory.path):  # its links lead to parts of itself or to other machines
+        if is_document(memory.path):  # a document links to its own parts or to other machines
             return cls(memory.path, names, stored)
         line = position = 0
         for link in links(memory.body):

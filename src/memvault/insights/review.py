@@ -161,7 +161,9 @@ def _unmerged(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
         for item in call.unmerged.memories(records):
             if item.worktree.is_copy:
                 memory, branch = item.memory, item.worktree.checked_out
-                reason = f"It was in the deleted worktree of {branch} and is in no other worktree"
+                reason = (
+                    f"It was in the deleted worktree of {branch} and exists in no other worktree"
+                )
                 yield ReviewItem("unmerged", memory.path, memory.title, reason, unmerged=item)
 
 

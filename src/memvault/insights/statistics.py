@@ -33,7 +33,7 @@ _MAX_SORTED = 1_000
 
 
 class Activity(NamedTuple):
-    """What this machine recorded: recalls by memId, ``receipts.unused``, and changes by day."""
+    """Data recorded on this machine: recalls by memId, ``receipts.unused``, and changes by day."""
 
     recalls: Mapping[str, int]
     unused: Mapping[tuple[str, str], int]
@@ -41,7 +41,7 @@ class Activity(NamedTuple):
 
 
 def activity(call: Call) -> Activity:
-    """Read the part of the statistics that changes without the memories."""
+    """Read the statistics that can change even if no memory does."""
     return Activity(
         recall_counts.counts(call.root), receipts.unused(call.root, _OFTEN), _days(call)
     )

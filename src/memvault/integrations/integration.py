@@ -41,7 +41,7 @@ _SHELL_SAFE = lazy_pattern(r"\$[\w./ -]+")
 
 
 class SetupContext(NamedTuple):
-    """Where to set up a program, and the command, vault and instructions to use there.
+    """The target folders of a setup, and the command, vault and instructions to use there.
 
     ``root`` is the project's folder, and ``home`` is the user's home folder. ``program`` is the
     command that starts memvault. ``instructions`` and ``historian`` are prompts for models.

@@ -104,7 +104,7 @@ def own_arguments(local_variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as JSON would have it: sequences as lists and mappings as dicts."""
+    """Return a value as JSON would represent it: sequences as lists and mappings as dicts."""
     if isinstance(value, Mapping):
         return {key: _as_json(entry) for key, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

@@ -143,6 +143,6 @@ def get(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
 
 
 def has(name: str, argument: str) -> bool:
-    """Return whether a prompt exists and takes an argument."""
+    """Return whether a prompt exists and accepts an argument."""
     prompt = _PROMPTS.get(name)
     return prompt is not None and any(part.name == argument for part in prompt.arguments)

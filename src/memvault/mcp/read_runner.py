@@ -68,12 +68,12 @@ class ReadRunner(Protocol):
     """Runs read-only tools."""
 
     def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Return whether it can run a call now."""
+        """Return whether this runner can run a call now."""
 
     async def run(
         self, read: Read, key: Hashable, request: QueueSlot | None
     ) -> types.CallToolResult:
-        """Run a tool when it is the turn of ``key``; return the client's result.
+        """Run a tool when it is ``key``'s turn; return the client's result.
 
         If the task is canceled, the slot of its request stays taken until the tool finishes.
 
@@ -87,7 +87,7 @@ class HeavyReadRunner(ReadRunner, Protocol):
 
     @property
     def is_failing(self) -> bool:
-        """Whether it is temporarily unable to run calls."""
+        """Whether this runner is temporarily unable to run calls."""
 
 
 class Lane(NamedTuple):
@@ -101,7 +101,7 @@ class Lane(NamedTuple):
     is_for_all: Callable[[], bool] = lambda: True
 
     async def enter(self, read: Read, key: Hashable, request: QueueSlot | None) -> list[QueueSlot]:
-        """Wait for the turn of a call; return its slots.
+        """Wait for a call's turn; return its slots.
 
         Raises:
             TooHeavy: the call is heavy, and this lane is for other calls.

@@ -195,7 +195,7 @@ def uri_for(name: str, start: str = MEMORY) -> str:
 
 
 def accepts_argument(template: str, argument: str) -> bool:
-    """Return whether a resource template has an argument."""
+    """Return whether a resource template accepts an argument."""
     return any(
         (f"{start}{{{name}}}", name) == (template, argument) for start, name, *_ in _TEMPLATES
     )

@@ -1,4 +1,4 @@
-"""Record in a memory's header which code in the surrounding repository its text mentions."""
+"""Record in a memory's header the code in the surrounding repository that its text mentions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def new_cites(citations: CodeCitations, text: str, folder: str) -> dict[str, lis
 
 
 def changed_cites(citations: CodeCitations, memory: Memory, text: str, body: str) -> dict[str, Any]:
-    """Return the change to a header after ``text`` was written, which made ``body`` the body.
+    """Return the change to the header when ``text`` is written and the body becomes ``body``.
 
     Code that the new text mentions is cited as it is now. Other citations stay, unless their file
     was mentioned only in text that was replaced.
@@ -36,7 +36,7 @@ def changed_cites(citations: CodeCitations, memory: Memory, text: str, body: str
         name = posixpath.basename(citation.path)
         if citation.name not in fresh and (name in body or name not in memory.body):
             kept.append(value)
-            fresh.pop(citation.path, None)  # A whole file is cited only if nothing in it is.
+            fresh.pop(citation.path, None)  # Omit the file if code in it is cited.
     free = max(0, MAX_CITATIONS - sum(parse(value) is not None for value in kept))
     cites = [*kept, *map(str, islice(fresh.values(), free))]
     return {} if cites == existing else {KEY: cites or None}

@@ -102,7 +102,7 @@ def form_text(body: str) -> str:
 
 
 def with_form_text(body: str, text: str, newline: str) -> str:
-    """Return a body with an edited ``form_text``; lines without a change keep their bytes."""
+    """Return a body with an edited ``form_text``; unchanged lines keep their bytes."""
     old, new = (_LINE.findall(part) for part in (body.lstrip("\r\n"), with_line_feeds(text)))
     shown = [line.rstrip("\r\n").replace("\0", "\ufffd") for line in old]
     typed = [line.rstrip("\n") for line in new]

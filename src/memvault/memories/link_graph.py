@@ -222,7 +222,7 @@ def keys_of(memory: Memory | MemoryRecord) -> list[str]:
 
 
 def _keys(link: StoredLink) -> tuple[str, str]:
-    """Return the names of which a link's target must have one."""
+    """Return the possible names of a link's target."""
     return name_key(_bare(link.target)), name_key(link.beside)
 
 

@@ -1,4 +1,4 @@
-"""Find the memories that other git worktrees have and this one lacks.
+"""Find memories that exist in other git worktrees but not in this one.
 
 Worktrees of a repository are compared by the hashes of their memories, without running git. If a
 worktree has a different version of a memory, it is unmerged unless it is an earlier version: a
@@ -76,7 +76,7 @@ class UnmergedMemory(NamedTuple):
 
 
 class Unmerged:
-    """The memories that only other worktrees have, as seen from one vault.
+    """The memories that exist only in other worktrees, as seen from one vault.
 
     ``cache`` is the folder of the vault's index, for the hashes of other worktrees' files, or None
     if there is no such folder. Unless ``copies`` is set, no copies in the repository are changed.
@@ -197,8 +197,8 @@ class Unmerged:
     def _is_untouched(self, worktree: Worktree, path: str) -> bool:
         """Return whether a file has not changed since git created its worktree.
 
-        A change by memvault has a copy, or had one and is in the worktree's journal. Another change
-        is recognized by the file's time.
+        A change by memvault has a copy or, if the copy was deleted, a journal entry in the
+        worktree. Other changes are recognized by the file's time.
         """
         root, copies = worktree.root, worktree.copies
         if copies is None or os.path.lexists(copies.root / path):
@@ -303,7 +303,7 @@ def copy_here(
     """Copy an unmerged memory to a vault; ``own`` is the vault's older version, if any.
 
     With ``discards`` the copy then moves to the trash, or the older version becomes current again.
-    A copy that is restored to a linked worktree stays, since ``undo`` and the removal of that
+    A copy that is restored to a linked worktree stays, because ``undo`` and the removal of that
     worktree would lose the memory.
 
     Raises:

@@ -34,7 +34,7 @@ class RecallRequest(NamedTuple):
     that are superseded, expired or not yet valid. ``as_of`` searches the vault as it
     was at that time. ``lines`` adds a one-line excerpt to each result, starting at its most
     relevant sentence. Quoted phrases that no memory contains are searched as plain words, unless
-    ``exact`` is set. ``unmerged`` also searches memories that only other git worktrees have.
+    ``exact`` is set. ``unmerged`` also searches memories that exist only in other git worktrees.
     ``patience`` overrides how long to wait for another process that is indexing.
     """
 
@@ -123,9 +123,9 @@ class RecallResult(NamedTuple):
     changed since. ``line`` is the snippet starting at its most relevant sentence, if requested;
     ``line_number`` is the line number in the file where the snippet begins. ``vault`` is the
     memory's vault if several were searched. ``sent`` is when another machine published the memory,
-    if its file is on that machine. ``branch`` is the git branch that has the memory if this
-    worktree does not. ``is_specific`` is whether the memory is relevant and the query would not fit
-    any vault; it is None unless the request asked for it.
+    if its file is on that machine. ``branch`` is the memory's git branch if this worktree
+    does not contain the memory. ``is_specific`` is whether the memory is relevant and the query
+    would not fit any vault; it is None unless the request asked for it.
     """
 
     memory: Memory

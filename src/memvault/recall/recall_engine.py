@@ -86,7 +86,7 @@ class RecallEngine:
     a complete view, and once if a memId is not found. ``patience`` is how long to wait for another
     process that is indexing. ``search`` also applies the filters in ``within``. ``rerank_scores``
     returns the relevance of passages to a query, in 0..1. ``with_unmerged`` adds the memories that
-    only other git worktrees have to a view.
+    exist only in other git worktrees to a view.
     """
 
     def __init__(
@@ -248,7 +248,7 @@ class RecallEngine:
 
     @contextlib.contextmanager
     def fresh_under(self, lock: FileLock) -> Iterator[None]:
-        """Hold a lock during the block, which sees all changes made before it was acquired."""
+        """Hold a lock during the block, which sees all changes made before that."""
         with lock:
             self._view = None
             yield

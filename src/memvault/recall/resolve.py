@@ -21,7 +21,7 @@ _PATH_SIMILARITY = 0.8
 _MIN_BEGINNING = 3
 """Minimum length of a name that is matched against the beginnings of words."""
 _MAX_REJECTED = 250_000
-"""Maximum number of keys remembered as too different from a name."""
+"""Maximum number of cached keys that are too different from a name."""
 _WORD = lazy_pattern(r"\w+")
 _GENERATED_ID = lazy_pattern(r"[^\s/,]+-[a-z0-9]{6}")
 

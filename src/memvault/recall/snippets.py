@@ -163,7 +163,7 @@ def best_passage(
     analyzer: Analyzer,
     near: int | None,
 ) -> Snippet:
-    """Return the whole text of the passage that matches a query best.
+    """Return the complete text of the passage that matches a query best.
 
     It is the passage among ``passages`` with the most query terms. If no passage contains a query
     term, it is the passage ``near``, which is the nearest by vector, or else the first passage.

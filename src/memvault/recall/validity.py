@@ -28,7 +28,7 @@ _MAX_NAMES = 2_000
 """The maximum number of names to query; for more, every superseding memory is read."""
 _MAX_CHAIN = 50
 _MAX_CLAIMS = 50
-"""The maximum number of claims to supersede one memory to check, newest first."""
+"""The maximum number of superseding memories to check for one memory, newest first."""
 
 
 class ValidatedMemory(NamedTuple):

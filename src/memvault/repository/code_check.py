@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 _FILE = "cites.json"
 _MAX_CACHED = 2_000
 _SECONDS = 1.0
-"""Maximum seconds in which a check compares code, half of them with git."""
+"""Time limit in seconds for comparing code; git may use half of it."""
 UNHURRIED_SECONDS = 60.0
-"""Maximum seconds of a check that nothing waits for."""
+"""Time limit in seconds for a check that no user waits for."""
 _MAX_MOVED = 5
 """Maximum number of moved citations to return for a path."""
 _MAX_NAMED = 20

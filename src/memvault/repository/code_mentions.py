@@ -20,7 +20,7 @@ _MAX_TEXT = 100_000
 """Maximum number of characters of a text to read."""
 _MAX_PATHS, _MAX_SYMBOLS = 200, 100
 _SECONDS = 1.0
-"""Maximum seconds in which the lines that a text mentions are searched in their files."""
+"""Time limit in seconds for finding the lines that a text mentions in their files."""
 _PATH = lazy_pattern(
     r"(?<![\w/.:@~+-])(?P<path>/?(?:[\w.@+-]+/)*[\w.@+-]*\w)"
     r"(?:(?:#L|:|`?,? \(?lines? )(?P<line>[1-9]\d{0,6})(?:[-–]L?(?P<end>[1-9]\d{0,6}))?(?!\w)"
@@ -45,8 +45,8 @@ def mentioned_code(
     """Return citations of the code that a text mentions, with digests.
 
     ``folder`` is the folder in the vault from which relative paths start. A symbol counts if a
-    mentioned file defines it or, if git may run, exactly one file of the repository does. A whole
-    file is cited only if nothing in it is.
+    mentioned file defines it or, if git may run, exactly one file of the repository does. A file
+    is cited as a whole only if no code in it is cited.
     """
     mentions = _Mentions(text[:_MAX_TEXT], folder, files)
     unknown = [symbol for symbol in mentions.symbols if not mentions.add_symbol(symbol)]

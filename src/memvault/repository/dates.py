@@ -166,7 +166,7 @@ class CommitDates:
     def _read(
         self, cache: CommitCache, location: RepositoryLocation, stamp: str, seconds: float
     ) -> None:
-        """Read the commits; ``stamp`` must be computed before HEAD is read, since HEAD may move."""
+        """Read the commits; ``stamp`` must be computed before HEAD is read, because it may move."""
         from memvault.repository.approved import approved_repository
         from memvault.repository.commit_cache import CacheState
         from memvault.repository.commits import read_commits
@@ -284,7 +284,7 @@ def _shallow(location: RepositoryLocation) -> tuple[str, ...]:
 
 
 def _is_blob(data: bytes, blob: str) -> bool:
-    """Return whether git stores these bytes, possibly with other line ends, under a blob id."""
+    """Return whether git stores these bytes, possibly with other line endings, under a blob id."""
     import hashlib
 
     algorithm = "sha1" if len(blob) == _SHA1_LENGTH else "sha256"

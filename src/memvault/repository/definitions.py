@@ -66,7 +66,7 @@ _QUOTES = lazy_pattern(r"\"\"\"|'''")
 _WORD = lazy_pattern(r"[\w$]+")
 _TRAILING_COMMA = lazy_pattern(r",(?=[)\]}])")
 _CLOSING = lazy_pattern(r"[)\]}>]|end\b|\{|else\b|elif\b|except\b|finally\b|catch\b|rescue\b")
-"""Matches what a line at the indentation of a definition begins with if it belongs to it."""
+"""Matches the start of a line that belongs to a definition although it is not indented further."""
 _LABEL = lazy_pattern(r"#\s*(?:if|ifdef|ifndef|else|elif|endif)\b|\w+:\s*$")
 _BODY = lazy_pattern(r"[^;{}()=,]*\{\s*(?:$|[^}])")
 _MAX_DEFINITIONS = 20
@@ -177,7 +177,7 @@ def definitions(lines: Sequence[str], symbol: str) -> list[CodeDefinition]:
 
 
 class _Block(NamedTuple):
-    """The lines of a definition, counted from 0: ``line`` has its name, ``end`` is after it."""
+    """The lines of a definition, from 0: ``line`` contains the name, ``end`` is the line after."""
 
     first: int
     line: int

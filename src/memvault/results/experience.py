@@ -160,7 +160,7 @@ class NamingMemory(MemoryReference, CodeMarks):
 
 
 class RecalledExperience(ToolResult):
-    """The result of ``recall_memory``; ``memories`` name the given path, command or error."""
+    """The result of ``recall_memory``; ``memories`` mention the given path, command or error."""
 
     memoryContext: ExperienceLists
     sources: ExperienceLists

@@ -96,7 +96,7 @@ def _receive(descriptor: int, calls: queue.SimpleQueue[dict[str, Any]]) -> None:
 
 def main(tools: str) -> None:
     """Answer calls one after the other until the input ends."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # The server handles them.
+    for number in (signal.SIGINT, signal.SIGTERM):  # The server handles these signals.
         signal.signal(number, signal.SIG_IGN)
     gc.set_threshold(_OBJECTS, 20, 20)
     calls: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()

@@ -224,6 +224,6 @@ class TenantServers:
 
 
 def log_operator_note(error: MemvaultError, vault: str = "") -> None:
-    """Print an error for the operator that is withheld from clients, as it may contain paths."""
+    """Print an error that clients do not see because it may contain paths."""
     text = f"{vault and f'vault {vault}: '}{error.message}; {error.hint}"
     print(sanitize.escape_line(f"note: {text}"), file=sys.stderr)

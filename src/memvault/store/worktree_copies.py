@@ -183,7 +183,7 @@ def _write(path: Path, data: bytes) -> None:
 def _remove_without_copies(folder: Path) -> None:
     """Remove a folder that contains at most markers.
 
-    If another process writes a copy to it meanwhile, the folder and its markers stay.
+    If another process writes a copy to it at the same time, the folder and its markers stay.
 
     Raises:
         OSError: the folder contains something else, or cannot be removed.

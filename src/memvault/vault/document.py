@@ -183,7 +183,7 @@ def with_closing_line(data: bytes) -> bytes:
 def with_lines(data: bytes, header: Mapping[str, Any]) -> bytes | None:
     """Return a file's bytes with keys added to a header that ``edit`` refuses to change.
 
-    The keys become the header's first lines, or the whole header is rewritten from its values.
+    The keys become the header's first lines, or the entire header is rewritten from its values.
     Returns None if the file has no header.
     """
     text = decode(data)

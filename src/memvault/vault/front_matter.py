@@ -48,7 +48,7 @@ def read_header(header: str) -> ReadHeader:
 
 
 _OPENING = lazy_pattern(r"\A---[ \t]*(\r\n|\n|\r)\ufeff*")
-"""Matches the opening line and byte order marks after it, since YAML's positions skip one."""
+"""Matches the opening line and byte order marks after it, because YAML's positions skip one."""
 _CLOSING = lazy_pattern(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
 MAX_DUMPED = MAX_HEADER - len("---\r\n")
 """Maximum number of characters in a written header."""

@@ -11,7 +11,7 @@ from memvault.files import atomic, plain_files
 from memvault.vault.paths import require_plain_folders
 
 RECEIPTS = "receipts"
-"""The name of the folder of receipts of the texts that agents were given."""
+"""The name of the folder of receipts."""
 MOVE_INTENT = ".memvault/moving.json"
 """The file that records a move of a memory until it is complete."""
 

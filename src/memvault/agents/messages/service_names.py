@@ -35,7 +35,7 @@ def check_service_name(root: Path, name: str) -> str:
         raise UsageError("The hook's name has invisible characters", "use letters and digits")
     if is_reserved(service, reserved_names(root)):
         raise UsageError(
-            f"{service!r} is not a valid service name: it looks like a person or an agent",
+            f"{service!r} is not a valid service name: it resembles a person's or an agent's name",
             "give it a descriptive name, such as ci or deployed",
         )
     return service

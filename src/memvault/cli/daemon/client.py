@@ -102,7 +102,7 @@ def run_in_daemon(arguments: Sequence[str]) -> int | None:
 
 
 def end_at_once_on_interrupt() -> None:
-    """Let SIGINT end the process, since ``KeyboardInterrupt`` can be lost in a callback.
+    """Let SIGINT end the process, because ``KeyboardInterrupt`` can be lost in a callback.
 
     This is likely during imports, which run many callbacks.
     """

@@ -1,8 +1,8 @@
 """The keyword index: written by Whoosh, read without it, and ranked by ``bm25f``.
 
 A memory is one document per block of its text (almost always one), with fields for title, headings,
-body, tags and exact identifiers. Terms come from ``text.analyzer``, since Whoosh spends most of its
-run time in its own analyzers.
+body, tags and exact identifiers. Terms come from ``text.analyzer``, because Whoosh spends most of
+its run time in its own analyzers.
 
 A ``KeywordIndex`` is the index of one commit. ``apply`` writes the next commit beside it, and other
 processes read the previous commit until the manifest lists the new files. The next ``apply``

@@ -260,7 +260,7 @@ class Snapshot(NamedTuple):
         """See ``View.superseding``."""
         records = []
         for record in self.overlay.records.values():
-            if record.branch:  # Until it is merged, it supersedes nothing here.
+            if record.branch:  # An unmerged memory supersedes nothing.
                 continue
             superseded = map(name_key, referenced_names(record.metadata, SUPERSEDES))
             if any(names is None or name in names for name in superseded):

@@ -20,7 +20,7 @@ from memvault.model import Passage
 from memvault.vault.markdown import headings, lines_with_code
 
 VERSION = 9
-"""Incremented when memories are split into passages differently."""
+"""Incremented when memories are split into different passages."""
 
 LONGEST_TITLE = 200
 """The maximum length of a title, a heading or a heading path that is added to each passage."""

@@ -17,7 +17,7 @@ _MARK = lazy_pattern(
     r"|[。！？；｡।॥؟۔]+[」』”’）】》]*+"
 )
 _SIGN = lazy_pattern("[.!?…。！？；｡।॥؟۔]")
-"""The first character of each match of ``_MARK``, which takes ten times as long to search for."""
+"""The first characters of ``_MARK``'s matches; searching for ``_MARK`` takes ten times as long."""
 _ATOM = lazy_pattern(
     r"`[^`\n]++`|\[\[[^\[\]\n]*+\]\]|\]\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\)"
     r"|<[^<>\s][^<>\n]*+>"

@@ -21,7 +21,7 @@ DESCRIPTION = (
 _SITUATIONS = (
     ("Before you start a task, choose a design or investigate an error", "memory_recall"),
     ("At the start of a conversation: everything relevant to the task, in one block", "context"),
-    ("You build on a memory, or change it: read it whole", "memory_show"),
+    ("Before you build on a memory or change it: read it in full", "memory_show"),
     ("A decision is made, a cause is found, a person states a preference, or a rule is agreed",
      "memory_remember"),
     ("You know more about something that is already stored", "memory_compound"),
