@@ -193,7 +193,7 @@ class _Source:
         """Return the pattern that a call of ``lazy_pattern`` returns."""
         call = self._parents[name]
         if not isinstance(call, ast.Call) or call.func is not name:
-            raise Unresolved(f"{self._place(name)}: {_LAZY} itself is handed on")
+            raise Unresolved(f"{self._place(name)}: {_LAZY} itself is passed as a value")
         pattern = self._compiled(call, "compile")
         where, methods = self._use(call, "compile")
         return Used(where, pattern, methods)
@@ -201,12 +201,12 @@ class _Source:
     def _mentioned(self, name: ast.Name) -> Iterator[Used]:
         attribute = self._parents[name]
         if not isinstance(attribute, ast.Attribute):
-            raise Unresolved(f"{self._place(name)}: re itself is handed on")
+            raise Unresolved(f"{self._place(name)}: re itself is passed as a value")
         if attribute.attr != "compile" and attribute.attr not in METHODS:
             return
         call = self._parents[attribute]
         if not isinstance(call, ast.Call) or call.func is not attribute:
-            raise Unresolved(f"{self._place(name)}: re.{attribute.attr} is handed on")
+            raise Unresolved(f"{self._place(name)}: re.{attribute.attr} is passed as a value")
         function = self._function(call)
         if function in _MADE:
             self.made.add(function)

@@ -150,7 +150,7 @@ def main() -> None:
     """Test all patterns, or those whose location contains a given text."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--texts", type=int, default=1500, help="texts for each pattern")
-    options.add_argument("--only", default="", help="only patterns whose place holds this")
+    options.add_argument("--only", default="", help="only patterns whose location contains it")
     given = options.parse_args()
     failed = 0
     found = [used for used in patterns() if given.only in used.where]

@@ -247,9 +247,9 @@ def main() -> None:
     parser.add_argument("--sizes", default="1000,10000", help="numbers of memories (%(default)s)")
     parser.add_argument("--vectors", default="quick,deep", help="%(default)s, or one of them")
     parser.add_argument("--rounds", type=int, default=11, help="rounds of the loop (%(default)s)")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="the vaults and vectors are here")
-    parser.add_argument("--peers", type=Path, metavar="DIR", help="peers' environments are here")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the figures go")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep vaults and vectors here")
+    parser.add_argument("--peers", type=Path, metavar="DIR", help="the peers' environments")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="write figures to this file")
     given = parser.parse_args()
     sizes = [int(text) for text in given.sizes.split(",") if text]
     with workplace(given.keep) as folder, workplace(None) as cache:

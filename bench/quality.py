@@ -197,7 +197,7 @@ def main() -> None:
         os.environ["MEMVAULT_DEEP"] = "now"
     wanted = [way for way in options.ways.split(",") if way]
     if unknown := set(wanted) - set(WAYS):
-        parser.error(f"no such way to search: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown search mode: {', '.join(sorted(unknown))}")
     before = json.loads(options.against.read_text("utf-8")) if options.against else None
     folders = options.folders or sorted(path for path in EVERYDAY.iterdir() if path.is_dir())
     head = ["set", "search", *COLUMNS, "s"]

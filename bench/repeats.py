@@ -140,7 +140,7 @@ def main() -> None:
     """Measure each set and print a row for each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folders", nargs="*", type=Path, default=sets())
-    parser.add_argument("--list", action="store_true", help="name what was found, and what else")
+    parser.add_argument("--list", action="store_true", help="list expected and unexpected items")
     parser.add_argument("--deep", choices=("now", "off"), default="now")
     given = parser.parse_args()
     with workplace(None) as folder:

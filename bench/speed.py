@@ -99,7 +99,7 @@ class Vault:
             file.write(f"\nLater we called this {word}.\n")
         done, memories = self.recall(word)
         if not memories or memories[0]["filePath"] != path.relative_to(self.folder).as_posix():
-            sys.exit(f"speed.py: an edit of {path.name} was not found at once")
+            sys.exit(f"speed.py: an edit of {path.name} was not found immediately")
         return done, word
 
     def remember(self, number: int) -> Finished:

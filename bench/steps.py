@@ -110,7 +110,7 @@ def main() -> None:
         ]
         woken = wakes(vault, given.waits)
         rows.append(Row("wait for, from event to end", woken, target=Target(0.3, any_size=True)))
-        rows.append(Row("CPU of a second of waiting", [idle(vault)]))
+        rows.append(Row("CPU per second of waiting", [idle(vault)]))
         one = median(rows[0].values)
         lines = [cells(row, one, 0.0, 0) for row in rows]
         print(table(lines, given.markdown) + caveat(rows[0]), flush=True)

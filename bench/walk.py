@@ -106,7 +106,7 @@ def run() -> None:
                 walk = walked(command.split())
                 sys.stdout.flush()
                 found = len(walk.files), len(walk.up), walk.returns()
-                said = "{}: {} files, {} steps back up, {} returns to a room"
+                said = "{}: {} files, {} steps back up, {} returns to a package"
                 print(said.format(command.split()[0], *found), file=sys.stderr)
                 if options.files:
                     print("\n".join(f"  {file}" for file in walk.files), file=sys.stderr)

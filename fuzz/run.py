@@ -27,15 +27,15 @@ sys.path[:0] = [str(HERE), _SOURCE]
 from targets import NAMES, Target, target  # noqa: E402  # found by the line above
 
 Trace = Callable[[FrameType, str, Any], Any]
-_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # files without a disk
+_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # temporary files in memory
 _INSIDE, _MINIMISE = "--inside", "--minimise"
-"""The first is the word before a target with which this file runs itself."""
+"""The first is the argument with which this script runs itself for one target."""
 _LONGEST = 2_000
-"""Bytes of an input at most."""
+"""The maximum number of bytes of an input."""
 _LONGEST_KEPT = 400
-"""Bytes of an input that a small corpus has at most."""
+"""The maximum number of bytes of an input in a minimized corpus."""
 _PATIENCE = 20
-"""Seconds that one input may take."""
+"""The maximum seconds per input."""
 
 
 def main() -> int:
@@ -55,10 +55,10 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("target", nargs="*", metavar="TARGET", help="all of them by default")
-    parser.add_argument("--seconds", type=int, default=0, help="how long each is fuzzed")
-    parser.add_argument("--runs", type=int, default=0, help="how many inputs each is tried with")
-    parser.add_argument(_MINIMISE, action="store_true", help="make the corpus small instead")
+    parser.add_argument("target", nargs="*", metavar="TARGET", help="the targets to fuzz (all)")
+    parser.add_argument("--seconds", type=int, default=0, help="seconds per target")
+    parser.add_argument("--runs", type=int, default=0, help="inputs per target")
+    parser.add_argument(_MINIMISE, action="store_true", help="minimize the corpus instead")
     return parser
 
 
@@ -90,7 +90,7 @@ def _run(name: str, options: argparse.Namespace) -> bool:
 def _minimise(chosen: Target) -> int:
     """Reduce a target's corpus, smallest inputs first, to those that reach lines in a new order.
 
-    Handwritten inputs, called seed, are kept.
+    Handwritten inputs, named ``seed``, are kept.
     """
     seen: set[tuple[str, int, int]] = set()
 

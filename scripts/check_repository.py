@@ -142,7 +142,7 @@ def promises() -> Iterator[str]:
     for promise in sorted(set(promised) - tested):
         yield f"promise {promise} has no test"
     for promise in sorted(tested - set(promised)):
-        yield f"a test shows the promise {promise}, which no page makes"
+        yield f"a test names the guarantee {promise}, which no page contains"
 
 
 @check

@@ -41,7 +41,7 @@ def main() -> None:
     shutil.copytree(ROOT / "sample", VAULT)
     expect(show("init"), "37 markdown files")
 
-    say("Recall by words and meaning; the first call also makes the index.")
+    say("Recall by words and meaning; the first call also builds the index.")
     expect(show(*QUESTION, "--limit", "2"), ANSWER)
     say("By keyword alone: identifiers are found whole and in parts, Chinese by pairs.")
     expect(show("recall", "getUserName", "--mode", "keyword", "--limit", "1"), "code names")

@@ -20,9 +20,9 @@ _VARIABLE = re.compile(r"^\| (`MEMVAULT_[^|]+) \| (.+) \|$", re.MULTILINE)
 _LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
 _ABOUT = "memory for people and their agents, in a folder of markdown"
 _EXIT_CODES = {
-    0: "The command did what was asked",
+    0: "The command succeeded",
     1: "It failed; the message gives the reason, and usually a hint",
-    2: "The command line is wrong",
+    2: "The command line is invalid",
     3: "There is no vault",
     4: "A wait timed out",
     70: "A bug in memvault",
@@ -48,7 +48,7 @@ def _overview() -> str:
     lines = [*_head("memvault", _ABOUT), ".SH SYNOPSIS", _bold("memvault"), "COMMAND [OPTIONS]"]
     lines += [
         ".SH DESCRIPTION",
-        _text("Each command has a page of its own, such as memvault-recall(1)."),
+        _text("Each command has a separate page, such as memvault-recall(1)."),
     ]
     for group, heading in HELP_GROUPS.items():
         lines.append(f".SH {_text(heading.upper())}")

@@ -182,7 +182,7 @@ def test_recall_marks_only_changed_code(folder: Path, project: Path, run: Run) -
     assert "   src/parser.py#parse_line has changed\n" in succeeded(run("recall", "separator")).out
 
 
-def test_prompt_hook_warns_of_outdated_memories(folder: Path, project: Path, run: Run) -> None:
+def test_prompt_hook_warns_about_outdated_memories(folder: Path, project: Path, run: Run) -> None:
     """The prompt hook and context add when a memory was true, not the claim alone."""
     allow(folder)
     text = "Our parser separates the fields of each line of a bank statement by semicolons."

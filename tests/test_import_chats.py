@@ -376,7 +376,7 @@ _LINES = st.sampled_from(
 
 
 @given(st.lists(_LINES, max_size=12), st.booleans())
-def test_message_does_not_affect_following_text(lines: list[str], is_plain: bool) -> None:
+def test_message_does_not_change_following_structure(lines: list[str], is_plain: bool) -> None:
     """A message cannot break the next heading; headings inside a message have a lower level."""
     made = message("\n".join(lines), is_plain)
     body = f"## You\n\n{made}\n\n## Claude\n\n#shown [[link]]\n"

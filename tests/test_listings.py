@@ -159,7 +159,7 @@ def test_listing_next_returns_each_entry_once(crowded: Vault, name: str) -> None
     assert len(seen) == len(set(seen)) == total >= MANY
 
 
-def test_listing_tests_cover_every_tool_with_offset() -> None:
+def test_every_tool_with_offset_has_listing_tests() -> None:
     """Every tool with an offset and a limit is among the listings tested here."""
     paged = {
         tool.name

@@ -90,8 +90,8 @@ def test_web_embeds_have_own_anchors(tmp_path: Path) -> None:
     assert [heading.anchor for heading in text.headings] == ["h-same"]
 
 
-def test_web_embeds_only_for_embeds(tmp_path: Path) -> None:
-    """A link beside an embed of the same memory stays a link."""
+def test_web_embeds_only_embedded_memories(tmp_path: Path) -> None:
+    """A link next to an embed of the same memory stays a link."""
     from memvault.web.addresses import ServedAddresses
     from memvault.web.session import WebSession
 

@@ -39,7 +39,7 @@ TOKENS = 256
 
 def quantize(source: Path, target: Path) -> None:
     """Round a model's weights and optimize its graph."""
-    logging.getLogger().setLevel(logging.ERROR)  # it suggests useless preprocessing
+    logging.getLogger().setLevel(logging.ERROR)  # it would suggest useless preprocessing
     with tempfile.TemporaryDirectory() as scratch:
         rounded = Path(scratch, "rounded.onnx")
         quantize_dynamic(

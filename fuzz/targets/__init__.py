@@ -38,7 +38,7 @@ KINDS = (
     *("evernote", "keep", "apple-notes", "bookmarks", "logseq", "dendron", "roam", "zotero"),
     *("joplin", "simplenote", "standard-notes", "textbundle", "word"),
 )
-"""The kinds of sources, each a target of the module ``imports``."""
+"""The source kinds; each is a target of the module ``imports``."""
 IMPORT = "import-"
 NAMES = (*MODULES, *(f"{IMPORT}{kind}" for kind in KINDS))
 """All targets."""

@@ -27,7 +27,7 @@ KEYS = tuple(
     "type=tkeyword\n|"
     "explain=b1\n|threshold=f0.5\n|plans=ldname~tx|data=dx~t1\n|agent=tbob\n|limit=n\n".split("|")
 )
-"""Lines that stand for arguments where the bytes are no JSON."""
+"""Argument lines for bytes that are not JSON."""
 TOKENS = (
     *JSON_TOKENS,
     "memory_recall\n",

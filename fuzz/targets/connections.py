@@ -36,13 +36,13 @@ HTTP_TOKENS = tuple(
     "..%2f|%ff|//|?a=b&a|#".split("|")
 )
 """Pieces of requests over HTTP."""
-for _name in ("uvicorn", "mcp"):  # their logs concern the input
+for _name in ("uvicorn", "mcp"):  # their logs are only about the input
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
 _PATIENCE = 20.0
-"""Seconds in which a request that is whole has to be answered."""
+"""The maximum seconds until a complete request is answered."""
 _STREAM = 0.1
-"""Seconds that a stream of events is listened to."""
+"""The seconds to listen to an event stream."""
 
 
 class Reply(NamedTuple):

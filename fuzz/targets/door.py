@@ -22,7 +22,7 @@ TOOLS = tuple(
     "list_skills "
     "read_messages get_available_tools vault_status".split()
 )
-"""Tools that only read, and do so fast."""
+"""Fast read-only tools."""
 TOKENS = (*JSON_TOKENS, *KEYS, *(f"{name}\n" for name in TOOLS))
 _FILES = {
     "alpha.md": "---\nid: m1\ntags: [x]\nb: 1\n---\n\n# Alpha\n\nThe zebra sleeps.\n",

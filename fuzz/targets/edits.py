@@ -39,7 +39,7 @@ def check(data: bytes) -> None:
 def _header(file: bytes) -> dict[str, Any] | None:
     """Return the header's values; None if it cannot be read."""
     parsed = document.Document.parse(file)
-    if parsed.problem and "no closing line" not in parsed.problem:  # an edit adds another one then
+    if parsed.problem and "no closing line" not in parsed.problem:  # an edit adds a header
         return None
     return parsed.header or {}
 

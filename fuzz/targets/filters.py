@@ -50,6 +50,6 @@ def check(data: bytes) -> None:
     assert Filters(expression=text).predicate() is not None
     try:
         opposite = compile_expression(f"not ({text.strip()}\n)")
-    except UsageError:  # too long now, or text that is only complete without a bracket
+    except UsageError:  # too long now, or the text is complete only without a bracket
         return
     assert [not value for value in found] == [opposite(values) for values in _RECORDS]

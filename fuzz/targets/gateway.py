@@ -31,9 +31,9 @@ from targets.shapes import folder
 
 _TOKEN_MARK = b"@token@"
 _OK = frozenset((200, 202, 204, 400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 421, 429))
-"""What any request may be answered with."""
+"""The allowed status codes."""
 _EACH = 10
-"""How many inputs come before the server has to answer a good request."""
+"""The number of inputs after which the server must answer a valid request."""
 _META = (
     b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
     b'"io.modelcontextprotocol/clientCapabilities":{}}'

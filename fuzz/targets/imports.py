@@ -83,7 +83,7 @@ TOKENS = (
 )
 _STATE = EMPTY_VAULT
 _WRITTEN = 4
-"""Of so many inputs one is planned and written, which takes most of the time."""
+"""One of this many inputs is planned and written, which takes most of the time."""
 _MAX_GROWTH, _MIN_GROWN = 100, 1_000_000
 
 

@@ -23,11 +23,11 @@ from targets.connections import own_environment, own_folders
 from targets.shapes import SETTINGS
 
 _PATIENCE = 20.0
-"""Seconds in which a message has to be answered."""
+"""The maximum seconds until a message is answered."""
 _SETTLED = 0.5
-"""Seconds without an answer after which none is expected, where messages may cancel others."""
+"""After this many seconds no answer is expected, if messages may cancel others."""
 _LEFT_OUT = ("git_", "model_", "wait_for", "vault_reindex", "call_tool", "consolidate_memories")
-"""Beginnings of the names of tools that run programs, use a network, wait, or take long."""
+"""Name prefixes of tools that run programs, use a network, wait, or take long."""
 _TOOLS = tuple(tool.name for tool in registry.all_tools() if not tool.name.startswith(_LEFT_OUT))
 TOKENS = (
     *JSON_TOKENS,

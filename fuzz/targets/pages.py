@@ -17,7 +17,7 @@ _ACCESS = Access("a-folder", "a-token-that-nobody-guesses", "a-session", "a-form
 _TOKEN, _PORT = _ACCESS.token, 8421
 _HOST = f"Host: 127.0.0.1:{_PORT}\r\n"
 _OK = frozenset((200, 303, 307, 400, 403, 404, 405, 413, 415, 421))
-"""What any request may be answered with."""
+"""The allowed status codes."""
 _PATHS = (
     "/ /results /m/m1 /m/m2/history /m/m1/history?from= /tags /map /map.json /overview /review "
     "/f/ /f/alpha.md /f/memvault.toml /style.css /app.js /?q= /?tag=x /?type=fact /results?q=zebra "

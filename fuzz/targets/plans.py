@@ -1,4 +1,4 @@
-"""Any file in a folder of plans is a plan or is reported; a plan set over it is stored."""
+"""Any file in a plans folder is a plan or is reported; a plan that replaces it is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any text is a query, and a memory of that very text holds all its words and phrases."""
+"""Any text is a query, and a memory with the same text contains all its words and phrases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LANGUAGES = (
 
 
 def check(data: bytes) -> None:
-    """Read a query in the languages that the first byte chooses."""
+    """Read a query in the languages that the first byte selects."""
     languages = _LANGUAGES[data[0] % len(_LANGUAGES)] if data else _LANGUAGES[0]
     asking = query_analyzer(languages)
     query = parse(text_of(data[1:]), asking)

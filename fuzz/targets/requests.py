@@ -1,4 +1,4 @@
-"""Any request to the resident process is refused, or is a command line that reads back equal."""
+"""Any request to the resident process is refused, or equals its parsed and encoded command line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ TOKENS = (
     "HOME", "=", "\udcff",
 )  # fmt: skip
 _HEAD = b"1.0 here\0001700000000000\0strict\0\0"
-"""What comes before the number of arguments."""
+"""The fields before the number of arguments."""
 
 
 def check(data: bytes) -> None:
-    """Parse the bytes as a request, and as the part of one behind the fixed fields."""
+    """Parse the bytes as a request, and as the part of a request after the fixed fields."""
     for body in (data, _HEAD + data):
         parsed = request.parse(body)
         if parsed is None:

@@ -1,4 +1,4 @@
-"""A cron line, a delay or a moment is refused in one sentence, or has its runs in order."""
+"""A cron line, a delay or a time is refused in one sentence, or its runs are in order."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/New_York", "Pa
 _MOMENTS = (
     "2026-11-22T10:30:00Z",
     "2026-03-29T00:59:59.999Z",  # Berlin sets its clocks forward
-    "2026-10-25T00:30:00Z",  # and back
-    "2026-04-04T14:45:00Z",  # Lord Howe back, by half an hour
-    "2011-12-30T09:00:00Z",  # Apia leaves a day out
-    "2026-11-01T05:30:00Z",  # New York back
+    "2026-10-25T00:30:00Z",  # and sets them back
+    "2026-04-04T14:45:00Z",  # Lord Howe sets them back by half an hour
+    "2011-12-30T09:00:00Z",  # Apia skips a day
+    "2026-11-01T05:30:00Z",  # New York sets them back
 )
 
 
@@ -37,13 +37,13 @@ _FIELDS = tuple(
         "* 0 5 7 SUN MON-FRI 5#3 0#5 5L 6,0",
     )
 )
-"""Fields of cron lines, so that most that are tried can be read."""
+"""Fields of cron lines, so that most generated lines are valid."""
 
 
 def check(data: bytes) -> None:
-    """Read a schedule whose kind, zone and present moment the first three bytes choose.
+    """Read a schedule; the first three bytes select its kind, time zone and current time.
 
-    With # for the first a cron line is made of the next five.
+    If the first byte is #, the next five generate a cron line.
     """
     numbers, text = data[:3].ljust(3, b"\0"), text_of(data[3:])
     kind = KINDS[numbers[0] % len(KINDS)]
@@ -61,7 +61,7 @@ def check(data: bytes) -> None:
         return
     try:
         first = schedule.first(now, zone)
-    except UsageError:  # a moment that is beyond the last year in that zone
+    except UsageError:  # the time is after the last year in that zone
         assert kind == "scheduledAt"
         return
     if kind == "runAfter":
@@ -77,17 +77,17 @@ def check(data: bytes) -> None:
 
 
 def _line(numbers: bytes) -> str:
-    """Return a cron line, each of its fields chosen by a byte."""
+    """Return a cron line; each byte selects a field."""
     chosen = zip(_FIELDS, numbers.ljust(len(_FIELDS), b"\0"), strict=True)
     return " ".join(fields[number % len(fields)] for fields, number in chosen)
 
 
 def _in_order(cron: str, now: datetime, first: datetime, zone: tzinfo) -> None:
-    """Check that no run lies between now and the first one, seen from both sides."""
+    """Check in both directions that no run is between now and the first run."""
     assert now < first
     assert first.utcoffset() == timedelta(0)
     last = latest(cron, first, zone)
-    # Looking back, nothing is found across a day that a zone left out.
+    # Backward, no run is found across a day that the zone skipped.
     assert last == first or (last is None and str(zone) == "Pacific/Apia" and now.year == 2011)
     before = latest(cron, first - timedelta(microseconds=1), zone)
     assert before is None or before <= now

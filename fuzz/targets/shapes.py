@@ -1,4 +1,4 @@
-"""Bytes made into what the targets need, so that a kept input can be read by a person."""
+"""Convert bytes to the targets' inputs, in formats that keep the corpus readable."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ HEADER_TOKENS = tuple(
     "a:\n  - x\n|b: |\n  text\n|...\n|\\x00|\\u2028|\ufeff|\0|ä|\u0301|😀|<<<<<<< |=======\n|"
     ">>>>>>> ".split("|")
 )
-"""What headers are made of."""
+"""Pieces of headers."""
 
 SETTINGS = "version = 1\n[embedder]\ndeep = 'off'\n[history]\nrevisions = 1\n"
-"""Those of the vault: a long history takes each change a fifth of its time."""
+"""The vault's settings; a long history would take a fifth of each change's time."""
 
 
 def text_of(data: bytes) -> str:
-    """Return bytes as a command line hands them over: what is no UTF-8 is half a character."""
+    """Decode bytes like command-line arguments: invalid UTF-8 becomes surrogates."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def first_line(data: bytes) -> tuple[str, bytes]:
-    """Return the first line as a text, and the bytes behind it."""
+    """Return the first line as text, and the bytes after it."""
     line, _, rest = data.partition(b"\n")
     return text_of(line), rest
 
 
 def value_of(text: str) -> Any:
-    """Return the value that a text means by its first letter: one of each kind of JSON."""
+    """Return the value that a text encodes; its first letter is the JSON type."""
     kind, told = text[:1], text[1:]
     if kind == "n":
         return None
@@ -59,7 +59,7 @@ def value_of(text: str) -> Any:
 
 @cache
 def folder() -> Path:
-    """Return a vault's folder that lasts as long as the process."""
+    """Create a vault's folder that exists as long as the process."""
     made = Path(tempfile.mkdtemp(prefix="memvault-fuzz-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     (made / "memvault.toml").write_text(SETTINGS, "utf-8")
@@ -74,7 +74,7 @@ def store() -> MemoryStore:
 
 @cache
 def file_in(path: str) -> Callable[[bytes], Path]:
-    """Return what writes bytes to a file of that vault."""
+    """Return a function that writes bytes to a file of that vault."""
     file = folder() / path
     file.parent.mkdir(parents=True, exist_ok=True)
 

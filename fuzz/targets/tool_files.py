@@ -1,4 +1,4 @@
-"""Any file in a folder of tools is a tool or is named as none; what is one reads back the same."""
+"""Any file in a tools folder is a tool that reads back equal, or is reported as invalid."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOKENS = (
 
 
 def check(data: bytes) -> None:
-    """Look at a vault's tools, of which one file holds the bytes, and register the same."""
+    """Read a tool file that contains the bytes, and register a tool with them."""
     file_in("tools/word_count.md")(data)
     found = tool_files.read_all(folder())
     assert len(found.tools) + len(found.broken) <= 1

@@ -1,4 +1,4 @@
-"""Any text may be, or hold, a date in another language: days in order, and never an error."""
+"""Any text is searched for dates in other languages without error; found days are in order."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _TODAY = date(2026, 11, 22)
 
 
 def check(data: bytes) -> None:
-    """Read a text as a question, and as a bound, which is nothing but a date."""
+    """Read a text as a question, and as a time bound, which contains only a date."""
     text = text_of(data)
     found = foreign_dates.find_foreign_date(text, _TODAY)
     if found is not None:
         assert found[0].first <= found[0].last
         assert found[1] in text
     first = dates.parse_moment(text, False)
-    if first is not None:  # each look takes dateparser milliseconds
+    if first is not None:  # each call of dateparser takes milliseconds
         last = dates.parse_moment(text, True)
         assert last is not None
         assert first <= last

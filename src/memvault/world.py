@@ -275,7 +275,7 @@ class World:
         return rest
 
     def _read_self(self) -> tuple[bytes | None, Character]:
-        """Return the agent's file, or None, and the agent; without a file it is at 0, 0.
+        """Return the agent's file, or None, and the agent, which is at 0, 0 without a file.
 
         Raises:
             Refused: the file's front matter is broken, or the file is a link.

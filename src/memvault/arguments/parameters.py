@@ -77,7 +77,7 @@ class Arg(NamedTuple):
     option_alias: str = ""
     # Other keys that models use for it; each must be unambiguous within its tool.
     json_aliases: tuple[str, ...] = ()
-    # Other words for its choices, or for some of its values.
+    # Synonyms of its choices, or of some of its values.
     synonyms: Mapping[str, Any] = types.MappingProxyType({})
     # Whether the objects of a list may have further keys.
     extra_keys: bool = False

@@ -68,7 +68,7 @@ def option(parameter: Parameter) -> str:
 
 
 def positional_as_options(parameters: tuple[Parameter, ...]) -> dict[str, tuple[Any, Any]]:
-    """Return hidden options for the positional arguments, whose keys the documentation uses."""
+    """Return a hidden option for each positional argument, for callers who pass it by key."""
     taken = {option(entry) for entry in parameters if not entry.arg.positional}
     return {
         f"{entry.name}{_OPTION_SUFFIX}": (

@@ -597,7 +597,7 @@ class Index(SearchIndex[Any], Protocol):
         """Return the index's folder, or None if it is in memory."""
 
     def with_memories(self, view: Any, memories: Iterable[tuple[Memory, str]]) -> Any:
-        """Return a view with additional memories for one call, each given with its git branch.
+        """Return a view with additional memories for one call, each with its git branch.
 
         ``view`` is the last view of this index.
         """

@@ -218,7 +218,7 @@ def _fingerprint(call: Call, remembered: RememberedResults, record: MemoryRecord
 
 
 def _unused(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
-    """Yield memories that agents were given often without using them."""
+    """Yield memories that were often given to agents but never used."""
     current = {(record.mem_id, record.etag): record for record in records}
     for memory, count in receipts.unused(call.root).items():
         if record := current.get(memory):

@@ -133,7 +133,7 @@ def is_outdated(entry: CitedCode) -> bool:
 
 
 def describe(entry: CitedCode) -> str:
-    """Return the state of cited code for people, such as ``src/a.py:2 changed in 1a2b3c4``."""
+    """Describe the state of cited code to users, such as ``src/a.py:2 changed in 1a2b3c4``."""
     name, moved, since = _name(entry), entry.get("movedTo"), entry.get("since")
     if entry["state"] == "same":
         return f"{name} is unchanged"

@@ -84,7 +84,7 @@ class CodeHistory:
 
     def _changed_in(self, paths: Sequence[str], citation: Citation) -> str:
         relative = [self._relative(path) for path in paths]
-        # Commits of merged branches are not in one order, so only the merges are read.
+        # Commits of merged branches have no linear order, so only the merges are read.
         log = self._run(
             "log", "--first-parent", f"-n{_MAX_COMMITS}", "--format=%h", "--", *relative
         )

@@ -386,7 +386,7 @@ def memory_mutate(
     except MemvaultError as error:
         if not result:
             raise
-        # The file already has its new text, so an error would make the caller change it again.
+        # The file already has its new text, so an error would make the caller repeat the change.
         call.notes.append(f"active memory was not updated: {error.message}")
         return cast("results.MutatedMemory", result)
     return cast("results.MutatedMemory", {**result, "evicted": _evicted_ids(call, active_set)})
@@ -606,7 +606,7 @@ def context(
         block = block._replace(tokens=tokenizer.count_tokens(block.text))
     result = _context_result(block, limit)
     if call.caller.has_token_budget:
-        del result["parts"]  # The parts repeat the block's text.
+        del result["parts"]  # ``parts`` repeats the text.
     shown = sum(len(section.entries) for section in block.sections if section.title == RECALLED)
     recalled = gathered.recalled[:shown]
     count_retrievals(call, (entry.memory for entry in recalled))

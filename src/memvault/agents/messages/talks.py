@@ -131,7 +131,7 @@ class TalkLog:
             talks = [*record[which], *talks]
             early, late = talks[:-_MAX_RECORDED], talks[-_MAX_RECORDED:]
             recent = {name for _, name in late}
-            # The participant may wait for anyone to whom it has ever sent a talk.
+            # A participant may wait for a reply to any talk that it ever sent.
             last = {
                 name: number for number, name in early if which == "sent" and name not in recent
             }

@@ -1,11 +1,11 @@
 """Run a command line in the resident process, before loading anything else.
 
 Both processes first check each other (``_agree``). Then the client sends its arguments and the
-relevant environment variables (``is_sent``). The daemon answers within ``PATIENCE`` seconds that it
-is ready, and starts only after the client confirms that it is still waiting and passes its standard
-streams. Otherwise the command runs in the client, and no other process has the client's streams
-open. If the daemon dies later, the client reruns the command only if it is read-only and has
-printed nothing.
+relevant environment variables (``is_sent``). The daemon confirms within ``PATIENCE`` seconds that
+it is ready, and starts only after the client confirms that it is still waiting and passes its
+standard streams. Otherwise the command runs in the client, and no other process has the client's
+streams open. If the daemon dies later, the client reruns the command only if it is read-only and
+has printed nothing.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def ask(connection: socket, arguments: Sequence[str]) -> bytes:
     """Send a command line to the daemon after a mutual check; return its answer.
 
     Raises:
-        OSError: the daemon may not run commands for this process, or does not answer.
+        OSError: the daemon is not allowed to run this process's commands, or does not answer.
     """
     if sys.platform != "linux":
         raise OSError

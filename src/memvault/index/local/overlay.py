@@ -87,7 +87,7 @@ def _add_memory(
 
 
 def with_memories(snapshot: Snapshot, memories: Iterable[tuple[Memory, str]]) -> Snapshot:
-    """Return a snapshot with additional memories, each given with its git branch.
+    """Return a snapshot with additional memories, each with its git branch.
 
     They are read-only: their texts are the given ones, not those of the vault's files.
     """
