@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 SUPPORT = ROOT / "tests" / "support"
-"""The helpers of the tests, some of which are programs."""
+"""Helpers of the tests; some are programs."""
 SHARED = ROOT.parent / "shared"
 
 _IN_MEMORY = Path("/dev/shm")
@@ -69,16 +69,16 @@ def _restore_signals() -> None:
 
 
 _KEPT = {"PATH", "HOME", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"}
-"""Variables that the tests get from the machine: where programs, libraries and room are."""
+"""Inherited variables: the locations of programs, libraries and temporary files."""
 _KNOBS = {
     *("SOAK_SECONDS", "KILL_ROUNDS", "HYPOTHESIS_PROFILE", "MEMVAULT_RECALLS"),
     *("MEMVAULT_GIT_STEPS", "MEMVAULT_GIT_SEEDS", "MEMVAULT_GIT_STRIDE"),
     *("MEMVAULT_ENGINE_ROUNDS", "MEMVAULT_ENGINE_NOTES"),
     *("MEMVAULT_CLIENTS", "MEMVAULT_INSPECTOR", "MEMVAULT_TEST_ZONE"),
 }
-"""Variables that say how much is tested, with which programs, and in which time zone."""
+"""Variables that control how much is tested, with which programs, and in which time zone."""
 _RUNNERS = ("PYTEST_", "COVERAGE_", "PLAYWRIGHT_")
-"""How variables of the programs begin that run the tests, or a browser."""
+"""Prefixes of the variables of the programs that run the tests or a browser."""
 
 
 def _isolate_from_machine() -> None:
@@ -123,10 +123,10 @@ _keep_folders_in_memory()
 _restore_signals()
 
 SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
-"""Seconds that ``make soak`` gives; where it does, long forms of tests are played."""
+"""The seconds that ``make soak`` allows; if they are set, the long variants of tests run."""
 
 PROFILES = {"dev": 15, "ci": 20, "long": 1_500}
-"""How many examples a property is tried with; HYPOTHESIS_PROFILE chooses."""
+"""The number of examples per property; HYPOTHESIS_PROFILE selects one."""
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 for _name, _most in PROFILES.items():
     settings.register_profile(
@@ -157,7 +157,7 @@ def sampled(every: int) -> pytest.MarkDecorator:
 
 
 soak_only = pytest.mark.sampled(0)
-"""Runs a test only in ``make soak``; the suite contains a shorter one of the same kind."""
+"""Runs a test only in ``make soak``; the suite contains a shorter variant."""
 
 
 def sampled_tests(every: int) -> pytest.MarkDecorator:
@@ -242,7 +242,7 @@ def _apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 _violations: list[str] = []
-"""What was wrong with the results of tools since the last test."""
+"""Problems with tools' results since the last test."""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -21,18 +21,18 @@ from tool_calls import OF_THIS_MACHINE, WRITING, normal, shell_words
 from tool_matrix import Matrix, Row
 
 LOCAL_FRONT_ENDS = ("shell", "json", "python")
-"""Those of a person on this machine."""
+"""The front ends of a person on this machine."""
 CLIENTS = ("mcp", "writer", "reader")
-"""Those of clients; the tokens of two HTTP clients have the scopes write and read."""
+"""The front ends of clients; the tokens of the two HTTP clients have the scopes write and read."""
 FOR_PERSONS = {"model_use", "model_verify", "git_init"}
 """Tools that are refused to clients, because they may make this machine run a program."""
 FAILING = {"git_sync": "The vault is not in a git repository"}
 SCOPED = {"list_agents", "memory_log", "vault_stats", "get_available_tools"}
-"""Tools whose results have less for a client with a token: no other agent's files, fewer tools."""
+"""Tools that return less to a client with a token: no other agents' files, fewer tools."""
 LOCAL_KEYS = {"context": ["memories", "parts"], "vault_status": ["vault", "folder"]}
-"""Keys of results that a person on this machine gets alone, or with a path."""
+"""Result keys that only a person on this machine gets, or that contain a path only there."""
 COUNTS = {".memvault/access.jsonl", ".memvault/access.lock"}
-"""Files that count recalls, which a tool that only reads may change."""
+"""Files that count recalls; a read-only tool may change them."""
 
 Check = Callable[[Tool, Row], Iterator[object]]
 

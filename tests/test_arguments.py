@@ -157,7 +157,7 @@ SENT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("send_message", {"message": "x"}, {"text": "x"}),
     ("talk_user", {"text": "x"}, {"message": "x"}),
 ]
-"""Calls as models make them, and what the functions get."""
+"""Calls as models send them, and the resulting arguments."""
 
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("memory_remember", {"title": "a", "content": None}),
@@ -336,7 +336,7 @@ def test_arguments_reference_lists_every_coercion() -> None:
 
 
 BYTE, HALF = "\udcff", "\ud800"
-"""A byte that is not UTF-8, as on a command line; half of a pair, as in JSON."""
+"""A byte that is not UTF-8, as on a command line, and half of a surrogate pair, as in JSON."""
 
 
 def usual(parameter: Parameter) -> Any:

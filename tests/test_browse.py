@@ -402,9 +402,9 @@ MOMENTS = {
     "yes or no": ("\x18", "to the trash", WAITING_EDITOR),
     "memory": ("\x0c", "Link it to", WAITING_EDITOR),
 }
-"""The keys that lead to a moment, what is on the screen then, and the editor."""
+"""The keys that lead to a state, a text on the screen in that state, and the editor."""
 WITHIN = 30.0
-"""Seconds for what takes less than one on a machine that does nothing else."""
+"""Time limit in seconds for steps that take less than one second on an idle machine."""
 
 
 def close_terminal(

@@ -123,7 +123,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "recall_fact": {"query": "zebra", "limit": 50},
     "memory_delete": {"ids": [f"none-{number}" for number in range(300)]},
 }
-"""Arguments that make a tool return a long result, where ``call_of`` does not."""
+"""Arguments that make a tool return a long result, if those of ``call_of`` do not."""
 
 
 def much(tool: Tool) -> dict[str, Any]:
@@ -150,7 +150,7 @@ READ: dict[str, dict[str, Any]] = {
     "read_messages": {"spaceId": "team", "limit": 10},
     "memory_log": {"limit": 10},
 }
-"""Results that are read to the end."""
+"""Calls whose results are read to the end."""
 
 
 def named(entry: Any) -> str:

@@ -56,9 +56,9 @@ with FileLock(Path(sys.argv[1])):
 """
 
 INDEXED, MORE, READ = 20, 600, 500
-"""Memories in the index, memories written since, and those of them that are read directly."""
+"""The numbers of indexed memories, memories written since, and those that are read directly."""
 PATIENT = 20.0
-"""Seconds within which what does not wait has answered, on any machine; waiting took 60."""
+"""Seconds within which a call that does not wait answers on any machine; waiting took 60."""
 
 
 @contextmanager

@@ -631,7 +631,7 @@ def test_memory_mentioning_edited_file_warns_of_changed_code(
 
 
 MANY = "[src/@types/shapes.ts, src/parser.py#Parser.parse_fields, " + "x.py, " * 300 + "y.py]"
-"""Citations of a path with ``@`` and of a method, and far more than are checked."""
+"""Citations of a path with ``@`` and of a method, and far more citations than are checked."""
 
 
 def test_memory_that_only_cites_a_file_is_found_by_its_path(folder: Path, project: Path) -> None:

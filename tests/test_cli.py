@@ -77,7 +77,7 @@ SPELLINGS = {
         "outcomes": [{"type": "done", "text": "deep,wide"}, {"type": "action_error", "n": [1]}],
     },
 }
-"""Commands as people write them, with what they mean."""
+"""Commands as people type them, with the resulting arguments."""
 
 
 @pytest.mark.parametrize("line", SPELLINGS, ids=lambda line: line.split(" --")[0])
@@ -162,7 +162,7 @@ MISSING = {
         "see memvault call --help",
     ),
 }
-"""Command lines on which something is missing or too much, with the message and hint."""
+"""Command lines with missing or extra arguments, with the message and hint."""
 
 
 @pytest.mark.parametrize("line", MISSING)

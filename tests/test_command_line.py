@@ -154,14 +154,14 @@ _BLOCK = re.compile(r"^```(?:console|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"$`\\]*\"")
 _ENDS = re.compile(r"[|&;<>]")
 _MARKS = {*"$`\\*?~{#"}
-"""What a shell replaces."""
+"""Characters that a shell interprets."""
 NOT_PLAIN = (
     "memvault word_count",  # a vault's own tool
     "memvault world move -3 -4 ",  # negative numbers
     "memvault recal anything",  # a mistake that Typer explains
     "memvault recall anything --limit many",
 )
-"""How the usual lines begin that need Typer."""
+"""Beginnings of common command lines that Typer must parse."""
 
 
 def usual_lines() -> list[str]:

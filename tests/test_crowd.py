@@ -25,14 +25,14 @@ from memvault import open_vault
 
 PROCESSES, SECONDS = (16, max(60.0, SOAK / 10)) if SOAK else (4, 2.0)
 LONGEST = 5.0
-"""The maximum wait in seconds; in the suite for locks only, because the disk is shared."""
+"""The maximum wait in seconds; in the suite only for locks, because the disk is shared."""
 MARK = re.compile(rb"mark-\w+-\d+-")
 WHOLE = {"vault_reindex", "model_use", "vault_doctor"}
-"""Tools that make or check the whole index, each when the one before has done so."""
+"""Tools that build or check the entire index, one after the other."""
 NEVER = {"bug", "timed_out", "storage"}
 """Failures that concurrency does not excuse; a wait without an event times out normally."""
 EXCHANGE, HERE = 2, -100
-"""What ``renameat2`` calls putting each of two files in the other's place, and this folder."""
+"""The flag of ``renameat2`` that exchanges two files, and its descriptor for the working folder."""
 
 
 class Editor(threading.Thread):

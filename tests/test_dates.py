@@ -71,7 +71,7 @@ ENGLISH = {
     "last Monday": "2024-03-11",
     "what did we agree last Friday about the roof": "2024-03-08",
 }
-"""Words, and the days that they mean on FRIDAY."""
+"""Texts, and the days to which they refer on FRIDAY."""
 
 ELSEWHERE = [
     ("last month", "2024-01-10", "2023-12-01 2023-12-31"),
@@ -90,7 +90,7 @@ ELSEWHERE = [
     ("on 29 February", "2025-03-01", "2024-02-29"),
     ("on 31 December", "2024-01-01", "2023-12-31"),
 ]
-"""Words, a day on which they are written, and the days that they mean."""
+"""Texts, the day on which each is written, and the days to which it refers."""
 
 FOREIGN = {
     "was haben wir im Mai beschlossen": "2026-05-01 2026-05-31",
@@ -114,7 +114,7 @@ FOREIGN = {
     "2025年12月记下了哪些事": "2025-12-01 2025-12-31",
     "昨日の会議": "2026-11-21",
 }
-"""Words of German, French, Spanish, Italian, Portuguese, Dutch, Chinese and Japanese on SUNDAY."""
+"""Texts in German, French, Spanish, Italian, Portuguese, Dutch, Chinese and Japanese on SUNDAY."""
 
 BOUNDS = {
     "yesterday": "2026-11-21",
@@ -131,7 +131,7 @@ BOUNDS = {
     "3 days ago": "2026-11-19",
     "先週": "2026-11-09 2026-11-15",
 }
-"""Values of since and until on SUNDAY."""
+"""Values of ``since`` and ``until`` on SUNDAY."""
 
 NOTES = {
     "2026-11-05.md": "2026-11-05",

@@ -57,7 +57,7 @@ _WRITERS = {
     "process.py": "the empty device, and pipes between memvault's own processes",
     "importers/database.py": "a temporary file, into which a database in a zip is unpacked",
 }
-"""Modules that may open a file for writing, and what for."""
+"""Modules that may open a file for writing, and the purpose."""
 
 
 def _writes(tree: ast.AST) -> list[int]:

@@ -30,7 +30,7 @@ RECORD = {
     "tags": ["drinks"],
     "metadata": {},
 }
-"""What an engine says of a memory."""
+"""An engine's record of a memory."""
 
 
 @pytest.mark.parametrize(

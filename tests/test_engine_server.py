@@ -29,9 +29,9 @@ pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 PATIENT = ("--patience", "60")
 ROUNDS = int(os.environ.get("MEMVAULT_ENGINE_ROUNDS", "4"))
-"""How often an owner sends while another follows; every second time a note goes, too."""
+"""The number of pushes while another machine reads; every second push also deletes a note."""
 NOTES = int(os.environ.get("MEMVAULT_ENGINE_NOTES", "8"))
-"""What each of many machines sends."""
+"""The number of notes that each machine pushes."""
 
 
 @pytest.fixture

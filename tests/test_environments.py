@@ -24,10 +24,10 @@ from test_transcripts import PAGES, formal, play
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no umask")
 
 SHORT = {"far-east": "a-secret", "far-west": "a-visit-to-the-doctor", "build-machine": "a-secret"}
-"""Machines with the page that the suite plays in each: a short one, with notes after results."""
+"""Machines, each with the page that the suite runs there: a short one, with notes after results."""
 
 NOTHING_BEHIND = "import os\nos.environ['MEMVAULT_DEEP'] = 'off'\n"
-"""Run by Python before each command of the demo: no process makes vectors in the background."""
+"""Run by Python before each command of the demo; turns off background vector computation."""
 
 
 SHOWN = "import json, os; print(json.dumps([dict(os.environ), os.umask(0)]))"
@@ -126,7 +126,7 @@ TOGETHER = {
         "GITHUB_ACTIONS=true"
     ),
 }
-"""What differs at once. A time from 9:30 to 10:00 UTC is of one day in all of these zones."""
+"""Combined differences. 9:30 to 10:00 UTC is on the same date in all of these time zones."""
 ALONE = {
     **{
         variable: Machine(variable)

@@ -73,14 +73,14 @@ TOOLS = {tool.command: tool.examples for tool in all_tools()}
 EXAMPLES = TOOLS | {command.words: command.examples for command in all_commands()}
 LINES = [line for lines in EXAMPLES.values() for line in lines if line not in NOT_RUN]
 _MARKS = {*"|<>~"}
-"""What needs a shell."""
+"""Characters that require a shell."""
 PLAIN = [
     line
     for words in TOOLS
     for line in EXAMPLES[words]
     if line not in NOT_RUN and not _MARKS & {*line}
 ]
-"""Examples of tools that need none."""
+"""Examples of tools that require no shell."""
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from test_transcripts import _BLOCK, _SCORE, PAGES, formal
 
 SHARES = {"quick-alone": 0.0, "half-way": 0.5, "complete": 1.0}
 _ASKING = re.compile(r"memvault (?:\w+ )?(?:recall|search|context|compound|remember)\b")
-"""What may look at deep vectors."""
+"""Matches commands that may use transformer vectors."""
 _SHELL = re.compile(r"[|<>;&$`*?~\\]")
 _TOKEN = re.compile(r"(?<=--confirm )(?!0{12})[0-9a-f]{12}")
 
@@ -39,7 +39,7 @@ if sys.orig_argv[1:3] == ["-m", "memvault"]:
     kept = stopped_at(Path.cwd(), {})
     kept.__enter__()
 """
-"""Run by Python before each command of the demo, whose process then holds the lock to its end."""
+"""Run by Python before each command of the demo; its process then holds the lock until it exits."""
 
 pytestmark = pytest.mark.usefixtures("_as_a_user")
 

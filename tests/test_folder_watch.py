@@ -53,7 +53,7 @@ def paths_of(vault: Vault) -> list[str]:
 
 
 _TICK = 0.006
-"""Seconds in which the clock of a file system moves on."""
+"""Seconds after which a file system's clock has advanced."""
 
 
 class WatchedAgainstScanned(RuleBasedStateMachine):

@@ -163,7 +163,7 @@ REVEALING: dict[str, FrontEnd] = {
     "shell, requested text": lambda _, run: run("show", "deploy-1").out,
     "Python, requested text": lambda root, _: in_python(root, "memory_show", memId="deploy-1"),
 }
-"""Front ends that return a text as it is to the person who asks for it."""
+"""Front ends that return a text unchanged to the person who requests it."""
 
 
 @pytest.mark.parametrize("front_end", [*MASKING, *REVEALING])

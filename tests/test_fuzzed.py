@@ -21,7 +21,7 @@ from targets import CORPUS, NAMES, Target, target
 
 SLOW = ("worded_dates", "plans", "inbox_files", "door", "gateway", "messages", "pages")
 NEED_MCP = ("gateway", "messages", "pages")
-"""Targets of what needs the MCP SDK."""
+"""Targets that need the MCP SDK."""
 FIRST = {
     "edits": st.sampled_from(["a=tNew", "a=n", "b=lta|tb", "facts=dx~i1", "title=f0.5"]),
     "arguments": st.sampled_from(["memory_recall", "set_plans", "store_episode", "register_tool"]),
@@ -30,9 +30,9 @@ FIRST = {
     "messages": st.sampled_from(["memory_recall", "memory_remember", "prompts/get", "[1,"]),
     "pages": st.sampled_from(["/?q=", "/m/", "GET / HTTP/1.1\r\nHost: localhost:8421\r"]),
 }
-"""First lines of targets whose bytes begin with one."""
+"""First lines for targets whose input begins with a line."""
 FRAMED = ("headers", "inbox_files", "plans", "tool_files")
-"""Targets of files with a header."""
+"""Targets that read files with a header."""
 
 
 @st.composite

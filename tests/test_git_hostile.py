@@ -26,7 +26,7 @@ from terminal import at_terminal
 CLIENT = Caller(may_run_programs=False, may_see_paths=False)
 """A client over MCP whose server was started without ``--programs``."""
 EVIL = "evil"
-"""Stands for the attacker's program where a test writes files."""
+"""A placeholder for the attacker's program in files that a test writes."""
 AUTOCOMMIT = "version = 1\n\n[git]\nautocommit = true\n"
 UNFINISHED = ".git/refs/worktree/memvault-sync"
 """The ref of the commit that a killed sync was checking out."""

@@ -179,9 +179,9 @@ def work(root):
         assert done["success"], done
 """
 STRIDE = int(os.environ.get("MEMVAULT_GIT_STRIDE", "40"))
-"""Every how many of the points are tried; ``make soak`` tries each."""
+"""The distance between tested fault points; ``make soak`` tests every point."""
 POINTS = 60
-"""Fewer than there are in a sync that merges everything below."""
+"""Fewer fault points than a sync has that merges everything below."""
 
 
 @pytest.fixture

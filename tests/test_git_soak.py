@@ -16,7 +16,7 @@ from git_clones import Clone
 from memvault.vault.markdown import has_conflict_markers
 
 STEPS = int(os.environ.get("MEMVAULT_GIT_STEPS", "40"))
-"""Steps of one run; ``make soak`` tries 300."""
+"""The number of steps of one run; ``make soak`` runs 300."""
 SEEDS = range(int(os.environ.get("MEMVAULT_GIT_SEEDS", "2")))
 TITLES = ("Wombats", "Crows", "Bilbies")
 TYPES = ("fact", "learning", "context")
@@ -27,7 +27,7 @@ END = "\n---\n"
 NAMED = re.compile(r"\[\[([^\]]+)\]\]")
 
 Ids = dict[str, set[str]]
-"""Sentences by the memId of the files that they are in."""
+"""The sentences in each file, by its memId."""
 
 
 class Kept:

@@ -536,7 +536,7 @@ READER = Caller(
     vaults=(),
     scope="read",
 )
-"""Who has a token of ``memvault serve`` that only reads."""
+"""A caller with a read-only token of ``memvault serve``."""
 
 
 def asked_over_http(root: Path, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from memvault.vault.sections import find_section
 Command = Callable[..., str]
 Fresh = Callable[[], Path]
 _FULL = 4 if SOAK else 1
-"""How many times the usual size a soak tries."""
+"""The factor by which ``make soak`` enlarges the inputs."""
 
 
 @pytest.fixture
@@ -259,7 +259,7 @@ def test_parsers_accept_ordinary_text() -> None:
 
 
 _WORDS = " ".join(f"word{number:06}" for number in range(9_000))
-"""100 KB, no word twice."""
+"""100 KB of different words."""
 _REPEATED = {
     "a heading": f"# {_WORDS}\n\n",
     "a title": f"---\ntitle: {_WORDS}\n---\n",
@@ -277,7 +277,7 @@ class Cost(NamedTuple):
 
 
 _LINES, _MORE = (110_000, 150_000_000) if SOAK else (27_500, 50_000_000)
-"""Lines of a text of 4 or 1 MB, and how much more memory it may take with a long beginning."""
+"""The lines of a text of 4 or 1 MB, and the additional memory allowed for a long beginning."""
 
 
 def _cost(root: Path, head: str) -> Cost:

@@ -259,7 +259,7 @@ FORMS = [
     ("zotero", "make", "imported/zotero/Waggle dance.md", "Frisch, The Bees, 1967"),
     ("zotero", "make", "imported/zotero/Annotations of The Bees.md", "(p. 12)"),
 ]
-"""The module and function that write a source, a path in the vault, and a text of that note."""
+"""The module and function that write a source, a note's path in the vault, and its text."""
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from memvault.importers.source import Source
 from terminal import at_terminal
 
 NOTES = {f"{folder}Note {number}.md" for folder in ("", "deep/") for number in range(5)}
-"""The ordinary notes of a mixed source. Each contains its own name without blanks."""
+"""The ordinary notes of a mixed source. Each contains its own name without spaces."""
 KINDS = [kind.name for kind in formats.FORMATS]
 MAKERS = [
     (kind.name, module.__name__.rpartition(".")[2], name)
@@ -89,9 +89,9 @@ ORDINARY: dict[str, str | bytes] = {
     "plan.pdf": b"%PDF-1.7",
     "data.json": '{"title": "A", "items": [{"text": "B"}]}',
 }
-"""Files that any folder may have."""
+"""Files that any folder may contain."""
 ARCHIVES = (".zip", ".jex", ".bear2bk")
-"""Endings of sources of several files, which are unpacked here."""
+"""Extensions of sources with several files, which are unpacked here."""
 
 
 def write_notes(folder: Path) -> Path:

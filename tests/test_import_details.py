@@ -25,7 +25,7 @@ from imported import Imported
 from memvault.importers import html_markdown
 
 FIRST, SECOND, HOME, BASE, ROW = "1" * 32, "1" * 24 + "2" * 8, "3" * 32, "4" * 32, "5" * 32
-"""IDs of Notion's, of which two begin alike."""
+"""Notion ids; two have the same prefix."""
 
 
 def twins(folder: Path) -> Path:

@@ -184,7 +184,7 @@ OF_PROGRAMS = (
     *("opencode.json", "package.json", "sub/Makefile", "conftest.py", "x.code-workspace"),
     *("CLAUDE.md ", "AG\u200bENTS.md", "CLAUDE.md::$DATA", "a.instructions.md", "mcp.json"),
 )
-"""Files that programs read by themselves, as different systems spell them."""
+"""Files that programs read automatically, in spellings that some systems treat as equal."""
 
 
 @pytest.mark.promise("S97")
@@ -300,7 +300,7 @@ CHEAP = {
     *("a generated column", "a view without end", "long names in a pickle"),
     *("shared lists in a pickle", "a table", "a file of bookmarks"),
 }
-"""Attacks that the suite plays, of each kind of file those that take least; the rest in soak."""
+"""The fastest attacks of each file kind, run in the suite; the others run in ``make soak``."""
 
 
 @pytest.mark.promise("S99")
@@ -386,7 +386,7 @@ RECORDS: dict[str, str] = {
     "labels": '"title": {}, "textContent": "x", "labels": [{"name": []}]',
     "deep": f'"listContent": {"[" * 900}{"]" * 900}',
 }
-"""Parts of notes of Keep."""
+"""Parts of Google Keep notes."""
 
 
 @pytest.mark.promise("S100")

@@ -21,15 +21,15 @@ NEVER = {
     *("mcp", "mcp_types", "pydantic", "anyio", "jsonschema", "pygls", "lsprotocol"),
     "kingfisher_sdk",
 }
-"""What no plain command needs."""
+"""Modules that no plain command needs."""
 PERSON = {"rich", "markdown_it", "pygments", "tqdm"}
-"""What only a terminal needs."""
+"""Modules that are needed only for a terminal."""
 VECTORS = {"numpy", "tokenizers"}
 WORDS = {"whoosh", "py_rust_stemmers"}
 FILES = {"sqlite3", "yaml", "frontmatter", "tomllib", "tomlkit"}
 LINE = {"typer", "click"}
 SLOW = {"asyncio", "multiprocessing", "concurrent", "http", "ssl", "email", "unittest"}
-"""Parts of the standard library that take long to load and that nothing here is made of."""
+"""Parts of the standard library that are slow to load and that memvault does not use."""
 
 
 def made(root: Path) -> Path:
@@ -89,7 +89,7 @@ UNWANTED = {
     "tools untrust x | call get_available_tools": NO_INDEX,
     "remember New 'A bilby.' | recall bilby | status": NEVER | PERSON,
 }
-"""Commands, in the order in which they are tried, and modules that none of them may load."""
+"""Commands, in the order in which they run, and modules that none of them may load."""
 
 
 @sampled(1)
@@ -166,9 +166,9 @@ BUDGET = {
     "goals set g Ship": 79,
     "remember New Bilby": 138,
 }
-"""How many of memvault's own modules a command may load on a small vault whose index is current.
+"""The maximum number of memvault's modules that a command loads on a small indexed vault.
 
-The order is that in which they are tried on one vault: what makes a memory is the last.
+All run on one vault in this order; the last one creates a memory.
 """
 
 

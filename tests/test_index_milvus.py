@@ -88,7 +88,7 @@ class TestMilvusIndex(IndexContract):
 
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 PATIENT = "patience = 60\n"
-"""For what is not about an engine that is slow, on a machine that may be."""
+"""Settings for tests that are not about slow engines, because the machine may be slow."""
 
 
 @pytest.fixture

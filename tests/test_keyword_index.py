@@ -33,7 +33,7 @@ COUNTS = st.integers(1, 3) | st.sampled_from([10, 15, 255, 256, 70_000])
 TERMS = st.dictionaries(st.sampled_from(WORDS), COUNTS, max_size=6).map(Counter)
 TEXTS = st.fixed_dictionaries(dict.fromkeys((*FIELDS, EXACT_FIELD), TERMS))
 MEMORIES = st.lists(TEXTS, min_size=1, max_size=3)
-"""Each text is a block of the memory."""
+"""Each text is a block of a memory."""
 STEPS = st.lists(
     st.tuples(st.sets(st.integers(0, 60), max_size=8), st.lists(MEMORIES, max_size=5)),
     min_size=1,
@@ -243,7 +243,7 @@ DAMAGES = st.one_of(
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1),
     st.binary(max_size=400),
 )
-"""A file is missing, cut off at a place, has other bytes at some places, or is another file."""
+"""A file is missing, truncated, has some changed bytes, or is a different file."""
 
 
 @given(st.sampled_from(["toc", "seg"]), DAMAGES)

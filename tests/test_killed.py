@@ -243,7 +243,7 @@ LEAST = {
     "mkdir": 35,
     "chmod": 10,
 }
-"""How many changes of each kind all calls together make at least."""
+"""The minimum number of file operations of each kind that all calls make together."""
 
 
 def _points(session: Session, clean: dict[str, Clean]) -> list[tuple[str, int, str, bool]]:
@@ -273,7 +273,7 @@ REMEMBERED = [
     *["open", "write", "fsync", "link", "fsync", "unlink"],  # the memory
     *["open", "write"],  # the journal
 ]
-"""What storing a fact changes, in order."""
+"""The file operations that store a fact, in order."""
 
 
 @pytest.mark.promise("R26")

@@ -17,7 +17,7 @@ from conftest import is_alive, soak_only, until, write
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
 MANY = 3_100
-"""More files than one process analyses alone."""
+"""More files than one process analyzes alone."""
 WORKER = b"memvault.index.local.analysis_pool"
 QUERIES = ("wombat 7 burrow", "Wie tief gräbt der Wombat?", "z1234", "who digs at night")
 ASK = """

@@ -342,12 +342,12 @@ def nested(folder: Path, levels: int) -> None:
 WALKING = (
     "status status_--json doctor reindex recall_wombat trash_list tools_list inbox_peek git_status"
 ).split()
-"""Commands that go through folders wherever they are, written with _ for a blank."""
+"""Commands that list folders, with ``_`` for a space."""
 MORE = (
     "doctor_--fix list context git_init git_sync links_A rename_A_B_--confirm_true orphans tags "
     "tools_trust_t_--yes space_enter_x compound_B_more forget_zzz undo trash_empty_--confirm_true"
 ).split()
-"""Commands that go through folders of memories, or one of them."""
+"""Commands that list folders with memories, or use one memory."""
 
 
 @sampled(5)

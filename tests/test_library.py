@@ -136,7 +136,7 @@ def test_library_accepts_any_sequence_and_mapping(vault: Vault) -> None:
 
 
 MANY = 70 if SOAK else 35
-"""Tasks that wait, more than the threads of asyncio on a machine of the tests."""
+"""The number of waiting tasks, which is more than asyncio's default number of threads."""
 
 
 def test_library_wait_ends_on_event_of_another_task(folder: Path) -> None:

@@ -14,7 +14,7 @@ from memvault.tools.core.registry import Tool, all_tools
 
 MANY = 52
 WHOLE = {"memory_list_types", "get_available_tools"}
-"""What a client needs as a whole: the types, and the tools."""
+"""Lists that a client needs completely: types and tools."""
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "memory_recall": {"isAll": True},
     "memory_show": {"memId": "m0"},
@@ -60,9 +60,9 @@ LISTS = {
     "list_spaces": "spaces",
     "list_agents": "agents",
 }
-"""Every listing, and the key of its list."""
+"""Every listing tool, and the key of its list."""
 SEARCHES = {"memory_search", "recall_similar_experience", "recall_fact", "enter_space"}
-"""Tools whose offset skips entries of what their limit allows, as test_budget.py tries."""
+"""Tools whose offset skips entries within their limit, as tested in test_budget.py."""
 HEAD = "---\nid: {id}\nmemory_type: {type}\ncreated: 2026-01-01T00:00:00.000Z\n"
 
 

@@ -23,11 +23,11 @@ pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc to count what is open"
 )
 RECALLS = int(os.environ.get("MEMVAULT_RECALLS", "60"))
-"""Recalls over each transport; ``make soak`` makes 3,000."""
+"""The number of recalls over each transport; ``make soak`` runs 3,000."""
 LIMITED = ("sh", "-c", 'ulimit -n 90 && exec "$@"', "sh")
-"""Starts a program that may have 90 files open."""
+"""Starts a program that may open at most 90 files."""
 SEGMENTS = 12
-"""Files of the keyword index, of which there are now more and now fewer."""
+"""The keyword index's variable number of files."""
 NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
 Asks = Callable[..., dict[str, Any]]
 

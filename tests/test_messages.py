@@ -25,7 +25,7 @@ _MARKS = (
     "memvault recall",
     "memvault git init",
 )
-"""Markers that memvault writes to files and looks for, and commands for programs."""
+"""Markers that memvault writes and detects, and commands for programs."""
 
 
 def _skipped(tree: ast.Module) -> Iterator[ast.AST]:

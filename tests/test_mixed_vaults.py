@@ -46,9 +46,9 @@ QUESTIONS = {
     "idea para el cumpleaños de mi suegra": "A mi suegra",
     "为什么我们不用微服务": "先不拆微服务",
 }
-"""What avoids the words of the memory that answers it, and the memory's title."""
+"""Questions that avoid the words of the memory that answers them, and its title."""
 MOST = 40
-"""Memories of each vault."""
+"""The number of memories in each vault."""
 
 SEARCHING = """
 import json, sys

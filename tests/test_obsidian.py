@@ -558,7 +558,7 @@ with tempfile.TemporaryDirectory() as scratch:  # so that the copies need to loa
         vault.call("memory_compound", query="Start", modifications="x", memoryType="issue")
 """
 _LEAST = 14
-"""Changes to files that a move makes at least: revision, note, new file, old file, note."""
+"""The minimum number of file operations of a move: revision, note, new file, old file, note."""
 
 
 @sampled(2)

@@ -65,7 +65,7 @@ WRITES: dict[str, list[Step]] = {
         )
     ],
 }
-"""Calls that change, move or delete files that exist."""
+"""Calls that change, move or delete existing files."""
 
 
 def vault_at(root: Path) -> Path:

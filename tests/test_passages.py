@@ -276,7 +276,7 @@ def test_passage_keeps_heading_with_its_text() -> None:
 
 
 READ = 256
-"""The tokens that the built-in transformer reads at once, of which two mark beginning and end."""
+"""The built-in transformer's maximum number of tokens, including two that mark both ends."""
 CODE = "for (const item of items) {\n  total += item.price * 1.2; // with VAT\n}\n"
 ordinary = st.sampled_from(
     [

@@ -118,7 +118,7 @@ PARTS: dict[str, Callable[[Note], bool]] = {
     '-"lease draft"': lambda _: True,
     "-数据库": lambda note: "数据库" not in note.text,
 }
-"""Filters, and the notes that pass each."""
+"""Filters, each with a function that returns whether a note passes."""
 FILTERS = sorted(PARTS)
 
 
@@ -257,7 +257,7 @@ ATTACHED = {
     "-tfacts": ([], "tfacts"),
     "-verbose": ([], "verbose"),
 }
-"""Words of a command line: the options that they are, or the word that they exclude."""
+"""Words on a command line, each with the option it is parsed as, or the word it excludes."""
 
 
 @pytest.mark.parametrize("typed", ATTACHED)

@@ -19,7 +19,7 @@ from memvault.settings.exclusions import Exclusions
 from memvault.vault.scan import Scan, scan
 
 MANY = 700
-"""More files than are compared at once."""
+"""More files than are compared in one step."""
 
 
 def titles_of(root: Path) -> set[str]:

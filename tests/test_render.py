@@ -18,7 +18,7 @@ from memvault.tools.core.render import Template
 SOURCE = Path(memvault.__file__).parent
 SOURCES = "".join(path.read_text("utf-8") for path in SOURCE.rglob("*.py"))
 OWN = {"number", "text"}
-"""What the renderer itself adds to a record."""
+"""Fields that the renderer adds to a record."""
 VIEWS = {tool.command: tool.view for tool in all_tools()}
 VIEWS |= {command.words: command.view for command in all_commands()}
 

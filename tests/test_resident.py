@@ -325,7 +325,7 @@ def test_resident_reports_closed_or_full_output(
 
 
 NOTED = "version = 1\nfuture = true\n"
-"""Settings of a vault in which each command has a note."""
+"""Settings that cause a note after each command."""
 
 
 @pytest.mark.promise("R80")

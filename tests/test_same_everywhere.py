@@ -46,7 +46,7 @@ TEXTS = st.sampled_from(WORDS) | st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Cn"]), max_size=6
 )
 PLAIN = st.sampled_from(["zebra", "Alpha", "m2", "m3", "k", "g", "p", "x", "life.dig.deep"])
-"""Strings that are one entry of a list on a command line, where commas separate entries."""
+"""Strings without commas, which separate a list's entries on the command line."""
 NUMBERS: SearchStrategy[Any] = st.integers(-2, 12) | st.floats(-1, 2, width=16)
 
 

@@ -40,7 +40,7 @@ HIDDEN = [
 ]
 """Arguments that may refer to a memory outside the caller's scope."""
 WORDS = ["'walrus' in content or 'narwhal' in content", "walrus narwhal"]
-"""What finds it by its words."""
+"""Searches that would find the memory by its words."""
 NAMING = frozenset(
     (
         "memId ids query filter task keys goalIds planIds factId uri supersedes filePath "

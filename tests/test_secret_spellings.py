@@ -15,7 +15,7 @@ from memvault.secrets.detector import BUILTIN
 
 find_secrets, masked, masked_part = BUILTIN.find, BUILTIN.masked, BUILTIN.masked_part
 SIZES = (30_000, 120_000)
-"""Lengths of strings, the second of which takes four times as long if time is linear."""
+"""String lengths; the second takes four times as long if the time is linear."""
 
 
 def _halves(between: str, front: str = "", back: str = "") -> Callable[[str], str]:

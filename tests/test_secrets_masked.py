@@ -215,7 +215,7 @@ def test_secrets_are_not_overwritten_by_masks(vault: Vault, folder: Path) -> Non
 
 
 REMOVED = ("{}", "- {}", "x: {}", "  {}\n\n{}")
-"""How a secret may stand in a text of which a diff shows lines."""
+"""Contexts of a secret in text that a diff displays by line."""
 
 
 @sampled(3)
@@ -291,7 +291,7 @@ SHOWN = {
 }
 """Tools that return content, with its secrets if the caller is a person or a program."""
 SHOWING_COMMANDS = {"path", "open", "tokens add"}
-"""The same of commands that are not generated from tools."""
+"""The same for commands that are not generated from tools."""
 
 
 @pytest.mark.promise("S87")

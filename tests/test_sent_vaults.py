@@ -37,7 +37,7 @@ pytestmark = [only_with("pymilvus", "milvus_lite", extra="milvus"), sampled_test
 
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\npatience = 60\n'
 PATIENT = ("--patience", "60")
-"""For what is not about an engine that is slow, on a machine that may be."""
+"""Options for tests that are not about slow engines, because the machine may be slow."""
 There = Callable[..., Ran]
 
 

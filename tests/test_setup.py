@@ -37,7 +37,7 @@ THERE = {
     "GEMINI.md": "\n",
     ".cursor/hooks.json": '{"version": 1, "hooks": {"stop": [{"command": "x"}]}}\n',
 }
-"""Files that a person may have, in the forms that the programs document."""
+"""Files that a user may already have, in the programs' documented formats."""
 PATIENT = """
 import sys
 from memvault.__main__ import main
@@ -46,7 +46,7 @@ from memvault.cli import hook
 hook._SESSION_START = hook._LIMIT = 60.0
 sys.exit(main())
 """
-"""memvault, whose hooks answer also on a busy machine; test_hook.py has those that give up."""
+"""memvault with long hook timeouts, for busy machines; test_hook.py tests the real timeouts."""
 
 
 @pytest.fixture
@@ -283,7 +283,7 @@ await hooks["experimental.session.compacting"]({ sessionID: "1" }, { context })
 const messages = [first, second, third, other, empty.parts]
 console.log(JSON.stringify({ messages, system, context }))
 """
-"""A program that loads the plugin as OpenCode does, and prints where its text goes."""
+"""A program that loads the plugin as OpenCode does, and prints where its text is inserted."""
 
 
 @pytest.mark.promise("S101")

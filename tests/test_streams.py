@@ -50,7 +50,7 @@ NOTED = [
     "remember Badgers 'They dig.'",
     "remember Stoats 'They hunt.' --format {unknown}",
 ]
-"""Commands whose notes follow a result."""
+"""Commands that print notes after a result."""
 
 
 @pytest.mark.parametrize("line", NOTED)

@@ -28,7 +28,7 @@ PAGES = sorted([*ROOT.glob("tests/transcripts/*.md"), *ROOT.glob("docs/guide/tou
 _BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"$`\\]*\"")
 _MARKS = set("|&;<>()$`\\\"'*?[#~!{\n")
-"""What a shell reads as more than a letter, outside of quotes."""
+"""Characters that a shell interprets outside of quotes."""
 _VARYING = (
     (re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-z]{10}"), "<event>"),
     (re.compile(r"\b\d\.\d+(?= seconds have passed)"), "<seconds>"),

@@ -36,9 +36,9 @@ ORDINARY = "Ünïcödé مرحبا שלום 日本語 🏳️‍🌈 👩‍👧
 NAMED = {"memId": "x", "title": "x", "filePath": "x.md"}
 """The fields shown for an ambiguous memory."""
 OWN_WORDS = ("cutAt",)
-"""Fields whose values are the program's own words, which forms look up."""
+"""Fields whose values are the program's own words, by which forms are selected."""
 TEXTS = ("content", "context", "diff")
-"""Fields that are shown as the lines that they have."""
+"""Fields that are shown line by line."""
 
 
 def hostile(value: Any, key: str = "") -> Any:

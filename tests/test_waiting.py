@@ -98,7 +98,7 @@ class Turn(threading.Condition):
 
 Watched = tuple[Path, FolderWatcher, Turn]
 LONG = 60.0
-"""Seconds of a sleep that only a change ends before its time."""
+"""The length in seconds of a sleep that only a change interrupts."""
 
 
 @pytest.fixture(params=["watched", "polled", "unwatchable"])

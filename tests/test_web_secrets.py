@@ -20,7 +20,7 @@ PLACES = (
     *("title", "tag", "type", "memId", "file name", "other file name", "heading", "bold"),
     *("escaped", "link", "address", "picture", "code", "text file", "drawing", "attachment"),
 )
-"""Where the fixture's vault contains secrets."""
+"""The locations of secrets in the fixture's vault."""
 
 
 @pytest.fixture(scope="module")

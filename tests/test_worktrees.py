@@ -523,7 +523,7 @@ class Steps:
         self.project = project
         self.tops = {"main": project}
         self.latest: dict[str, str] = {}
-        """The word that only the latest version of a memory contains, by its title."""
+        """A word that only a memory's latest version contains, by the memory's title."""
         self.owners: dict[str, str] = {}
         self.count = 0
 

@@ -32,7 +32,7 @@ TEXTS = {
     "value",
     "actions",
 }
-"""Keys of strings that a tool stores."""
+"""Keys of strings that tools store."""
 NAMES = {"memId", "query", "factId"}
 """Keys whose values identify a memory."""
 RARE = {"vault_reindex", "model_use"}

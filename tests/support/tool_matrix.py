@@ -32,7 +32,7 @@ from tool_calls import WRITING, soon, typed, words
 CLIENT = Caller(may_see_paths=False, has_token_budget=True)
 """The client of a server that was started with ``--programs``."""
 OUTSIDE = ("../x", "/", "~", "..")
-"""Values that refer to places outside of the vault."""
+"""Paths outside the vault."""
 OWN = {"context": {"budget": 3_000}}
 """Arguments that replace those in ``tool_calls``, because a mask is shorter than its secret."""
 ODD = (*OUTSIDE, ".memvault", "nothing", "a\0b", "")
