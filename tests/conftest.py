@@ -174,7 +174,7 @@ def some_of(cases: Sequence[Case], every: int = 4, first: int = 0) -> list[Case]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect cases that only ``make soak`` runs, except one per promise."""
+    """Deselect cases that only ``make soak`` runs, except one per guarantee."""
     seen: Counter[str] = Counter()
     names: dict[Path, list[str]] = {}
     left_out: list[pytest.Item] = []
@@ -271,7 +271,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def deep_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute deep vectors within the call that needs them."""
+    """Compute transformer vectors within the call that needs them."""
     monkeypatch.setenv("MEMVAULT_DEEP", "now")
 
 
@@ -662,7 +662,7 @@ def is_alive(number: int) -> bool:
 
 
 def followers(folder: Path) -> list[int]:
-    """Return the background processes that compute a vault's deep vectors."""
+    """Return the background processes that compute a vault's transformer vectors."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

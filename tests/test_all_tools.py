@@ -120,7 +120,7 @@ def test_all_tools_change_the_same_files_on_every_front_end(matrix: Matrix) -> N
 
 @pytest.mark.promise("S40")
 @pytest.mark.promise("S41")
-def test_all_tools_obey_the_scope_of_a_token(matrix: Matrix) -> None:
+def test_all_tools_obey_token_scope(matrix: Matrix) -> None:
     """A tool outside a token's scope is refused, and a reader's call changes no file."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:

@@ -421,7 +421,7 @@ def test_arguments_non_utf8_byte_is_handled(filled: Path, tmp_path: Path) -> Non
         assert code(copy.root, *line) != "bug", line
 
 
-def test_arguments_reference_lists_options_of_the_command() -> None:
+def test_arguments_reference_lists_command_options() -> None:
     """The reference lists a command's arguments, even if they differ from the tool's."""
     page = reference.markdown(find_command)
     for line in ("call", "review", "today"):

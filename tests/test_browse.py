@@ -472,7 +472,7 @@ def test_browse_exits_with_its_terminal(
     assert (notes / "fact/wombats.md").read_bytes() == before
 
 
-def test_browse_runs_the_query_of_a_saved_search(run: Run, notes: Path) -> None:
+def test_browse_runs_saved_search_query(run: Run, notes: Path) -> None:
     """@NAME lists the results of the saved search and highlights its words in the text."""
     succeeded(run("searches", "save", "digging", "who", "digs", "type:fact"))
     succeeded(run("searches", "save", "facts", "--type", "fact"))

@@ -264,7 +264,7 @@ def test_vault_outside_a_repository_has_no_citations(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("S106")
-def test_files_outside_of_the_repository_are_never_read(
+def test_files_outside_the_repository_are_never_read(
     folder: Path, project: Path, tmp_path: Path
 ) -> None:
     """Links, hidden and ignored files, and paths out of the repository are not compared."""

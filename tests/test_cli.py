@@ -195,7 +195,7 @@ def test_cli_reads_text_from_stdin_or_file(notes: Path, run: Run) -> None:
     assert "nowhere.txt" in run("remember", "D", "@nowhere.txt").err
 
 
-def test_cli_global_options_equal_environment_variables(
+def test_cli_global_options_match_environment_variables(
     notes: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The vault and output format can be set before or after the command, or by variables."""

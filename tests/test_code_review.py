@@ -70,7 +70,7 @@ def test_superseded_memory_needs_no_review(folder: Path, project: Path) -> None:
         assert vault.call("vault_review", kind="code")["items"] == []
 
 
-def test_doctor_checks_links_to_files_of_the_repository(folder: Path, project: Path) -> None:
+def test_doctor_checks_links_to_repository_files(folder: Path, project: Path) -> None:
     """A link to a missing file of the repository is reported; pages and other places are not."""
     links = (
         "[a](../../src/parser.py) [b](../../src/parser.py#L3) [c](../../src/gone.py#L3) "

@@ -286,7 +286,7 @@ def date_parts(vault: Vault, query: str) -> list[tuple[str, float | None]]:
 
 @pytest.mark.parametrize("paths", [("a.md", "b.md"), ("b.md", "a.md")])
 @pytest.mark.parametrize("key", ["created", "modified"])
-def test_memories_of_requested_days_rank_first(
+def test_memories_from_requested_days_rank_first(
     folder: Path, vault: Vault, paths: tuple[str, str], key: str
 ) -> None:
     """For a month, a memory created or changed in it ranks first, unless date is set to 0."""
@@ -314,7 +314,7 @@ def test_query_without_dates_has_no_date_part(folder: Path, vault: Vault, query:
     assert date_parts(vault, query) == [("a.md", None)]
 
 
-def test_date_only_query_finds_memories_of_that_time(folder: Path, vault: Vault) -> None:
+def test_date_only_query_finds_memories_from_that_time(folder: Path, vault: Vault) -> None:
     """A question with only a time returns the memories of that time, whatever their content."""
     told = {"04-30": "Boats tied up", "05-01": "A new lantern", "05-31": "Rain", "06-01": "Nets"}
     for day, body in told.items():

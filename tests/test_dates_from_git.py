@@ -266,7 +266,7 @@ def test_date_in_name_does_not_depend_on_git(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("kind", ["symbolic", "reftable", "worktree"])
-def test_every_kind_of_head_is_detected(repository: Repository, kind: str) -> None:
+def test_commit_is_detected_for_every_kind_of_head(repository: Repository, kind: str) -> None:
     """A commit is detected for every kind of HEAD."""
     root = repository.root
     if kind == "symbolic":

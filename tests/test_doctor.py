@@ -244,7 +244,7 @@ def test_doctor_leaves_command_like_titles_unchanged(vault: Vault, folder: Path)
     assert "superseded by Use memvault list --since" in item["reason"]
 
 
-def test_doctor_reports_missing_or_old_deep_vectors(
+def test_doctor_reports_missing_or_old_transformer_vectors(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memories without deep vectors are a note; vectors of a former model can be removed."""

@@ -89,7 +89,7 @@ def test_encoding_of_damaged_utf8_stays_utf8(folder: Path, run: Run, data: bytes
 
 
 @pytest.mark.promise("R98")
-def test_encoding_of_notes_allows_recall(vault: Vault, folder: Path) -> None:
+def test_notes_in_legacy_encodings_are_recalled(vault: Vault, folder: Path) -> None:
     """Recall finds such notes, links and tags work, and doctor reports the detected encoding."""
     words = {"gbk": "数据库", "shift_jis": "さくら", "cp1251": "Резервная", "euc_kr": "백업"}
     for encoding, word in words.items():

@@ -581,7 +581,7 @@ def test_recall_reads_old_index_during_reindex(folder: Path) -> None:
 
 @soak_only
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource limits")
-def test_full_disk_for_deep_vectors_is_reported(folder: Path, run: Run, deep_now: None) -> None:
+def test_full_disk_for_vectors_is_reported(folder: Path, run: Run, deep_now: None) -> None:
     """If deep vectors don't fit on the disk, reindex reports it and recall adds a note."""
     for number in range(20):
         parts = (f"## Part {part}\n\ncommon word{part}\n" for part in range(20))

@@ -66,7 +66,7 @@ def test_sync_transfers_memories(clones: tuple[Clone, ...]) -> None:
 
 @pytest.mark.promise("R37")
 def test_sync_merges_compounds_of_one_memory(both: tuple[Clone, ...]) -> None:
-    """Two clones that add to one memory have both additions, and the later time of change."""
+    """Two clones that add to one memory get both additions and the later modification time."""
     one, two = both
     one.call("memory_compound", query="database-abc123", modifications="Since May.")
     two.call("memory_compound", query="database-abc123", modifications="Since June.")

@@ -400,7 +400,7 @@ def test_hook_session_works_without_git(
 
 
 @pytest.mark.promise("S21")
-def test_hook_session_runs_no_program_of_repository(shop: Path, run: Run, tmp_path: Path) -> None:
+def test_hook_session_runs_no_repository_program(shop: Path, run: Run, tmp_path: Path) -> None:
     """No program from a project's git settings or hooks is run, and nothing is changed."""
     ran = tmp_path / "ran"
     evil = str(write(tmp_path, "evil.sh", f"#!/bin/sh\ntouch '{ran}'\n"))
@@ -435,7 +435,7 @@ def test_hook_session_runs_no_program_of_repository(shop: Path, run: Run, tmp_pa
         ("", "checkout"),
     ],
 )
-def test_hook_uses_only_the_name_of_a_remote(url: str, expected: str, tmp_path: Path) -> None:
+def test_hook_uses_only_the_remote_name(url: str, expected: str, tmp_path: Path) -> None:
     """No host, user, password, token or folder from a remote's URL becomes part of a task."""
     root = tmp_path / "checkout"
     root.mkdir()

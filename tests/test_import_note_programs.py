@@ -390,7 +390,7 @@ def test_super_note_of_unknown_structure_is_read(run: Run, folder: Path, tmp_pat
     assert "Kept" in got.text("Odd.md")
 
 
-def test_rejected_files_of_packs_are_reported(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_rejected_pack_files_are_reported(run: Run, folder: Path, tmp_path: Path) -> None:
     """Links, outside paths and oversized files in a pack are reported; the note is imported."""
     link = zipfile.ZipInfo("assets/link.png")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16

@@ -251,7 +251,7 @@ def roam_block(tmp_path: Path, string: str, *children: dict[str, Any], **keys: A
     return next(item.text for item in items if isinstance(item, ImportedNote))
 
 
-def test_roam_graphs_of_a_zip_are_all_imported(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_roam_all_graphs_in_a_zip_are_imported(run: Run, folder: Path, tmp_path: Path) -> None:
     """Each graph of a zip has a folder, and a later, renamed export updates the same graph."""
     made = roam_source.make_graphs(tmp_path)
     got = Imported(run, folder, made, "roam")

@@ -312,7 +312,7 @@ def test_codex_forked_sessions_are_one_episode(run: Run, folder: Path, tmp_path:
     assert got.omitted["subagent session"] == 1
 
 
-def test_gemini_files_of_a_session_are_one_episode(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_gemini_session_files_become_one_episode(run: Run, folder: Path, tmp_path: Path) -> None:
     """A session continued in another file is one episode; checkpoints and logs are ignored."""
     about = {"sessionId": "g1", "projectHash": "h", "startTime": "2026-11-20T08:00:00.000Z"}
 

@@ -45,7 +45,7 @@ def test_zotero_annotations_keep_page_color_and_author(
     assert note < image < quote
 
 
-def test_zotero_databases_of_a_folder_are_all_read(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_zotero_all_databases_in_a_folder_are_read(run: Run, folder: Path, tmp_path: Path) -> None:
     """Notes in groups and in other databases with equal keys are also imported."""
     made = zotero_source.make_library(tmp_path)
     got = Imported(run, folder, made, "zotero")

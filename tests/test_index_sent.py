@@ -40,7 +40,7 @@ class Follower(RemoteIndex):
 class TestSentIndex(IndexContract):
     """The contract for a published index."""
 
-    def test_text_changed_after_refresh(self, notes: Path) -> None:
+    def test_view_rejects_text_changed_after_refresh(self, notes: Path) -> None:
         """A view returns the content from its refresh; once that is gone, the view is stale."""
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
@@ -53,7 +53,7 @@ class TestSentIndex(IndexContract):
             with pytest.raises(StaleView):
                 view.text(uids["tea"])
 
-    def test_search_as_of_past(self, notes: Path) -> None:
+    def test_search_as_of_past_never_shows_later_memories(self, notes: Path) -> None:
         """A search as of an earlier time is refused on a machine without the files."""
         with self.opened(notes) as index, pytest.raises(Refused):
             index.at(self.seen(index), clock.now())

@@ -139,7 +139,7 @@ MANY = 70 if SOAK else 35
 """The number of waiting tasks, which is more than asyncio's default number of threads."""
 
 
-def test_library_wait_ends_on_event_of_another_task(folder: Path) -> None:
+def test_library_wait_ends_on_event_from_another_task(folder: Path) -> None:
     """However many tasks wait, others can use the vault and trigger the events."""
 
     async def talk() -> str:

@@ -200,7 +200,7 @@ def test_listing_returns_all_requested_keys(crowded: Vault) -> None:
     assert "next" not in found
 
 
-def test_listing_of_trash_in_restore_shows_next_command(crowded: Vault) -> None:
+def test_restore_trash_listing_shows_next_command(crowded: Vault) -> None:
     """Restore shows part of a long trash, and its note gives the command for the rest."""
     found = crowded.call("memory_restore")
     assert (len(found["trash"]), found["total"]) == (50, MANY)

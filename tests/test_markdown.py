@@ -201,7 +201,7 @@ def trips(folder: Path) -> Path:
 
 @pytest.mark.promise("R99")
 @pytest.mark.parametrize("how", ["rename", "type"])
-def test_move_of_note_keeps_its_links(trips: Path, run: Run, how: str) -> None:
+def test_moved_note_keeps_its_links(trips: Path, run: Run, how: str) -> None:
     """A moved note's links to images, files and notes still work, and undo is exact."""
     if how == "type":
         trips.joinpath("trips").rename(trips / "issue")

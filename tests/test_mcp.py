@@ -282,7 +282,7 @@ def test_mcp_without_sdk_shows_install_command(folder: Path) -> None:
     assert ran("types").code == 0
 
 
-def test_mcp_output_of_libraries_never_reaches_the_client(tmp_path: Path) -> None:
+def test_mcp_library_output_never_reaches_the_client(tmp_path: Path) -> None:
     """Anything printed while the protocol runs goes to standard error, also at exit."""
     code = (
         "from memvault.process import claimed_stdio\n"

@@ -288,7 +288,7 @@ def test_plan_previous_and_next_run_are_adjacent(place: str, day: datetime, cron
         assert schedule.latest(cron, now, zone) == max(run for run in every if run <= now)
 
 
-def test_plan_uses_time_zone_of_vault(run: Run, folder: Path) -> None:
+def test_plan_uses_vault_time_zone(run: Run, folder: Path) -> None:
     """Cron lines are evaluated in the time zone set in memvault.toml."""
     write(folder, "memvault.toml", '[plans]\ntimezone = "Asia/Tokyo"\n')
     done = run("plans", "set", "Report", "Do it", "--cron", "0 9 * * *", "--json").json

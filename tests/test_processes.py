@@ -468,7 +468,7 @@ def test_process_launched_command_behaves_like_a_new_one(
     assert Ran(code, out.decode(), err.decode()) == started
 
 
-def test_process_launched_command_uses_environment_of_test(
+def test_process_launched_command_uses_test_environment(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Variables that a test sets or removes, and its folder, apply to the next command."""

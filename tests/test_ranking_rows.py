@@ -280,7 +280,7 @@ def test_ranking_keeps_every_candidate(
     ("sizes", "first"),
     [((50_000, 900), 1), ((900, 50_000), 0), ((799, 20), 0), ((2_000_000, 1_000_000), 0)],
 )
-def test_ranking_longer_of_equal_matches_is_lower(sizes: tuple[int, int], first: int) -> None:
+def test_ranking_longer_of_equal_matches_ranks_lower(sizes: tuple[int, int], first: int) -> None:
     """Of memories that match equally, shorter ones rank first; below 800 bytes all are equal."""
     measured = SentenceFeatures(1, 1, 1, 0, 0, 0, frozenset())
     rows = [

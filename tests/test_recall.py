@@ -136,7 +136,7 @@ def test_recall_finds_notes_of_a_folder_by_its_name(folder: Path, vault: Vault) 
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
-def test_recall_ignores_names_of_type_folders(folder: Path, mode: str) -> None:
+def test_recall_ignores_type_folder_names(folder: Path, mode: str) -> None:
     """A folder named after a built-in or configured type is not a subject of the notes in it."""
     write(folder, "memvault.toml", 'version = 1\n[[types]]\nname = "runbook"\n')
     other = "---\nmemory_type: learning\n---\n\n"

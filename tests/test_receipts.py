@@ -93,7 +93,7 @@ def test_changed_memory_is_injected_again(hook: Hook, notes: Path) -> None:
     assert PORT in hook(session_id="a")
 
 
-def test_memory_of_the_session_start_is_not_repeated(hook: Hook, notes: Path) -> None:
+def test_memory_given_at_session_start_is_not_repeated(hook: Hook, notes: Path) -> None:
     """The block at the start of a session counts, including its recalled memories."""
     project = notes.parent / "gateway port"
     project.mkdir()

@@ -382,7 +382,7 @@ def reading(
             if is_reading(process, started.stdin):
                 return started  # type: ignore[no-any-return]
             time.sleep(0.01)
-        started.kill()  # on a busy machine, the command ran by itself
+        started.kill()  # on a busy machine, the client ran the command
         started.communicate()
     raise AssertionError("the resident process runs no command")
 
@@ -497,7 +497,7 @@ def blocked(folder: Path, process: int, *line: str) -> subprocess.Popen[bytes]:
         until(lambda output=output: os.path.lexists(output))  # type: ignore[misc]  # it is replaced
         if output.readlink() != Path(os.devnull):
             return started
-        started.communicate(timeout=60)  # on a busy machine, the command ran by itself
+        started.communicate(timeout=60)  # on a busy machine, the client ran the command
     raise AssertionError("the resident process runs no command")
 
 

@@ -360,7 +360,7 @@ def test_resident_variables_last_for_one_command(
 
 
 @pytest.mark.promise("S91")
-def test_resident_uses_the_path_of_the_client(
+def test_resident_uses_the_clients_path(
     folder: Path, tmp_path: Path, watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether a tool is trusted depends on the command's PATH, not the resident process's."""

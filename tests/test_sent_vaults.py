@@ -248,7 +248,7 @@ def test_remote_vault_cannot_answer_for_past_dates(team: str, tmp_path: Path, th
 
 
 @soak_only
-def test_remote_vault_shows_modification_times_of_owner(
+def test_remote_vault_shows_owners_modification_times(
     team: str, folder: Path, run: Run, there: There
 ) -> None:
     """File times are those on the owner's machine, even after a file is touched."""

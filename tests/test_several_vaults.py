@@ -239,8 +239,8 @@ def test_displayed_vault_prefix_is_accepted(
     assert (places["home"] / "fact/bread.md").exists()
 
 
-def test_missing_engine_of_another_vault_shows_no_path(places: dict[str, Path]) -> None:
-    """If another vault's engine is missing, its file is shown with the vault's name."""
+def test_error_about_another_vaults_engine_shows_no_path(places: dict[str, Path]) -> None:
+    """If another vault's engine is missing, the error names the vault instead of the engine's path."""
     engine = '[index]\nengine = "milvus"\nuri = "/srv/private/x.db"\n'
     write(places["home"], "memvault.toml", f"version = 1\n{engine}")
     workspace = Workspace(places["work"])

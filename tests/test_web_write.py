@@ -161,7 +161,7 @@ def test_web_edit_of_a_changed_file_shows_both_versions(browser: Browser, root: 
         assert len(vault.call("memory_show", memId="tea-7k2m9q")["revisions"]) == 1
 
 
-def test_web_edit_follows_moves_and_keeps_text_of_deleted(browser: Browser, root: Path) -> None:
+def test_web_edit_follows_move_or_saves_deleted_as_new(browser: Browser, root: Path) -> None:
     """A memory that was moved is saved at its new path; a deleted one can be saved as new."""
     form = browser.form("/m/tea-7k2m9q/edit")
     form["text"] += "More.\r\n"

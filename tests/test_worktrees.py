@@ -28,7 +28,7 @@ def project(tmp_path: Path) -> Path:
     return new_project(tmp_path)
 
 
-def test_recall_finds_memory_of_other_worktree(project: Path, run: Run) -> None:
+def test_recall_finds_memory_in_other_worktree(project: Path, run: Run) -> None:
     """A memory written in a linked worktree is found in the main one, marked with its branch."""
     feat = worktree(project, "feat")
     mem_id = remember(feat, "Deploy host", "We deploy to the host kiwi.")
@@ -47,7 +47,7 @@ def test_recall_finds_memory_of_other_worktree(project: Path, run: Run) -> None:
     assert [item["title"] for item in call(project, "memory_list")["memories"]] == ["Port"]
 
 
-def test_recall_in_linked_worktree_finds_memory_of_main(project: Path) -> None:
+def test_recall_in_linked_worktree_finds_memory_in_main(project: Path) -> None:
     """A memory written in the main worktree is found in a linked one and in its siblings."""
     feat, other = worktree(project, "feat"), worktree(project, "other")
     remember(project, "Coffee", "The coffee machine needs descaling.")
@@ -56,7 +56,7 @@ def test_recall_in_linked_worktree_finds_memory_of_main(project: Path) -> None:
     assert recalled(feat, "where is tea")["Tea"]["unmergedBranch"] == "other"
 
 
-def test_newer_version_of_other_worktree_is_found_once(project: Path) -> None:
+def test_newer_version_in_other_worktree_is_found_once(project: Path) -> None:
     """If another worktree changed a memory, recall shows the version that matches, with a mark."""
     feat = worktree(project, "feat")
     call(feat, "memory_compound", memId="port", content="Since Monday it is 9090, behind Caddy.")
@@ -458,7 +458,7 @@ def test_open_of_unmerged_result_is_refused(project: Path, run: Run) -> None:
     assert ran.code != 0
 
 
-def test_relative_vault_is_not_found_outside_of_git(tmp_path: Path, run: Run) -> None:
+def test_relative_vault_is_not_found_outside_git(tmp_path: Path, run: Run) -> None:
     """Outside a git worktree, a relative --vault is not looked up in the folders above."""
     write(tmp_path, "notes/memvault.toml", "version = 1\n")
     inner = tmp_path / "inner"

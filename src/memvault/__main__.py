@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     code = run_guarded(lambda: _run(argv))
     if arguments is None:
         exit_process(code)
-        gc.freeze()  # Skips the garbage collection over all modules at exit.
+        gc.freeze()  # Skips the garbage collection of all modules at exit.
     return code
 
 

@@ -235,7 +235,7 @@ class IndexContract:
                 assert self.found(view, query) == expected
             assert self.found(view, "lemon") == []
 
-    def test_text_changed_after_refresh(self, notes: Path) -> None:
+    def test_view_rejects_text_changed_after_refresh(self, notes: Path) -> None:
         """A view raises an error for a file that has changed since; it never shows stale data."""
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
@@ -257,7 +257,7 @@ class IndexContract:
             answer = view.nearest(VectorQuery("drinking green tea", "english", {key}, 1))
             assert [hit.uid for hit in answer.hits] == [key]
 
-    def test_search_as_of_past(self, notes: Path) -> None:
+    def test_search_as_of_past_never_shows_later_memories(self, notes: Path) -> None:
         """A view of an earlier time does not contain memories created later."""
         write(notes, "fact/late.md", note("late", "Late", "x", "created: 2999-01-01\n"))
         with self.opened(notes) as index:

@@ -88,7 +88,7 @@ def tree(html: str) -> Any:
     from lxml.etree import HTMLParser, fromstring
 
     if len(html) > _MAX_LENGTH or html.count("<") > _MAX_TAGS:
-        raise ValueError(f"more than {_MAX_LENGTH:,} characters or {_MAX_TAGS:,} tags of HTML")
+        raise ValueError(f"more than {_MAX_LENGTH:,} characters or {_MAX_TAGS:,} HTML tags")
     data = _CONTROLS.sub("", html).encode("utf-8", "replace")
     if not data.strip():
         return None

@@ -358,7 +358,7 @@ class HttpServer:
         port = self.listening.getsockname()[1]
         name = self.address.allowed_hosts[0] if self.address.allowed_hosts else self.address.host
         print(f"Serving at {scheme}://{_bracketed(name)}:{port}{PATH}", file=sys.stderr)
-        with contextlib.suppress(StorageError):  # Each request reports it.
+        with contextlib.suppress(StorageError):  # Each request reports the error.
             if not tokens.all_tokens():
                 print(
                     "note: there are no tokens yet; create one with `memvault tokens add`",
