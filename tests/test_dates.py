@@ -406,7 +406,7 @@ def test_date_query_finds_daily_note(folder: Path, vault: Vault, query: str) -> 
 
 
 def test_week_and_month_queries_find_their_notes(folder: Path, vault: Vault) -> None:
-    """A weekly note answers for its week, and a monthly one for its month."""
+    """A weekly note matches its week, and a monthly note its month."""
     journal(folder)
     write(folder, "2026-W45.md", "A week of rain.\n")
     write(folder, "2026-11.md", "A month of fog.\n")

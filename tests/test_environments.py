@@ -173,7 +173,7 @@ def launchers() -> Iterator[_Launchers]:
 
 
 def _cases() -> Iterator[Any]:
-    """Yield each machine and page; most are played only by ``make environments``."""
+    """Yield each machine and page; most run only in ``make environments``."""
     for name in TOGETHER:
         for page in PAGES:
             marks = () if page.stem == SHORT[name] else soak_only

@@ -71,7 +71,7 @@ def test_any_session_id_is_accepted(hook: Hook, notes: Path, key: str, value: st
 
 
 @pytest.mark.parametrize("value", [None, 7, "", [], {"a": 1}])
-def test_missing_session_id_injects_as_before(hook: Hook, value: object) -> None:
+def test_prompts_without_session_id_get_memories_each_time(hook: Hook, value: object) -> None:
     """If the id is missing or not text, memories are injected each time."""
     assert PORT in hook(session_id=value)
     assert PORT in hook(session_id=value)
@@ -314,7 +314,7 @@ def test_damaged_counts_are_ignored(hook: Hook, notes: Path, run: Run, count: st
 
 
 def test_hook_answers_if_another_process_holds_the_lock(hook: Hook, notes: Path) -> None:
-    """A held lock delays no answer, and the receipt is recorded nevertheless."""
+    """A held lock delays no answer, and the receipt is still recorded."""
     assert PORT in hook(session_id="a")
     with FileLock(notes / ".memvault" / "receipts" / "lock"):
         assert PORT in hook(session_id="b")

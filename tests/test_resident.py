@@ -88,7 +88,7 @@ def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watching]:
 
 
 def both(folder: Path, *line: str, stdin: bytes = b"") -> tuple[Ran, Ran]:
-    """Run a command line by itself, and then through the resident process."""
+    """Run a command line first without and then through the resident process."""
     os.environ["MEMVAULT_RESIDENT"] = "off"
     try:
         launched = launcher_with().run(line, stdin, folder, 60)
@@ -158,7 +158,7 @@ def test_resident_sees_every_edit(folder: Path, watching: Watching) -> None:
 
 @pytest.mark.promise("R82")
 def test_resident_command_works_after_kill(folder: Path, watching: Watching) -> None:
-    """After a kill, the next command runs by itself, and a new resident process can start."""
+    """After a kill, the next command runs without it, and a new resident process can start."""
     write(Path(os.environ["XDG_CONFIG_HOME"]), "memvault/settings.toml", 'resident = "off"\n')
     child(folder, "remember", "Zebra", "It sleeps.")
     watching.process.kill()

@@ -503,7 +503,7 @@ def limited(*limits: str) -> Sequence[str]:
     return ["prlimit", *limits]
 
 
-def test_resident_does_not_serve_other_file_limits(folder: Path, watching: Watching) -> None:
+def test_resident_rejects_process_with_other_file_limit(folder: Path, watching: Watching) -> None:
     """A process with a different open file limit runs its commands itself."""
     child(folder, "list")
     answered = watching.answered()

@@ -135,7 +135,7 @@ class VaultAgainstDict(RuleBasedStateMachine):
 
     @rule(path=PATHS, text=TEXTS)
     def edit(self, path: str, text: str) -> None:
-        """A person writes a file, new or not, with no header."""
+        """A person writes a new or existing file, without a header."""
         write(self.root, path, text)
         self.model[path] = Entry(text, "")
 

@@ -463,7 +463,7 @@ def test_web_preview_is_safe_and_works_without_scripts(browser: Browser) -> None
 
 
 def test_web_edits_title_with_markup(browser: Browser, root: Path) -> None:
-    """A title with quotes and markup is escaped on each page, and is not a change by itself."""
+    """A title with quotes and markup is escaped on each page, and does not count as a change."""
     title = '"><script>alert(1)</script>  &amp;'
     write(root, "odd.md", f"---\nid: odd-7k2m9q\ntitle: {json.dumps(title)}\n---\n\nOdd.\n")
     before = browser.read("odd.md")

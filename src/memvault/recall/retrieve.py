@@ -47,7 +47,7 @@ def fuse(
 def scaled(values: Iterable[float | None], min_spread: float) -> list[float]:
     """Scale values to 0..1, relative to their maximum; None becomes 0.
 
-    The best is always 1. A range smaller than ``min_spread`` is widened to it, so that small
+    The best score is always 1. A range smaller than ``min_spread`` is widened to it, so that small
     differences stay small.
     """
     all_values = list(values)

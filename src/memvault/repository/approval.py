@@ -303,9 +303,7 @@ class _RepositoryScanner:
                     hint = "`git config --unset core.worktree`"
                     raise Refused("The setting core.worktree points to another folder", hint)
             elif not line.key and _ELSEWHERE.search(f"{line.section}.{line.text}"):
-                hint = (
-                    "write each setting with a file name on a line of its own, as git config does"
-                )
+                hint = "write each setting with a file name on a separate line, as git config does"
                 raise Refused(f"{self._name(file)} cannot be read: {line.shown}", hint)
             elif not line.is_harmless:
                 yield _item(line.shown, f"{line.section} {line.below}\n{line.text}")

@@ -28,7 +28,7 @@ _MAX_FILES = 20_000
 _MAX_PATH = 500
 _WORD = lazy_pattern(r"[\w$]+")
 _VISIBLE = frozenset((".github",))
-"""Hidden folders that are read nevertheless."""
+"""Hidden folders that are still read."""
 
 
 def is_plain_path(path: str) -> bool:

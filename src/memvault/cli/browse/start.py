@@ -47,7 +47,7 @@ def is_default() -> bool:
 
 
 def run(options: GlobalOptions, query: str, picks: bool = False) -> tuple[str, str] | None:
-    """Run the browser; return the path and title of the picked memory, if it picks one."""
+    """Run the browser; return the path and title of the picked memory, or None."""
     from memvault.cli.browse.app import MemoryBrowser
     from memvault.cli.browse.session import BrowserSession
 
