@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 LINTERS := $(VENV)/.linters
-# pip itself compiles on one core, and the tests of pandas too. What fails to compile is no module.
+# compileall uses all cores and skips packages' tests, unlike pip. Files that do not compile are not modules.
 PIP := $(BIN)/python -m pip install --quiet --no-compile
 COMPILE_LIBRARIES := $(BIN)/python -m compileall -qq -j 0 -x /tests/ $(VENV)/lib || true
-# Two more than there are cores: many tests wait for a lock, a signal or an end.
+# Two more than the number of cores, because many tests wait for locks, signals or processes.
 WORKERS ?= $(shell $(PYTHON) -c "import os; \
     own = getattr(os, 'sched_getaffinity', None); \
     print((len(own(0)) if own else os.cpu_count() or 1) + 2)")
@@ -17,7 +17,7 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
 .PHONY: demo test checks lint types platforms layers repository unit programs environments soak \
     docs site dist packages format bench compare performance fuzz clean
 
-# The package alone, which is all that the demo needs.
+# Only the package, which is enough for the demo.
 $(PACKAGE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable .
@@ -25,7 +25,7 @@ $(PACKAGE): pyproject.toml
 	touch $@
 
 $(STAMP): $(PACKAGE)
-	$(PIP) --upgrade "pip>=25.1" # the first with --group
+	$(PIP) --upgrade "pip>=25.1" # the first version with --group
 	$(PIP) --group test --group bench
 	@$(COMPILE_LIBRARIES)
 	touch $@
@@ -34,13 +34,13 @@ $(LINTERS): $(STAMP)
 	$(PIP) --group lint
 	touch $@
 
-# Where PYTHONDONTWRITEBYTECODE is set, Python never compiles an editable install by itself,
-# and each process would compile all the modules that it loads.
+# If PYTHONDONTWRITEBYTECODE is set, Python does not store compiled modules of an editable install,
+# and each process would compile all modules that it loads.
 .PHONY: compiled
 compiled: $(PACKAGE)
 	@$(BIN)/python -m compileall -q -j 0 src
 
-# For the same reason each worker would compile all the tests, which takes longer than to load them.
+# For the same reason each worker would compile all tests, which takes longer than loading them.
 .PHONY: collected
 collected: $(STAMP) compiled
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq > /dev/null || true
@@ -48,8 +48,8 @@ collected: $(STAMP) compiled
 demo: compiled
 	$(BIN)/python scripts/demo.py
 
-# Everything that must hold, as .ci/run runs it.
-# Of the checks each keeps one core busy, and they take as long as a tenth of the tests.
+# All checks and tests, as run by .ci/run.
+# Each check uses one core; all of them take a tenth of the tests' time.
 test: $(STAMP) compiled
 	$(MAKE) --no-print-directory -j 2 checks unit
 
@@ -62,30 +62,30 @@ lint: $(LINTERS)
 types: $(LINTERS)
 	$(BIN)/mypy
 
-# The source as for other systems, whose functions mypy knows; see docs/development/platforms.md.
+# Check the source against the functions available on other systems; see docs/development/platforms.md.
 platforms: $(LINTERS)
 	for system in darwin win32; do $(BIN)/mypy --platform $$system --no-warn-unreachable \
 	    --no-warn-unused-ignores --cache-dir .mypy_cache/$$system src/memvault || exit 1; done
 
-# With a test that each contract reports a violation, which is skipped where only the tests are installed.
+# Includes a test that each contract reports a violation; it is skipped if import-linter is not installed.
 layers: $(LINTERS)
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_import_contracts.py
 
-# Pages, links, docstrings of tests, promises, generated files.
+# Check pages, links, test docstrings, guarantees and generated files.
 repository: $(STAMP) compiled
 	$(BIN)/python scripts/check_repository.py
 
 unit: $(STAMP) compiled collected
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} PYTHONUTF8=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# What needs programs that no test fetches; one that is missing fails.
+# Tests that need additional programs; they fail if a program is missing.
 programs: $(STAMP) compiled
 	$(PIP) --group browser
 	$(BIN)/python -m pytest -q tests/programs
 
-# The demo and each page of a session where one thing differs from a fresh machine: a variable, the
-# time zone, the locale, the umask, the priority, the standard input. And the tests of dates in
+# The demo and each transcript in environments that differ from a fresh machine in one way: a variable,
+# the time zone, the locale, the umask, the priority or the standard input; and the tests of dates in
 # three time zones.
 ZONED := $(addprefix tests/test_,$(addsuffix .py,browse capture consolidate current dates import \
     import_details opening plans session_capture showing state talk waiting))
@@ -95,10 +95,10 @@ environments: $(STAMP) compiled
 	SOAK_SECONDS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal \
 	    tests/test_environments.py
 
-# What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;
-# every case of what is sampled, every pattern, hard texts at full size, longer races, properties
-# with 1,500 examples; 300 random steps in two clones, ten times, and a sync killed at each point;
-# 3,000 recalls over each transport.
+# Long tests: every fault at every file change of every tool, for SOAK_SECONDS; 16 concurrent workers;
+# all sampled cases, all patterns, hard texts at full size, longer races, properties with 1,500
+# examples; 300 random steps in two clones, ten times, and a sync killed at each point; 3,000 recalls
+# over each transport.
 soak: $(STAMP) compiled
 	SOAK_SECONDS=$${SOAK_SECONDS:-1800} $(BIN)/python -m pytest -q -s \
 	    tests/test_killed.py tests/test_crowd.py tests/test_fuzzed.py \
@@ -116,18 +116,18 @@ soak: $(STAMP) compiled
 	MEMVAULT_ENGINE_ROUNDS=24 MEMVAULT_ENGINE_NOTES=50 \
 	    $(BIN)/python -m pytest -q tests/test_engine_server.py
 
-# Write the reference and the transcripts anew from the program, and build the site.
+# Regenerate the reference and the transcripts from the program, and build the site.
 docs: $(STAMP) compiled
 	$(BIN)/python scripts/write_docs.py
 	$(BIN)/python -m pytest -q tests/test_transcripts.py --rewrite-transcripts
 	$(MAKE) --no-print-directory site
 
-# The documentation as a site in build/site, from README, docs and the played sessions.
+# Build the documentation site in build/site from README, docs and the transcripts.
 site: $(STAMP)
 	$(PIP) --group docs
 	$(BIN)/sphinx-build -q -W -n -E -c docs . build/site
 
-# Build the distributions, check them, and try the wheel on each Python of this machine.
+# Build the distributions, check them, and test the wheel with each Python on this machine.
 dist: $(STAMP)
 	$(PIP) --group dist
 	$(BIN)/python scripts/check_dist.py
@@ -145,14 +145,14 @@ bench: $(STAMP) compiled
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/steps.py
 
-# Compare the CPU time of the working tree with that of COMMIT: SIZE= memories, ROUNDS= of each command,
-# INDEX_ROUNDS= of the first index.
+# Compare the CPU time of the working tree with that of COMMIT, with SIZE= memories, ROUNDS= per command
+# and INDEX_ROUNDS= for the first index.
 compare: $(STAMP) compiled
 	$(BIN)/python bench/compare.py $(COMMIT) $(if $(SIZE),--size $(SIZE)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 	    $(if $(INDEX_ROUNDS),--index-rounds $(INDEX_ROUNDS))
 
-# Measure for docs/development/performance.md, draw its plots and insert its figures: SIZES=100000 chooses,
-# KEEP= names a folder for vaults that the next run reuses, PEERS= one with environments of peers.
+# Measure for docs/development/performance.md, draw its plots and insert its figures. SIZES= sets the vault
+# sizes, KEEP= a folder for vaults that the next run reuses, PEERS= a folder with the peers' environments.
 performance: $(STAMP) compiled
 	$(PIP) --group plots
 	$(BIN)/python bench/performance.py $(if $(SIZES),--sizes $(SIZES)) \
@@ -160,7 +160,7 @@ performance: $(STAMP) compiled
 	$(BIN)/python scripts/draw_performance.py
 	$(BIN)/python scripts/write_docs.py
 
-# Fuzz all targets for a minute each: TARGET=edits chooses, SECONDS= or RUNS= say how long.
+# Fuzz all targets for a minute each, or only TARGET=, for SECONDS= or RUNS=.
 fuzz: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group fuzz
 	$(BIN)/python fuzz/run.py $(TARGET) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(RUNS),--runs $(RUNS))

@@ -19,7 +19,7 @@ from memvault.integrations.integration import SERVER, Integration
 from memvault.integrations.programs import PROGRAMS
 from memvault.tools.core import agent_guide
 
-ABOUT = "Memory in a folder of markdown: recalls at each prompt, remembers what was decided"
+ABOUT = "Memory in a folder of markdown: recalls at each prompt, remembers decisions"
 OWNER = {"name": "The authors of memvault"}
 _SERVER = {"command": "memvault", "args": ["mcp"]}
 

@@ -1,5 +1,5 @@
 // written by memvault setup; memvault setup opencode --remove takes it away.
-// Whatever goes wrong in here, OpenCode goes on without it.
+// OpenCode must continue if anything here fails.
 import { spawn } from "node:child_process"
 
 const COMMAND = []
@@ -24,7 +24,7 @@ const ask = (event, given, cwd) =>
     }
   })
 
-// Memories are data, so they go into the user's message as a part of their own, never into the
+// Memories are data, so they are added to the user's message as a separate part, never to the
 // system prompt, which a model obeys.
 export const Memvault = async ({ directory }) => {
   const begun = new Set()
@@ -38,13 +38,13 @@ export const Memvault = async ({ directory }) => {
       const parts = output.parts.filter((part) => part.type === "text" && !part.synthetic)
       const prompt = parts.map((part) => part.text).join("\n")
       const given = { cwd: directory, session_id: session }
-      // The prompt's memories depend on what the start has recorded.
+      // The prompt hook depends on the record of the session start.
       const start = begun.has(session) ? "" : await ask("session-start", given, directory)
       begun.add(session)
       const found = await ask("prompt", { ...given, prompt }, directory)
       const text = [start, found].filter(Boolean).join("\n\n")
       const last = output.parts.at(-1)
-      // OpenCode sorts parts by id: this one comes after those of the user.
+      // OpenCode sorts parts by id; this id sorts after the user's parts.
       if (text && last)
         output.parts.push({
           id: `${last.id}m`,
