@@ -1,7 +1,7 @@
 """Configuration of the documentation site, which ``make docs`` builds with Sphinx, MyST and Furo.
 
-The source folder is the root of the repository, so that the links between README, docs and the
-played sessions work on the site as they do in a checkout.
+The source folder is the repository's root, so that the links between README, docs and transcripts
+work on the site as they do in a checkout.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ exclude_patterns = ["**/.*", "build"]
 suppress_warnings = ["myst.header"]  # a generated page begins with a comment
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_block"]  # sizes of pictures
+myst_enable_extensions = ["attrs_block"]  # image sizes
 highlight_language = "none"
 
 html_theme = "furo"

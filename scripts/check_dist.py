@@ -137,13 +137,13 @@ def main() -> int:
             found.append("two builds of the wheel differ")
         for version, python in pythons():
             if not python:
-                print(f"Python {version}: not on this machine, not tried")
+                print(f"Python {version}: not found, so not tested")
                 continue
             place = Path(folder) / version
             run(python, "-m", "venv", place)
             run(place / "bin" / "python", "-m", "pip", "install", "--quiet", wheel)
             try_wheel(place / "bin", Path(folder) / f"try-{version}")
-            print(f"Python {version}: installed and tried")
+            print(f"Python {version}: installed and tested")
         for tool, command in (
             ("pipx", ("-m", "pipx", "install", "--quiet", wheel)),
             ("uv", ("-m", "uv", "tool", "install", "--quiet", wheel)),
@@ -154,7 +154,7 @@ def main() -> int:
             own_folders = {**places, **bins, "PIPX_MAN_DIR": str(own / "man")}
             run(sys.executable, *command, environment=own_folders)
             try_wheel(own / "programs", Path(folder) / f"try-{tool}")
-            print(f"{tool}: installed and tried")
+            print(f"{tool}: installed and tested")
     for problem in found:
         print(f"wrong: {problem}")
     size = wheel.stat().st_size / 1_000_000

@@ -201,7 +201,7 @@ def classifiers() -> Iterator[str]:
     workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text("utf-8"))
     tested = set(workflow["jobs"]["test"]["strategy"]["matrix"]["python"])
     if stated != tested:
-        yield f"the classifiers state Python {sorted(stated)}, and {sorted(tested)} are tested"
+        yield f"the classifiers state Python {sorted(stated)}, but {sorted(tested)} are tested"
     systems = [text for text in project["classifiers"] if text.startswith("Operating System")]
     if systems != ["Operating System :: POSIX :: Linux"]:
         yield f"the classifiers state systems that are not tested: {', '.join(systems)}"

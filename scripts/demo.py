@@ -35,45 +35,45 @@ def main() -> None:
     os.environ["MEMVAULT_CACHE"] = str(CACHE)
     os.environ["MEMVAULT_RESIDENT"] = "off"
     say(
-        "A vault is a folder. The sample is a real project's notes: decisions, daily notes,\n"
-        "# posts, guides in three languages. None of the files is touched to become memories."
+        "A vault is a folder. The sample contains a real project's notes: decisions, daily notes,\n"
+        "# posts, and guides in three languages. Turning it into a vault does not change the files."
     )
     shutil.copytree(ROOT / "sample", VAULT)
     expect(show("init"), "37 markdown files")
 
     say("Recall by words and meaning; the first call also builds the index.")
     expect(show(*QUESTION, "--limit", "2"), ANSWER)
-    say("By keyword alone: identifiers are found whole and in parts, Chinese by pairs.")
+    say("By keyword only: identifiers match by their parts, Chinese text by pairs of characters.")
     expect(show("recall", "getUserName", "--mode", "keyword", "--limit", "1"), "code names")
     expect(show("recall", "为什么用二元组", "--mode", "keyword", "--limit", "1"), "检索笔记")
-    say("By meaning alone, with nothing downloaded.")
+    say("By meaning only, without a download.")
     meaning = ("recall", "two people save the same file at once", "--mode", "vector")
     expect(show(*meaning, "--limit", "1"), "Keeping files safe")
-    say("By tag, and by a filter on the header.")
+    say("By tag, and by a filter on header values.")
     expect(show("recall", "search", "--mode", "tag", "--limit", "1"), "#search")
     expect(show("list", "--filter", "type == 'learning' and 'measurement' in tags"), "1 of 1")
 
-    say("Remember something new; the nearest memories come back, so that nothing is said twice.")
+    say("Remember something new. The most similar memories are listed, to avoid duplicates.")
     target = "A model is fetched when asked for"
     new = ("remember", target, "Offline, fastembed retries for forty seconds.")
     expect(show(*new, "--type", "learning", "--tags", "demo,offline"), "Offline fastembed")
-    say("Compound: add to it. Its header and everything else in the file stay byte for byte.")
+    say("Compound: add to a memory. Every other byte of the file stays unchanged.")
     expect(show("compound", target, "The demo needs no network."), "Compounded")
     expect(show("show", target), "The demo needs no network.")
 
-    say("Edit a file with any program: the next recall knows, with no command in between.")
+    say("Edit a file with any program; the next recall finds the change.")
     note, text = VAULT / "daily" / "2026-11-21.md", "The heron project starts on Monday."
     print(f"\n$ echo '{text}' > {note.relative_to(VAULT)}")
     note.write_text(f"{text}\n", "utf-8")
     expect(show("recall", "when does heron start", "--limit", "1"), "heron")
 
-    say("Forget in two steps: a preview with a token, then the trash. Restore brings it back.")
+    say("Forget in two steps: a preview with a token, then the trash. Restore moves it back.")
     preview = expect(show("forget", target), "Would forget 1")
     token = preview.split()[-1].rstrip("`")
     expect(show("forget", target, "--confirm", token), "Moved to the trash: 1")
     expect(show("restore", target), "Restored")
 
-    say("Delete everything derived: only one slower call.")
+    say("Delete the cache: only the next call is slower.")
     print(f"\n$ rm -r {CACHE.relative_to(ROOT)}")
     delete(CACHE)
     expect(show(*QUESTION, "--limit", "1"), ANSWER)

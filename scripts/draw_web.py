@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or "chromium"
 OPTIONS = ["--no-sandbox", "--disable-background-networking"]
-# Chromium draws the map without a graphics card.
+# render WebGL without a graphics card
 OPTIONS += ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 SHOTS = (
     ("web-search", "/?q=why+is+a+file+renamed", "light", (1100, 720), ".results .strong"),

@@ -1,7 +1,7 @@
-"""The demo and the documented sessions are the same in every environment.
+"""The demo and the transcripts have the same output in every environment.
 
-The suite plays a few pages with several differences from a fresh machine; ``make environments``
-plays all of them with one difference each.
+The suite runs a few transcripts with several differences from a fresh machine; ``make
+environments`` runs all of them with one difference each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The first session looks the same regardless of the background process's progress.
 
-The demo, the README's session and the transcripts are played while none, half and all of the
-memories have deep vectors.
+The demo, the README's session and the transcripts run while none, half and all of the memories
+have transformer vectors.
 """
 
 from __future__ import annotations
