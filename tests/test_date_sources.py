@@ -495,7 +495,7 @@ def test_commit_dates_are_correct_after_kill_before_indexing(repository: Reposit
         assert not read.pending()
 
 
-def test_checkout_line_endings_are_not_a_change(repository: Repository) -> None:
+def test_checkout_line_endings_do_not_count_as_a_change(repository: Repository) -> None:
     """A note checked out with CRLF counts as unchanged."""
     git(repository.root, "config", "core.autocrlf", "true")
     for file in repository.root.glob("*.md"):

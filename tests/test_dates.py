@@ -207,7 +207,7 @@ def test_foreign_dates_are_parsed(text: str) -> None:
 def test_since_and_until_accept_relative_dates(
     monkeypatch: pytest.MonkeyPatch, text: str, place: str
 ) -> None:
-    """Since begins with the user's first moment of days in words, until ends with the last."""
+    """For days in words, ``since`` is the user's first moment of the days, and ``until`` the last."""
     zone = ZoneInfo(place)
     at = datetime.combine(SUNDAY, time(15), zone)
     monkeypatch.setattr(clock, "now", lambda: at.astimezone(UTC))

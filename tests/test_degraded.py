@@ -421,7 +421,7 @@ def test_write_succeeds_if_cache_is_deleted(
         ("store_fact", {"fact": "zebra " * 9_000}),
     ],
 )
-def test_write_is_reported_if_ram_runs_out(
+def test_write_is_reported_if_memory_runs_out(
     folder: Path, tool: str, arguments: dict[str, Any]
 ) -> None:
     """A long-running process that runs out of RAM after writing a file reports the write."""

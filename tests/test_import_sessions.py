@@ -240,7 +240,7 @@ def test_session_resumed_is_one_episode(run: Run, folder: Path, tmp_path: Path) 
     assert (again["new"], again["changed"], again["unchanged"]) == (0, 0, 1)
 
 
-def test_episode_edited_is_not_updated(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_edited_episode_is_not_updated(run: Run, folder: Path, tmp_path: Path) -> None:
     """A user's edits to an episode are kept and reported."""
     first = [line("user", 0, "Fix the tax"), line("assistant", 1, text("Tax is fixed."))]
     made = record(tmp_path, "s1", *first)

@@ -521,7 +521,7 @@ def test_processes_run_concurrently_and_share_nothing(folder: Path, run: Run) ->
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-def test_process_input_output_and_exit_code_work(folder: Path, fresh: bool) -> None:
+def test_process_has_usual_input_output_and_exit_code(folder: Path, fresh: bool) -> None:
     """Input, output and exit code are those of an ordinary Python process."""
     process = start(["remember", "Piped", "-"], folder, fresh=fresh)
     assert process.stdin

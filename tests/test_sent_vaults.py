@@ -279,7 +279,7 @@ def test_remote_vault_accepts_only_read_tools() -> None:
 
 
 @pytest.mark.promise("S20")
-def test_remote_vault_write_is_refused_with_its_owner(
+def test_remote_vault_write_error_names_owner(
     team: str, engine: Path, run: Run, there: There
 ) -> None:
     """Nothing is written on either machine, and the message shows which machine may write."""

@@ -112,7 +112,7 @@ def test_world_move_costs_stamina(world: Path, run: Run) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20)), max_size=20))
-def test_world_stamina_plus_used_is_one(ways: list[tuple[int, int]]) -> None:
+def test_world_remaining_and_used_stamina_add_up_to_one(ways: list[tuple[int, int]]) -> None:
     """For any moves, remaining and used stamina add up to one and are never negative."""
     me, used = parse_character("a", {}), 0.0
     for x, y in ways:

@@ -155,7 +155,7 @@ def _memory_entry(
 ) -> PromptEntry:
     """Return an entry for a search result: its title, snippet, memId, and what outdates it.
 
-    The title is left out if the snippet starts with it. Since nobody asked for the entry, its
+    The title is left out if the snippet starts with it. Because nobody asked for the entry, its
     secrets are masked unless the memory allows them.
     """
     title, snippet = result.memory.title, result.snippet

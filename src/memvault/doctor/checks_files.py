@@ -453,7 +453,7 @@ _MAX_ID_SLUG = 40
 def changed_titles(vault: VaultInspection) -> Iterator[Finding]:
     """Find memories whose title and file name once matched and now differ.
 
-    Only memories that memvault named, recognizable by the format of their id, are checked, since
+    Only memories that memvault named, recognizable by the format of their id, are checked, because
     people may choose any name for their own files. Copies are skipped, because they have the id of
     another memory.
     """

@@ -1,6 +1,6 @@
 """Import Claude Code's sessions, ``~/.claude/projects/PROJECT/SESSION.jsonl``, as episodes.
 
-The format is undocumented; this reads versions 2.0 to 2.1. Subagents' files are skipped, since
+The format is undocumented; this reads versions 2.0 to 2.1. Subagents' files are skipped, because
 their results are in the main session. A resumed or forked session repeats its messages, with their
 ids, in another file; all files with the same first message become one episode.
 """

@@ -108,7 +108,7 @@ def markdown(find_command: Callable[[str], ShellForm | None] = registry.lookup) 
         "Generated from the program by `make docs`; do not edit.",
         "",
         "Every tool is a subcommand, an exact tool name, and a name for `memvault call NAME JSON`.",
-        "The options `--vault DIR`, `--agent NAME`, `--json` and `--quiet` go with each of them.",
+        "The options `--vault DIR`, `--agent NAME`, `--json` and `--quiet` apply to all of them.",
         "",
         "On the command line, a query needs no quotes. `-n`, `-t` and `-T` are",
         "`--limit`, `--type` and `--tags`. Every argument can also be passed as an option;",
