@@ -31,7 +31,7 @@ DOCS = ROOT / "docs"
 LIBRARY = ROOT / "src" / "memvault" / "library"
 GUIDE = DOCS / "guide" / "settings.md"
 TEMPLATE = """\
-# Settings of this vault. Every line but `version` is optional: to change a setting,
+# Settings of this vault. Every line except `version` is optional. To change a setting,
 # remove the `#` before it, and before the [section] above it.
 
 version = 1
