@@ -396,7 +396,7 @@ def test_extractor_timeout_kills_all_its_processes(folder: Path) -> None:
     while not note.exists() or not note.read_text("utf-8").endswith("\n"):  # it was too slow
         seconds *= 2
         assert seconds < 300
-        with pytest.raises(TimedOut, match=f"did not finish within {seconds:g} seconds"):
+        with pytest.raises(TimedOut, match=f"did not finish within {seconds:g} s"):
             extract(command(folder, code), [], seconds=seconds)
     until(lambda: not is_alive(int(note.read_text("utf-8"))))
 

@@ -70,7 +70,7 @@ def extract(
     ended = run(parts, input_text, seconds, _MAX_OUTPUT, pause=pause)
     if ended.timed_out:
         raise TimedOut(
-            f"The extractor {parts[0]} did not finish within {seconds:g} seconds and was stopped",
+            f"The extractor {parts[0]} did not finish within {seconds:g} s and was stopped",
             "give it fewer `--days` of episodes, or a faster model",
         )
     if ended.truncated:

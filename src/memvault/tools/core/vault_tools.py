@@ -105,7 +105,7 @@ def _check(tool_file: ToolFile, finished: process.ProcessResult) -> None:
     name = tool_file.definition.name
     if finished.timed_out:
         raise TimedOut(
-            f"The tool {name} did not finish within {tool_file.definition.timeout:g} seconds",
+            f"The tool {name} did not finish within {tool_file.definition.timeout:g} s",
             f"set a longer timeout in {tool_file.path}",
         )
     if finished.truncated:
