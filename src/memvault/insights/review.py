@@ -17,7 +17,6 @@ from memvault.doctor.remembered import RememberedResults
 from memvault.errors import MemvaultError, NotFound, Verbatim
 from memvault.files.plain_files import digest_of
 from memvault.index.protocol import MemoryRecord, StaleView, by_time
-from memvault.index.text.near_copies import near_copies, sketch
 from memvault.model import EPISODE, is_example
 from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import Validity, memory_reference
@@ -169,6 +168,8 @@ def _unmerged(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
 
 def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
     """Yield memories whose text is nearly or, ignoring whitespace, exactly an older memory's."""
+    from memvault.index.text.near_copies import near_copies  # loads NumPy
+
     compared: list[MemoryRecord] = []
     sketches: list[bytes] = []
     first_with: dict[bytes, MemoryRecord] = {}
@@ -202,6 +203,8 @@ def _fingerprint(call: Call, remembered: RememberedResults, record: MemoryRecord
     """
 
     def compute() -> str:
+        from memvault.index.text.near_copies import sketch
+
         data, _ = call.reader.read_bytes(record.path)
         if etag(data) != record.etag:
             raise StaleView
