@@ -11,7 +11,8 @@ import pytest
 from conftest import Run, only_with, succeeded, write
 from made_secrets import made
 from memvault.secrets.detector import BUILTIN
-from memvault.web.markdown_html import to_html
+from memvault.vault.markdown import inner_links, links
+from memvault.web.markdown_html import PlacedLink, to_html
 from test_web import ACCESS, HOST, Elements
 
 pytestmark = only_with("starlette", "uvicorn", "jinja2", extra="web")
@@ -134,6 +135,21 @@ def test_web_masks_secret_split_by_markup() -> None:
         html = to_html(text, [], BUILTIN).html
         assert leaked({"": value}, html) == [], html
         assert "[masked: GitHub token]" in unquote(html)
+
+
+@pytest.mark.promise("S84")
+@pytest.mark.parametrize("link", ["[[{}]]", "![[{}]]", "[[#{}]]", "[[x|{}]]", "[{}](x.md)"])
+def test_web_masks_secret_split_by_broken_link(link: str) -> None:
+    """A secret is masked if part of it is the label of a link without a target."""
+    value = made("GitHub token")[0]
+    for block in ("{}", "- {}", "# {}", "| a |\n|---|\n| {} |"):
+        text = BUILTIN.masked(block.format(value[:20] + link.format(value[20:])))
+        placed = [
+            PlacedLink(found.span, "", found.shown or found.target or found.heading, found.is_embed)
+            for found in (*links(text), *inner_links(text))
+        ]
+        html = to_html(text, placed, BUILTIN).html
+        assert leaked({"": value}, html) == [], html
 
 
 @pytest.mark.promise("S84")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _NUMBERED = "/memvault-link/"
+_BROKEN = "#"
 _SAFE = lazy_pattern(r"(?:https?://|mailto:)[^\s<>\"]*|/memvault-link/\d{1,6}|#[\w%-]*", 0)
 _IMAGES = tuple(PICTURES)
 _LABEL = lazy_pattern(r"[\[\]\\<>`*_!]")
@@ -180,14 +181,15 @@ def _resolve_links(
 ) -> None:
     """Set the URLs of links and images, remove styles, and mask secrets."""
     addresses = frozenset(numbers.values())
+    # Text without markup is part of a masked line, unless it contains the label of a broken link.
+    has_labels = _BROKEN in addresses
     for token in tokens:
         if token.attrs and (alignment := str(token.attrs.pop("style", ""))):
             # The content security policy forbids styles in attributes.
             token.attrSet("class", alignment.removeprefix("text-align:"))
         if detector and (token.content or token.info) and not token.children:
             token.content, token.info = detector.masked(token.content), detector.masked(token.info)
-        # Text without markup is part of a line of the text, in which secrets are masked.
-        if token.children and token.children[0].content != token.content:
+        if token.children and (has_labels or token.children[0].content != token.content):
             token.children = _without_foreign_images(token.children, numbers)
             for child in token.children:
                 if child.type == "link_open":
@@ -200,7 +202,7 @@ def _set_address(token: Token, numbers: Mapping[str, str], prefix: str) -> None:
     address = str(token.attrs.get("href", ""))
     if address.startswith(_NUMBERED):
         token.meta["link"] = address
-        token.attrSet("href", numbers.get(address, "#"))
+        token.attrSet("href", numbers.get(address, _BROKEN))
     elif address.startswith("#"):
         name = unquote(address[1:])
         anchor = anchor_of(name if name.startswith("^") else name.replace("-", " "))
@@ -343,7 +345,7 @@ def _without_secrets(piece: str, start: int, secrets: Sequence[Secret]) -> str:
 
 def _numbers(links: Sequence[PlacedLink]) -> dict[str, str]:
     """Return the URLs of links by their placeholders in the parsed text."""
-    return {f"{_NUMBERED}{number}": link.address or "#" for number, link in enumerate(links)}
+    return {f"{_NUMBERED}{number}": link.address or _BROKEN for number, link in enumerate(links)}
 
 
 def _with_links(text: str, links: Sequence[PlacedLink]) -> str:
