@@ -299,6 +299,14 @@ def test_edit_warns_of_secret_typed_in_editor(
     assert "now contains a secret" in succeeded(run("edit", "The plan")).err
 
 
+def test_new_masks_secrets_of_similar_memories(run: Run, folder: Path) -> None:
+    """The titles of similar memories in the result are shown without secrets."""
+    key = made("GitHub token")[0]
+    write(folder, "key.md", f"# Boiler key {key}\n\nThe boiler in the cellar.\n")
+    shown = succeeded(run("new", "Boiler in the cellar", "--no-edit")).out
+    assert "Boiler key [masked: GitHub token]" in shown
+
+
 @pytest.mark.parametrize("command", ["remember", "new", "create"])
 def test_remember_opens_editor_on_terminal(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, command: str

@@ -140,6 +140,6 @@ def new(
         chosen.warn(call, memory.mem_id)
         made = remembered(call, memory, f"{name}\n{text}")
         invoke.autocommit(call)
-        result = add_warnings(call, made)
-        view = registry.find(memory_remember.__name__).view
-        print_result.print_result(options, {"success": True, **result}, view, writes=True)
+        tool = registry.find(memory_remember.__name__)
+        result = invoke.visible(call, tool, {"success": True, **add_warnings(call, made)})
+        print_result.print_result(options, result, tool.view, writes=True)

@@ -541,6 +541,11 @@ def autocommit(call_context: Call) -> None:
         call_context.notes += commit_call(call_context)
 
 
+def visible(call_context: Call, tool: Tool, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool's result without secrets and paths that the caller may not see."""
+    return _CallOptions(call_context.caller).visible(tool, call_context, result)
+
+
 def run_nested(
     call_context: Call,
     function: Callable[Concatenate[Call, Arguments], Result],
