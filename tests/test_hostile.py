@@ -10,6 +10,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from memvault.arguments.binding import MOST_BYTES
 from memvault.arguments.parameters import MOST_CHARACTERS, MOST_ENTRIES, input_schema
 from memvault.call import Call, Caller
 from memvault.errors import UsageError
+from memvault.files import plain_files
 from memvault.files.plain_files import MAX_MEMORY_BYTES, MAX_SETTING_BYTES
 from memvault.tools.core.registry import all_tools
 from memvault.workspace import Workspace
@@ -416,6 +418,17 @@ def test_huge_file_does_not_hide_other_memories(folder: Path, run: Run) -> None:
     assert "larger than 64 MB" in problem["problem"]
     assert "larger than 64 MB" in refused(run("show", "huge.md"), 1)
     assert run("forget", "huge.md", "--confirm", "true").code == 1
+
+
+def test_file_over_limit_is_not_read(tmp_path: Path) -> None:
+    """A file that is larger than its limit is refused without being read into memory."""
+    _sparse(tmp_path / "huge", 20 << 30)
+    tracemalloc.start()
+    with pytest.raises(OSError, match="larger than 10 MB"):
+        plain_files.read(tmp_path / "huge", 10 << 20)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1_000_000
 
 
 def test_memory_just_below_size_limit_is_found(folder: Path) -> None:

@@ -45,14 +45,15 @@ def read(path: Path | str, max_bytes: int = MAX_MEMORY_BYTES) -> bytes:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise FileNotFoundError(errno.ENOENT, "Not a regular file", str(path))
-        # The file may grow while it is read, and Python allocates as many bytes as it is asked for.
-        data = file.read(status.st_size + 1) if status.st_size <= max_bytes else b""
-        if len(data) != status.st_size:
-            with open(file.fileno(), "rb", closefd=False) as rest:
-                data += rest.read(max_bytes + 1 - len(data))
-    if status.st_size > max_bytes or len(data) > max_bytes:
-        raise OSError(errno.EFBIG, f"The file is larger than {max_bytes >> 20} MB", str(path))
-    return data
+        if status.st_size <= max_bytes:
+            # The file may grow while it is read, and Python allocates as many bytes as requested.
+            data = file.read(status.st_size + 1)
+            if len(data) != status.st_size:
+                with open(file.fileno(), "rb", closefd=False) as rest:
+                    data += rest.read(max_bytes + 1 - len(data))
+            if len(data) <= max_bytes:
+                return data
+    raise OSError(errno.EFBIG, f"The file is larger than {max_bytes >> 20} MB", str(path))
 
 
 class RandomAccessFile:
