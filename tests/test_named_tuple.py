@@ -103,6 +103,19 @@ def test_named_tuple_is_matched_by_position_and_extended() -> None:
     assert type(Range(1)) is Range
 
 
+def test_subclass_keeps_its_own_constructor() -> None:
+    """A subclass's constructor runs each time, also before the base class's first instance."""
+
+    class Base(NamedTuple):
+        first: int
+
+    class Doubled(Base):
+        def __new__(cls, first: int) -> Doubled:
+            return super().__new__(cls, first * 2)
+
+    assert [Doubled(1), Doubled(2), Base(3)] == [(2,), (4,), (3,)]
+
+
 def test_constructor_error_names_class() -> None:
     """A missing or unknown argument is reported with the class's name."""
     with pytest.raises(TypeError, match=r"Range.__new__\(\) .*'unknown'"):

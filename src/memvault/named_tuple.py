@@ -48,9 +48,10 @@ else:
             parameters = "".join(f"{field}, " for field in cls._fields)
             source = f"lambda _cls, {parameters}: _new(_cls, ({parameters}))"
             constructor = eval(source, {"_new": tuple.__new__, "__builtins__": {}})  # noqa: S307
-            constructor.__qualname__ = f"{cls.__name__}.__new__"
+            owner = next(base for base in cls.__mro__ if "_fields" in vars(base))
+            constructor.__qualname__ = f"{owner.__name__}.__new__"
             constructor.__defaults__ = tuple(cls._field_defaults.values())
-            cls.__new__ = staticmethod(constructor)
+            owner.__new__ = staticmethod(constructor)
             return constructor(cls, *values, **named_values)
 
         @classmethod
