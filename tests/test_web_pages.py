@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from conftest import examples, only_with, until, write
 from memvault import clock
+from memvault.web import markdown_html
 from memvault.web.markdown_html import to_html
 
 pytestmark = only_with("starlette", "uvicorn", "jinja2", extra="web")
@@ -168,6 +171,25 @@ def test_web_shows_large_markup_as_plain_text(line: str) -> None:
     assert headings == []
     assert "<pre>" not in to_html("*word* and [link](https://x.example)\n\n" * 5_000).html
     assert "item 39</li>" in to_html(NESTED[: NESTED.index("- item 40")].rstrip()).html
+
+
+def test_web_renders_first_pages_in_several_threads() -> None:
+    """Pages that are rendered at the same time are complete, even if they are the first ones."""
+    text = "# Tea\n\n- *green* [tea](https://x.example) `pot`\n\n| a |\n|---|\n| 1 |\n"
+    expected, interval = to_html(text).html, sys.getswitchinterval()
+    together = Barrier(4)
+
+    def render(_: int) -> str:
+        together.wait()
+        return to_html(text).html
+
+    sys.setswitchinterval(1e-6)
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(300):
+            markdown_html._parser.cache_clear()
+            markdown_html._parser()
+            assert [*threads.map(render, range(4))] == [expected] * 4
+    sys.setswitchinterval(interval)
 
 
 def test_web_aligns_columns_without_styles() -> None:

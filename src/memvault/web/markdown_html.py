@@ -107,6 +107,7 @@ def _parser() -> MarkdownIt:
     parser, inline = made(_MAX_NESTING), made(20)
     parser.core.ruler.after("block", "block_ids", set_block_ids)
     parser.core.ruler.at("inline", parse_inline)
+    parser.parse("*a*")  # Compile the rules, which only one thread may do.
     return parser
 
 
