@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import Run, examples, succeeded, write
+from growth import Steps, check_growth
 from memvault import Vault
-from memvault.index.protocol import COMPLETE
+from memvault.index.protocol import COMPLETE, LinkEntry, StoredLink
 from memvault.memories.link_graph import LinkGraph
 from memvault.workspace import Workspace
 
@@ -166,3 +167,15 @@ def test_links_are_the_same_without_unlinked_memories(
     records = list(view.records())
     assert graph.orphans(records) == every.orphans(records)
     workspace.close()
+
+
+@pytest.mark.promise("S51")
+def test_links_to_frequent_name_resolve_in_linear_time() -> None:
+    """Many links to a name that many memories have resolve in linear time."""
+
+    def work(size: int) -> Steps:
+        links = [StoredLink("nowhere", "name", 0, "")]
+        entries = {key: LinkEntry(f"{key}.md", [f"{key}", "name"], links) for key in range(size)}
+        yield lambda: list(LinkGraph(entries, lambda _: None).indexed())
+
+    check_growth(work, 1_000)

@@ -85,6 +85,11 @@ class LinkGraph:
         return named
 
     @cached_property
+    def _by_path(self) -> dict[str, int]:
+        """The key of the first memory by path, because unmerged copies may have the same path."""
+        return {entry.path: key for key, entry in reversed([*self.entries.items()])}
+
+    @cached_property
     def files(self) -> Counter[str]:
         """The number of memories and documents by file name, normalized as in the index."""
         paths = (PurePosixPath(entry.path) for entry in self.entries.values())
@@ -148,11 +153,10 @@ class LinkGraph:
 
     def _resolve(self, target: str, beside: str, source: str) -> int | None:
         """Return the key of the memory that a link in the file ``source`` leads to, or None."""
-        near = self._named.get(name_key(beside), ()) if beside else ()
-        for path in (beside, f"{beside}.md") if near else ():
-            for key in near:
-                if self.entries[key].path == path:
-                    return key
+        for path in (beside, f"{beside}.md") if beside else ():
+            key = self._by_path.get(path)
+            if key is not None and name_key(beside) in self.entries[key].names:
+                return key
         keys = self._named.get(name_key(_bare(target)), ())
         if len(keys) < 2:
             return keys[0] if keys else None
