@@ -139,6 +139,8 @@ def test_experience_accepts_piped_output_and_path_from_current_folder(
     for path, place in (("retry.py", file.parent), ("../billing/retry.py", file.parent)):
         found = succeeded(run("experience", "--path", path, "--json", cwd=place)).json
         assert [entry["title"] for entry in found["memories"]] == ["Retry cap"]
+    (project / "loop").symlink_to("loop")
+    assert "message" in succeeded(run("experience", "--path", "loop", "--json", cwd=project)).json
 
 
 def session(*uses: tuple[str, dict[str, str], str]) -> Session:

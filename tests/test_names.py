@@ -69,6 +69,8 @@ def test_names_accept_paths_of_the_file_system(ferries: Path, run: Run, given: s
         succeeded(run(*words, path, *rest, cwd=place))
     assert not (ferries / "travel/ship.md").exists()
     assert "There is no memory" in refused(run("show", "/etc/passwd", cwd=place), 1)
+    (ferries / "loop").symlink_to("loop")
+    assert "There is no memory" in refused(run("show", f"{ferries}/loop/x", cwd=place), 1)
 
 
 @pytest.mark.usefixtures("ferries")

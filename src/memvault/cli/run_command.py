@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
@@ -347,7 +348,7 @@ def _paths_in_vault(value: Any, options: GlobalOptions) -> Any:
     path = Path(value or "")
     if path.is_absolute() or path.parts[:1] == ("..",):
         with contextlib.suppress(OSError, ValueError):
-            file = path.parent.resolve(strict=True) / path.name
+            file = Path(os.path.realpath(path.parent, strict=True), path.name)
             return file.relative_to(options.root()).as_posix()
     return value
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 from memvault.arguments.parameters import Arg, CommandLineForm
@@ -415,7 +414,7 @@ def recall_memory(
     from memvault.recall.answer import memory_reference
 
     if path and call.caller.may_see_paths and os.path.lexists(path):
-        path = str(Path(path).resolve())  # Memories mention it from the top of the repository.
+        path = os.path.realpath(path)  # Memories mention it from the top of the repository.
     query = search.unquoted(" ".join(observations or ()))
     texts = {"path": path, "symbols": change, "command": command, "error": error}
     asked = {kind: text for kind, text in texts.items() if text and text.strip()}
