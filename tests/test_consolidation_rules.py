@@ -10,6 +10,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,8 +26,16 @@ from memvault.errors import Refused, TimedOut
 from memvault.experience.episodes import Episode
 from memvault.experience.facts import TYPE
 from memvault.index.embedding.calibrate import ANCHORS
+from memvault.index.embedding.embedder import Calibration
 from memvault.index.embedding.static import open_table
-from memvault.index.embedding.text_clustering import RELATED, SAME, STEP, Meaning
+from memvault.index.embedding.text_clustering import (
+    RELATED,
+    SAME,
+    STEP,
+    EmbeddedTexts,
+    Meaning,
+    nearest_pairs,
+)
 from memvault.index.embedding.transformer import load_embedder
 from memvault.index.text.analyzer import analyzer
 from memvault.model import Memory
@@ -432,3 +441,20 @@ def test_consolidate_thresholds_are_anchor_quantiles() -> None:
     assert sum(value >= SAME for value in same) / len(same) == pytest.approx(0.9, abs=0.03)
     assert sum(value >= RELATED for value in near) / len(near) == pytest.approx(0.5, abs=0.06)
     assert max(far) < STEP
+
+
+@pytest.mark.parametrize("count", [1, 5, 600, 1_100])
+def test_nearest_texts_are_found_among_many(count: int) -> None:
+    """Each text is paired with its most similar others, as in a comparison of all pairs."""
+    vectors = np.random.default_rng(count).standard_normal((count, 8)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -2.0)
+    expected = {
+        (min(row, other), max(row, other))
+        for row, others in enumerate(np.argsort(-cosines, axis=1)[:, :3].tolist())
+        for other in others
+        if row != other
+    }
+    space = EmbeddedTexts(vectors, Calibration(1.0, 0.0))
+    assert nearest_pairs(space, 3) == sorted(expected)
