@@ -190,7 +190,11 @@ def test_path_of_document_leads_to_the_document(folder: Path, note: str) -> None
         assert [line["title"] for line in lines] == ["Links"]
         assert opened.backlinks(note)["backlinks"] == []
         assert opened.show("papers/report.pdf")["memoryType"] == "document"
-        assert opened.show("[[report.pdf]]")["memoryType"] == "document"
+        for name in ("report.pdf", "Report.PDF", "[[report.pdf]]"):
+            assert opened.show(name)["filePath"] == "papers/report.pdf"
+        for name in ("report.pdf#page=2", "[[report.pdf#page=2|the report]]"):
+            assert "parts" in opened.show(name)
+        assert opened.show(Path(note).name)["filePath"] == note
 
 
 def test_documents_are_omitted_from_listings_and_reviews(opened: Vault) -> None:

@@ -15,7 +15,7 @@ from memvault.index.protocol import (
     View,
     WaitPolicy,
 )
-from memvault.model import Memory
+from memvault.model import Memory, is_document
 from memvault.recall import resolve
 from memvault.recall.answer import memory_candidate
 from memvault.store.memory_store import MemoryReader
@@ -168,8 +168,11 @@ class NameLookup:
 
     def _records_named(self, name: str) -> list[MemoryRecord]:
         cleaned = resolve.normalize(name)
-        if resolve.is_link(name):
-            return self._named(lambda names: resolve.match_wikilink(name, names))
+        is_link = resolve.is_link(name)
+        if is_link or is_document(cleaned):  # a document's file name precedes titles
+            records = self._named(lambda names: resolve.match_wikilink(name, names))
+            if is_link or any(is_document(record.path) for record in records):
+                return records
         view = self._engine.current_view(False, BEST_EFFORT)
         records = resolve.match_name(name, view.find_by_name(cleaned))
         is_full_id = [record.mem_id for record in records] == [cleaned]

@@ -148,8 +148,11 @@ def is_link(name: str) -> bool:
 
 
 def match_file(name: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries whose path ends with a name, ignoring case, with or without ``.md``."""
-    return list(filter(_has_file_name(name), entries))
+    """Return the entries whose path ends with a name, ignoring case, with or without ``.md``.
+
+    Documents come first, or last if the name ends in ``.md``.
+    """
+    return _first_kind(entries, (_has_file_name(name),), () if is_file_name(name) else (0,))
 
 
 def _has_file_name(name: str) -> Callable[[Nameable], bool]:

@@ -38,6 +38,7 @@ from memvault.tools.core.shared_args import (
     warn_unknown_filters,
 )
 from memvault.tools.core.vault_choice import count_retrievals
+from memvault.vault.header_links import is_wikilink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +124,9 @@ def memory_show(
         raise UsageError(
             "`--section`, `--around` and `--page` cannot be combined", "pass only one of them"
         )
-    file, _, anchor = name.partition("#")
+    link = name.strip()
+    link = link[2:-2].partition("|")[0] if is_wikilink(link) else name
+    file, _, anchor = link.partition("#")
     if is_document(file):
         name = file
     unmerged = None
