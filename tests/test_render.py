@@ -62,7 +62,7 @@ def test_render_status_is_readable(run: Run, folder: Path) -> None:
     assert shown["memories"].split("  ")[:2] == ["1", "1.8 MB"]
     assert shown["events"].startswith("1 waiting since 2026-01-31")
     assert shown["settings"] == "language german"
-    assert shown["static vectors"] == "builtin, 1 of 1 pending, at the next recall"
+    assert shown["static vectors"] == "builtin, 1 pending, at the next recall"
     found = succeeded(run("status", "--json")).json
     assert found["sizes"]["memories"] == 1_800_000
     assert found["events"] == {"waiting": 1, "since": "2026-01-31T12:00:00.000Z"}

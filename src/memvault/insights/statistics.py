@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import timedelta
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from memvault import clock
 from memvault.agents import receipts
@@ -21,6 +21,8 @@ from memvault.recall.validity import ValidityChecker
 
 if TYPE_CHECKING:
     from memvault.results import CountedMemory, NamedCount, VaultStatistics
+
+Key = TypeVar("Key")
 
 _MONTHS, _DAYS = 12, 30
 _LISTED = 10
@@ -70,12 +72,13 @@ def statistics(call: Call) -> VaultStatistics:
 def _statistics(view: View, recorded: Activity) -> VaultStatistics:
     links = Counter[int]()
     linked: set[int] = set()
-    for link in LinkGraph.without_unlinked(view, view.record).indexed():
+    graph = LinkGraph.without_unlinked(view, view.record)
+    for link in graph.indexed():
         links[link.target] += 1
         linked |= {link.source, link.target}
     totals = view.visit_records(lambda records: _totals(view, records, recorded, linked))
     recalls = recorded.recalls
-    recalled = Counter({mem_id: recalls[mem_id] for mem_id in totals.recalled})
+    recalled = {mem_id: recalls[mem_id] for mem_id in totals.recalled}
     return {
         "memories": totals.memories,
         "bytes": totals.bytes,
@@ -88,9 +91,9 @@ def _statistics(view: View, recorded: Activity) -> VaultStatistics:
         "tags": _counted(totals.tags),
         "months": _months(totals.months),
         "days": recorded.days,
-        "mostLinked": _listed(view, links.most_common()),
+        "mostLinked": _listed(view, _ranked(links, lambda uid: graph.entries[uid].path)),
         "mostRecalled": _listed(
-            view, ((totals.recalled[mem_id], n) for mem_id, n in recalled.most_common(_LISTED))
+            view, ((totals.recalled[mem_id], n) for mem_id, n in _ranked(recalled, str)[:_LISTED])
         ),
         "mostUnused": _listed(
             view, ((totals.unused[m], n) for m, n in recorded.unused.items() if m in totals.unused)
@@ -135,7 +138,12 @@ def _is_counted(record: MemoryRecord) -> bool:
 
 
 def _oldest(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
-    return sorted(records, key=lambda record: record.modified)[:_LISTED]
+    return sorted(records, key=lambda record: (record.modified, record.path))[:_LISTED]
+
+
+def _ranked(counts: Mapping[Key, int], name: Callable[[Key], str]) -> list[tuple[Key, int]]:
+    """Return keys and counts, highest first; equal counts are in the order of their names."""
+    return sorted(counts.items(), key=lambda item: (-item[1], name(item[0])))
 
 
 def _listed(view: View, counts: Iterable[tuple[int, int]]) -> list[CountedMemory]:
@@ -157,7 +165,7 @@ def _memory(record: MemoryRecord, count: int) -> CountedMemory:
 
 
 def _counted(counts: Counter[str]) -> list[NamedCount]:
-    return [{"name": name, "count": count} for name, count in counts.most_common(_LISTED)]
+    return [{"name": name, "count": count} for name, count in _ranked(counts, str)[:_LISTED]]
 
 
 def _months(created: Counter[str]) -> list[NamedCount]:

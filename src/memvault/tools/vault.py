@@ -357,9 +357,8 @@ def _for_people(result: Result) -> Result:
     if deep.get("working"):
         process = f"process {deep['process']}" if "process" in deep else "a process"
         worker = f"by {process}" + (f" since {_minute(deep['since'])}" if "since" in deep else "")
-    total = result["memories"]
-    static_state = _vectors(result["embedder"], result["pending"], total, "at the next recall")
-    deep_state = _vectors(deep, deep.get("waiting", 0), total, worker)
+    static_state = _vectors(result["embedder"], result["pending"], "at the next recall")
+    deep_state = _vectors(deep, deep.get("waiting", 0), worker)
     waiting = f"{events['waiting']} waiting"
     waiting += f" since {_minute(events['since'])}" if "since" in events else ""
     if "nextPlan" in events:
@@ -385,11 +384,11 @@ def _minute(moment: str) -> str:
     return clock.local(moment, len("2026-01-31T00:00:00"))[:-3]
 
 
-def _vectors(embedder: Result, waiting: int, total: int, worker: str) -> str:
-    """Return how many memories lack an embedder's vectors, and when the vectors are computed."""
+def _vectors(embedder: Result, waiting: int, worker: str) -> str:
+    """Return how many files lack an embedder's vectors, and when the vectors are computed."""
     if "problem" in embedder:
         return f"{embedder['name']}, {embedder['problem']}"
-    state = f"{waiting} of {total} pending, {worker}" if waiting else "complete"
+    state = f"{waiting} pending, {worker}" if waiting else "complete"
     if embedder.get("working") and "secondsLeft" in embedder:
         state += f", about {_duration(embedder['secondsLeft'])} left"
     return f"{embedder['name']}, {state}"
