@@ -49,7 +49,9 @@ def _answer(ending: str, data: bytes, encoding: str) -> tuple[bool, bytes]:
     except RecursionError:
         reason = "it is nested too deeply"
     except (ValueError, OSError) as error:
-        detail = " ".join(str(error).split()).partition(", ")[0]  # libxml's hints follow
+        file, cause = getattr(error, "filename", None), getattr(error, "strerror", None)
+        text = f"{file}: {cause}" if file and cause else str(error)
+        detail = " ".join(text.split()).partition(", ")[0]  # libxml's hints follow
         reason = f"it is damaged or too complex ({detail[:200]})"
     except ImportError:
         sys.exit(1)  # Not the document's fault, so it is read again later.

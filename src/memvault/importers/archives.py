@@ -127,7 +127,8 @@ class _ArchiveSource(Source):
 
     def _entry(self, name: str) -> _Entry:
         if name not in self._entries:
-            raise FileNotFoundError(errno.ENOENT, f"not found in the {self.form}", name)
+            reason = dict(self.skipped).get(name, f"not found in the {self.form}")
+            raise FileNotFoundError(errno.ENOENT, reason, name)
         return self._entries[name]
 
     def size(self, name: str) -> int:
