@@ -114,6 +114,25 @@ def test_web_embeds_only_embedded_memories(tmp_path: Path) -> None:
     assert html.count('rel="noopener noreferrer">B</a></p>') == 2
 
 
+@pytest.mark.parametrize(("number", "shown"), [(19, 1), (20, 0)])
+def test_web_reads_at_most_twenty_embedded_memories(
+    tmp_path: Path, number: int, shown: int
+) -> None:
+    """Memories that are too long to embed count, because each of them was read."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "a.md", "# A\n\n" + "![[Long#^id]]\n\n" * number + "![[Short]]\n")
+    write(root, "long.md", "# Long\n\n" + "word " * 12_000 + "^id\n")
+    write(root, "short.md", "# Short\n\nFirst.\n")
+    session = WebSession(root)
+    html = session.read("a.md", ServedAddresses()).text.html
+    session.close()
+    assert html.count('<blockquote class="embed">') == html.count("First.") == shown
+
+
 def test_web_shows_and_links_blocks(tmp_path: Path) -> None:
     """An embed of a block shows only that block, and a link to it jumps there, as in Obsidian."""
     from memvault.web.addresses import ServedAddresses

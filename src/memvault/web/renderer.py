@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 _FIRST_HEADING = lazy_pattern(r"\A<h1[^>\n]*>[^\n]*</h1>\n")
 """Matches a title at the beginning of a memory's text, which the page already shows."""
 _MIN_EMBEDDED = MAX_MARKUP // 20
-"""Length of markup as which a shorter embedded text counts, so that at most 20 are embedded."""
+"""Length of markup as which a shorter embedded text counts, so that at most 20 are read.
+
+A text that is too long to embed counts as much.
+"""
 _MAX_EMBEDDED = 50_000
 """Maximum number of characters of an embedded text; a longer one is only linked."""
 _FILE_SUFFIXES = PICTURES.keys() | frozenset(
@@ -149,7 +152,7 @@ class Renderer:
             memory = memory._replace(body=section_of(memory.body, heading))
         left = room - max(markup_length(memory.body), _MIN_EMBEDDED)
         if len(memory.body) > _MAX_EMBEDDED or left < 0:
-            return "", room
+            return "", room - _MIN_EMBEDDED
         return self.prepared(memory, to, False, f"e{room}-", block)().html, left
 
     def _file_beside(self, target: str, path: str) -> str:
