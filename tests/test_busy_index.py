@@ -196,7 +196,7 @@ def test_write_that_needs_all_memories_fails_while_indexing(
 ) -> None:
     """An operation that needs all memories fails with a hint while some are not indexed."""
     short = WaitPolicy(1.0, 1.0, allow_partial=False)
-    for module in ("recall.recall_engine", "index.protocol"):  # imported in this order
+    for module in ("recall.name_lookup", "index.protocol"):  # imported in this order
         monkeypatch.setattr(f"memvault.{module}.COMPLETE", short)
     calls: list[tuple[str, dict[str, Any]]] = [
         ("memory_compound", {"query": "wombat old7 digs", "modifications": "more"}),

@@ -67,7 +67,7 @@ def test_suite_is_isolated_from_environment() -> None:
     [
         ("true", "true", ""),
         ("true", "false", "speed not compared: the comparison failed or took too long\n"),
-        ("false", "true", "speed not compared: the commit before this one is not available\n"),
+        ("false", "true", "speed not compared: the previous commit is not available\n"),
     ],
     ids=["compared", "failed-comparison", "no-earlier-commit"],
 )
