@@ -451,7 +451,7 @@ class Call:
         return PlannedInbox(self.plans)
 
     def sleep(self, seconds: float) -> None:
-        """Wait for at most the given seconds; other threads can use the vault during the wait.
+        """Wait at most ``seconds``; other threads can use the vault during the wait.
 
         Raises:
             TimedOut: the caller has canceled.

@@ -83,9 +83,9 @@ class Arg(NamedTuple):
     extra_keys: bool = False
     # Whether all words of the command are joined into one value, so no quotes are needed.
     join_words: bool = False
-    # What the shell completes: "memory" (with an optional vault prefix), "type", "tag", "agent",
-    # "space" or "file"; "search" also accepts the @NAME of a saved search, and "query" also accepts
-    # filters.
+    # The kind of value that the shell completes: "memory" (with an optional vault prefix), "type",
+    # "tag", "agent", "space" or "file"; "search" also accepts the @NAME of a saved search, and
+    # "query" also accepts filters.
     completes: str = ""
     # The placeholder for the value in the help; by default the key.
     metavar: str = ""

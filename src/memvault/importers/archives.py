@@ -61,7 +61,7 @@ class _ArchiveSource(Source):
         super().__init__(path)
         self._stack = contextlib.ExitStack()
         self._room = max(_MIN_EXPANDED, _MAX_RATIO * packed_size)
-        """Remaining number of bytes that files may expand to."""
+        """Number of bytes that may still be extracted."""
 
     def close(self) -> None:
         self._stack.close()
@@ -83,7 +83,7 @@ class _ArchiveSource(Source):
 
     @cached_property
     def _all(self) -> dict[str, _Entry]:
-        """The files by name, without those in ``skipped``."""
+        """The files by name, except those in ``skipped``."""
         entries: dict[str, _Entry] = {}
         for entry in self._listed():
             reason = entry.reason or self._why_unsafe(entry)

@@ -29,7 +29,7 @@ LIST_HINT = "`memvault import --kinds` lists the formats"
 
 
 class Confidence(IntEnum):
-    """How certain it is that a source has a format."""
+    """The degree of confidence that a source has a format."""
 
     NO = 0
     POSSIBLE = 1

@@ -167,7 +167,7 @@ def _unmerged(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
 
 
 def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
-    """Yield memories whose text is nearly or, ignoring whitespace, exactly an older memory's."""
+    """Yield memories whose text is a near or, ignoring whitespace, exact copy of an older one's."""
     from memvault.index.text.near_copies import near_copies  # loads NumPy
 
     compared: list[MemoryRecord] = []

@@ -50,7 +50,7 @@ def activity(call: Call) -> Activity:
 
 
 class _Totals:
-    """Sums over all memories, of which only the listed ones are stored."""
+    """Sums over all memories; only the memories to list are stored."""
 
     def __init__(self) -> None:
         self.memories = self.bytes = self.unlinked = self.superseded = self.expired = self.stale = 0

@@ -17,7 +17,7 @@ _MIN_LEAD = 0.12
 def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
     """Return the only memory that a name or a search query clearly refers to.
 
-    A text that is meant as a path is not a query.
+    Text that is meant as a path is never used as a query.
 
     Notes of the search are appended to ``notes``.
 

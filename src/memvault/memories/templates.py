@@ -19,7 +19,7 @@ from memvault.vault import decoding, memory_file, paths
 FOLDER = "templates"
 _PLACEHOLDER = lazy_pattern(r"\{\{\s{0,9}(title|date|time)\s{0,9}(?::([^{}\n]{1,60}))?\}\}")
 _MARK = lazy_pattern("\ufdd0[0-9]+\ufdd1")
-"""Matches what replaces a placeholder while a template's header is parsed."""
+"""Matches the substitute for a placeholder while a template's header is parsed."""
 _DEFAULT_FORMATS = {"date": "YYYY-MM-DD", "time": "HH:mm"}
 _DATE_TOKEN = lazy_pattern(
     r"YYYY|YY|MMMM|MMM|MM|M|dddd|ddd|DD|Do|D|HH|H|hh|h|mm|m|ss|s|WW|W|A|a|\[[^\]]{0,60}\]"

@@ -159,7 +159,7 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     if publisher_id is None:
         outcome = f"Nothing was dropped: this machine does not publish this vault to {shared.uri}"
         if every:
-            raise Refused(outcome, "allow contacting that engine with `memvault index push`")
+            raise Refused(outcome, "run `memvault index push` to allow contacting that engine")
         return {**_describe(shared), "dropped": "nothing", "outcome": outcome}
     engine = access.engine_of(shared, may_create=False)
     dropped = "nothing"

@@ -111,8 +111,8 @@ class NameLookup:
         """Return the memory whose path ends with a string, or None if the string is not a path.
 
         Raises:
-            NotFound: if the text is meant as a path, and no memory's path is or ends with it; the
-                error's details list the closest memories as ``candidates``.
+            NotFound: if the text is meant as a path, but no memory's path equals or ends with it;
+                the error's details list the closest memories as ``candidates``.
             Ambiguous: if several memories have it, as for ``resolve``.
         """
         if not resolve.may_be_path(text):
@@ -138,7 +138,7 @@ class NameLookup:
         of them if it is true for none.
 
         Raises:
-            Ambiguous: if several of them remain, and the name is not the title of each, for example
+            Ambiguous: if several of them remain, and the name is not the title of all, for example
                 if it is only part of a memId.
         """
         try:
@@ -208,7 +208,7 @@ class NameLookup:
 
 
 def _not_found(name: str, close: Sequence[MemoryRecord] = ()) -> NotFound:
-    """Return the error for a name that no memory has, with the closest ones as candidates."""
+    """Return the error for a name that no memory has, with the closest memories as candidates."""
     return NotFound(
         f"There is no memory {name!r}",
         resolve.suggestion(name, close, "`memvault list` shows all of them"),

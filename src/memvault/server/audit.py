@@ -30,7 +30,7 @@ from memvault.tools.core import registry
 OK = "ok"
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _MIN_PAUSE, _MAX_PAUSE = 1.0, 60.0
-"""Seconds between the first two log lines of one kind, and the maximum between later ones."""
+"""Minimum and maximum seconds between two log lines of the same kind."""
 Kind = TypeVar("Kind", bound=Hashable)
 _UNLOGGED_METHODS = frozenset(("initialize", "ping", "server/discover", "logging/setLevel"))
 """Methods that do not access a vault, and so are not logged."""

@@ -310,7 +310,7 @@ class Exclusions:
         if self._pattern is not None and self._pattern.match(path):
             return True
         if any(level.is_excluded_by_vault(path, is_folder) for level in levels):
-            return True  # No ignore file can include it, as in the nested vault itself.
+            return True  # Ignore files cannot re-include it, as inside the nested vault.
         for level in levels:
             decision = level.decision(path, is_folder)
             if decision is not None:

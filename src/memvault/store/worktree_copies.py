@@ -181,7 +181,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _remove_without_copies(folder: Path) -> None:
-    """Remove a folder that contains at most markers.
+    """Remove a folder that is empty or contains only markers.
 
     If another process writes a copy to it at the same time, the folder and its markers stay.
 

@@ -24,7 +24,7 @@ _REPLACEMENT = "\ufffd"
 _DAMAGED = lazy_pattern("[\udc80-\udcff]+|\ufffd")
 """Matches bytes that are not UTF-8, decoded with surrogates, and replacement characters."""
 _MAX_CONTROLS = 8
-"""Number of control characters that a text file may contain, such as a NUL left by a crash."""
+"""Maximum number of control characters in a text file, such as a NUL left by a crash."""
 
 
 class DecodedText(NamedTuple):

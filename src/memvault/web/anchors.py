@@ -26,7 +26,7 @@ def anchor_of(reference: str) -> str:
 
 
 def heading_anchor(text: str) -> str:
-    """Return the anchor of a heading with a text."""
+    """Return the anchor of a heading with a given text."""
     return f"h-{'-'.join(_NOT_IN_SLUG.sub('', text).lower().split())}"
 
 
@@ -105,7 +105,7 @@ def _block_with_id(
 def _block_positions(tokens: Sequence[Token], ends: Mapping[int, int], block: int) -> Iterator[int]:
     """Yield the positions of the tokens of a block, if there is one, and of the footnotes.
 
-    A list item is in a list of its own. ``ends`` are the closing tokens by opening token.
+    A list item is wrapped in its own list. ``ends`` are the closing tokens by opening token.
     """
     if block < 0:
         return

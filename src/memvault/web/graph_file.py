@@ -27,7 +27,7 @@ _SCRIPTS = ("vendor/graph.js", "vendor/layout.js", "map.js", "app.js")
 _MAX_PICTURE, _MAX_PICTURES = 5_000_000, 50_000_000
 """Maximum size in bytes of an image in the file, and of all images."""
 _MAX_EMBEDDING = 50_000_000
-"""Maximum number of characters of HTML after which embedded memories are only linked."""
+"""Number of characters of HTML after which embeds are rendered as links."""
 
 
 class _FileAddresses(ServedAddresses):

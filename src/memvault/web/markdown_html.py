@@ -36,10 +36,10 @@ _CHECKBOX = '<input class="task-list-item-checkbox"'
 _MAX_RENDERED = 400_000
 """Maximum number of characters to render; a longer text is shown as it is."""
 MAX_MARKUP = 50_000
-"""Maximum ``markup_length`` of a text to render, which takes about 20 us for each."""
+"""Maximum ``markup_length`` of a text to render; each unit takes about 20 us."""
 _MARKUP = lazy_pattern(r"[\n\[\]!#&*<>\\_`|~]|[-+]\s|\d[.)]\s")
 _MAX_NESTING = 100
-_PLAIN = "This text is too large or too nested to format, so it is shown as plain text."
+_PLAIN = "This text is too large or too deeply nested to format, so it is shown as plain text."
 _CALLOUTS = {
     "tip": "tip hint important success check done",
     "warning": "warning caution attention question help faq",
@@ -103,7 +103,7 @@ def _parser() -> MarkdownIt:
             elif token.type == "inline" and token.content:
                 token.children = [Token("text", "", 0, content=token.content)]
 
-    # Nested brackets take time, and only nested blocks are lost beyond the limit.
+    # Nested brackets are slow to parse. Beyond the limit, inline text is kept; blocks are lost.
     parser, inline = made(_MAX_NESTING), made(20)
     parser.core.ruler.after("block", "block_ids", set_block_ids)
     parser.core.ruler.at("inline", parse_inline)
@@ -112,7 +112,7 @@ def _parser() -> MarkdownIt:
 
 
 def _plain_paragraph(state: StateBlock, start: int, _end: int, silent: bool) -> bool:
-    """Parse a paragraph all of whose lines begin with letters, for which no other rule applies."""
+    """Parse a paragraph all of whose lines begin with letters, to which no other rule applies."""
     line = start
     while line < state.lineMax and not state.isEmpty(line):
         if not state.src[state.bMarks[line] + state.tShift[line]].isalpha():
@@ -145,7 +145,7 @@ def to_html(
     """Render text as HTML, with its links replaced by the given ones.
 
     With a ``detector``, secrets are masked in the text of each block without its markup, and in the
-    attributes; those in the text as it is written must be masked already. The ids of headings and
+    attributes; secrets in the markdown source must already be masked. The ids of headings and
     footnotes contain ``prefix``, so that texts with different ones can be on one page. With
     ``block``, such as ``^quote``, only that block is rendered. Text that would take too long is
     shown as it is.

@@ -20,7 +20,7 @@ from memvault import sanitize
 from memvault.cli.browse.session import BrowsedMemory, SearchOutcome
 
 _CTRL_C = Binding("ctrl+c", "app.help_quit", show=False)
-"""Exits the program, because bindings of the app do not apply in a dialog."""
+"""Exits the program; the app's own key bindings do not apply in a dialog."""
 
 
 class LineDialog(ModalScreen[str]):
@@ -34,7 +34,7 @@ class LineDialog(ModalScreen[str]):
         self._value = value
 
     def compose(self) -> ComposeResult:
-        """Lay out the question above a line."""
+        """Lay out the question above an input line."""
         with Vertical(classes="dialog"):
             yield Static(Text(self._question))
             yield Input(self._value)
@@ -67,7 +67,7 @@ class MemoryDialog(ModalScreen[BrowsedMemory]):
         self._memories: tuple[BrowsedMemory, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """Lay out the question, a line, and the list of matching memories below it."""
+        """Lay out the question, an input line, and the list of matching memories below it."""
         with Vertical(classes="dialog"):
             yield Static(Text(self._question))
             yield Input()
@@ -127,7 +127,7 @@ class ConfirmDialog(ModalScreen[bool]):
             yield Static(Text(f"{self._question}\n\ny: yes   any other key: no"))
 
     def on_key(self, event: events.Key) -> None:
-        """Return whether the key is y."""
+        """Close the dialog; the result is true if the key is y."""
         event.stop()
         self.dismiss(event.key == "y")
 

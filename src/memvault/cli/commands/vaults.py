@@ -197,7 +197,7 @@ def names(_: GlobalOptions) -> dict[str, Any]:
 def default(
     _: GlobalOptions,
     vaults: Annotated[
-        str, Arg("Vault names; all for every named vault", positional=True, metavar="NAME,NAME")
+        str, Arg("Vault names, or all for every named vault", positional=True, metavar="NAME,NAME")
     ] = "",
 ) -> dict[str, Any]:
     """Set the vaults that recall searches in addition to the current one; no names clear the list.

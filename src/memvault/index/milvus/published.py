@@ -229,7 +229,7 @@ class Publisher:
             [f"it lacks {missing_count:,} of {len(uploaded):,} memories"] if missing_count else []
         )
         if extra_count:
-            differences.append(f"it has {extra_count:,} memories that were deleted here")
+            differences.append(f"it has {extra_count:,} memories that were deleted on this machine")
         return "; ".join(differences)
 
     def close(self) -> None:

@@ -1,10 +1,10 @@
 """Find pairs of texts that share most of their phrases.
 
-A text's phrases are its runs of three words. Two texts are compared by sketches: only the smallest
-hashes of a text's phrases are stored (the bottom-k sketch in Broder, 1997, "On the resemblance and
-containment of documents"). Phrases that occur in many texts, such as those of a template, are
-ignored. Only texts that share one of their rarest phrases are compared (prefix filtering, as in
-Bayardo et al., 2007, "Scaling Up All Pairs Similarity Search").
+A text's phrases are its runs of three words (shingles). Two texts are compared by sketches: only
+the smallest hashes of a text's phrases are stored (the bottom-k sketch in Broder, 1997, "On the
+resemblance and containment of documents"). Phrases that occur in many texts, such as those of a
+template, are ignored. Only texts that share one of their rarest phrases are compared (prefix
+filtering, as in Bayardo et al., 2007, "Scaling Up All Pairs Similarity Search").
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memvault.index.embedding.arrays import Integers, distinct
 _WORDS = 3
 _SKETCH_SIZE = 64
 _MIN_PHRASES = 12
-"""Minimum number of counted phrases in a text to compare."""
+"""Minimum number of counted phrases for a text to be compared."""
 _MAX_TEXTS = 20
 """Maximum number of texts that share a phrase; a more frequent phrase is ignored."""
 MIN_SHARE = 0.7
@@ -55,7 +55,7 @@ def near_copies(sketches: Sequence[bytes]) -> Iterator[tuple[int, int, float]]:
     phrases &= (1 << _HASH_BITS) - 1
     lengths = np.bincount(texts, minlength=len(sketches))
     ends = np.cumsum(lengths)
-    # Otherwise, too few are left that two texts could share.
+    # Near copies share a phrase in this prefix, because the rest is too short.
     prefix_ends = ends - np.ceil(MIN_SHARE * lengths).astype(np.int64) + 1
     is_first = (np.arange(len(texts)) < prefix_ends[texts]) & (lengths >= _MIN_PHRASES)[texts]
     first = np.sort(phrases[is_first] << _TEXT_BITS | texts[is_first])
