@@ -189,7 +189,7 @@ def test_error_line_is_the_most_informative(output: str, line: str) -> None:
     assert acts.error_line(output) == line
 
 
-def test_command_names_skip_wrappers_and_reading() -> None:
+def test_command_names_skip_wrappers_and_trivial_programs() -> None:
     """A command is identified by its program and arguments, without runners, options or pipes."""
     assert acts.command_names(
         "FOO=1 cd app && sudo uv run alembic -c x upgrade head | tail -3"

@@ -151,7 +151,7 @@ NOTES = st.dictionaries(
 def test_links_are_the_same_without_unlinked_memories(
     tmp_path_factory: pytest.TempPathFactory, notes: dict[str, tuple[list[str], str, bool]]
 ) -> None:
-    """Links resolve equally if only memories with links and their possible targets are read."""
+    """Links resolve the same if only memories with links and their possible targets are read."""
     root = tmp_path_factory.mktemp("linked")
     write(root, "memvault.toml", "version = 1\n")
     for name, (links, title, is_markdown) in notes.items():

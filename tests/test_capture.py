@@ -393,7 +393,7 @@ def test_daily_supports_first_and_last_calendar_day(run: Run, folder: Path, plac
 
 @pytest.mark.parametrize("text", ["\U0001f389\U0001f389", "!!!", "...", "?", "\u2014 \u2192"])
 def test_capture_keeps_text_without_letters(run: Run, folder: Path, text: str) -> None:
-    """A thought of symbols only is kept, by capture, save and fact store."""
+    """Text that consists only of symbols is kept by capture, save and fact store."""
     for words in (("capture",), ("save",), ("fact", "store")):
         said = succeeded(run(*words, text, "--json")).json
         shown = succeeded(run("show", said["filePath"], "--json")).json

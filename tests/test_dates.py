@@ -207,7 +207,7 @@ def test_foreign_dates_are_parsed(text: str) -> None:
 def test_since_and_until_accept_relative_dates(
     monkeypatch: pytest.MonkeyPatch, text: str, place: str
 ) -> None:
-    """For days in words, ``since`` is their first moment, and ``until`` their last."""
+    """For days written in words, ``since`` is their first moment, and ``until`` their last."""
     zone = ZoneInfo(place)
     at = datetime.combine(SUNDAY, time(15), zone)
     monkeypatch.setattr(clock, "now", lambda: at.astimezone(UTC))

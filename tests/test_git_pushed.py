@@ -181,7 +181,7 @@ def work(root):
 STRIDE = int(os.environ.get("MEMVAULT_GIT_STRIDE", "40"))
 """The distance between tested fault points; ``make soak`` tests every point."""
 POINTS = 60
-"""Fewer fault points than a sync has that merges everything below."""
+"""A lower bound on the number of fault points in a sync that merges everything below."""
 
 
 @pytest.fixture

@@ -253,7 +253,7 @@ def references(editor: LspClient, path: str, marked: str) -> set[tuple[str, str]
 
 
 def test_references_include_all_backlinks(editor: LspClient) -> None:
-    """In a text, all links to the memory are found; on a heading or a link, those to it."""
+    """In text, all links to the memory are found; on a heading or link, those to its target."""
     editor.open("decision/pg.md")
     to_heading = ("a.md", "[[Use PostgreSQL#Why 😀 not|pg]]")
     everything = {
@@ -294,7 +294,7 @@ def linked(tmp_path: Path) -> Path:
 def test_rename_edit_matches_rename_command(
     linked: Path, tmp_path: Path, run: Run, new: str
 ) -> None:
-    """A rename has the result of memvault rename, with links of each form, and writes nothing."""
+    """A rename has the result of `memvault rename` for links of each form, and writes nothing."""
     other = Path(shutil.copytree(linked, tmp_path / "other"))
     before = note_texts(linked)
     with LspClient(linked) as editor:
@@ -484,7 +484,7 @@ def test_code_actions_link_a_word_and_add_a_tag(editor: LspClient) -> None:
 
 @pytest.mark.promise("S108")
 def test_lsp_server_never_writes_to_the_vault(root: Path) -> None:
-    """After all requests of this file, the vault has no new files but its private folder."""
+    """After all tests in this file, the vault's only new files are in its private folder."""
     files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
     assert {name for name in files if not name.startswith(".memvault/")} == {
         "memvault.toml", "decision/pg.md", "a.md", "b.md", "pictures/x.png", "README.md",

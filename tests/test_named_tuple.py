@@ -29,7 +29,7 @@ class Range(NamedTuple):
 
 
 class Closed(Range):
-    """A subclass without own fields."""
+    """A subclass without fields of its own."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ def _outcome(use: Any, cls: Any) -> Any:
     ],
 )
 def test_named_tuple_behaves_like_typing_named_tuple(use: Any) -> None:
-    """Construction, fields, errors, comparison, JSON and pickle are as in the standard class."""
+    """Construction, fields, errors, comparison, JSON and pickle work as in the standard class."""
     assert _outcome(use, Range) == _outcome(use, Standard)
 
 

@@ -68,7 +68,7 @@ def test_review_of_healthy_vault_is_one_line(run: Run, folder: Path) -> None:
 def test_review_answers_with_single_keys_and_undoes_together(
     run: Run, troubled: Path, tmp_path: Path
 ) -> None:
-    """Keep one of two, allow a secret or drop an item with one key; one undo reverts all."""
+    """One key keeps one of two copies, allows a secret or drops an item; one undo reverts all."""
     before = vault_files(troubled)
     code, shown = at_terminal(troubled, "review", answer=[*"x2a1ts"], asked="q quit: ")
     assert code == 0, shown
@@ -87,7 +87,7 @@ def test_review_answers_with_single_keys_and_undoes_together(
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX-only")
 @pytest.mark.parametrize("end", ["q", "\x03", "\x04"])
 def test_review_keeps_answers_after_any_exit(run: Run, troubled: Path, end: str) -> None:
-    """Enter and arrows answer nothing; after q, Ctrl-C or Ctrl-D, one undo reverts all answers."""
+    """Enter and arrow keys answer nothing; after q, Ctrl-C or Ctrl-D, one undo reverts all."""
     before = vault_files(troubled)
     keys = ("\x1b[A", "1\r\n", end)
     code, shown = at_terminal(troubled, "review", answer=keys, asked="q quit: ")
@@ -160,7 +160,7 @@ TEXTS = st.lists(st.lists(st.integers(0, 9), max_size=80), max_size=25)
 
 
 def changed(texts: list[list[int]], copies: list[tuple[int, int, int]]) -> list[str]:
-    """Return texts, and copies of some of them with one other word and a missing beginning."""
+    """Return texts, and copies of some of them with one word replaced and the beginning removed."""
     every = [[str(word) for word in text] for text in texts]
     for copied, place, start in copies:
         if copied < len(every):
@@ -173,7 +173,7 @@ COPIES = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 70), st.integers(
 
 @given(st.builds(changed, TEXTS, COPIES))
 def test_review_near_duplicates_equal_full_comparison(texts: list[str]) -> None:
-    """Each text is compared with every earlier one by the phrases of at most 20 texts."""
+    """Each text is compared with every earlier one by the phrases found in at most 20 texts."""
     sketches = [array("I", sketch(text)) for text in texts]
     frequency = Counter(phrase for phrases in sketches for phrase in phrases)
     counted = [{phrase for phrase in row if frequency[phrase] <= 20} for row in sketches]

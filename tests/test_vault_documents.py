@@ -178,7 +178,7 @@ def test_notes_take_precedence_over_documents(opened: Vault) -> None:
     "note", ["title.md", "alias.md", "note/report.pdf.md"], ids=("title", "alias", "file")
 )
 def test_path_of_document_leads_to_the_document(folder: Path, note: str) -> None:
-    """A note with the name of a document does not take over its links, nor its path."""
+    """A note with the name of a document does not take over its links or its path."""
     write(folder, "papers/report.pdf", pdf(_PAGES))
     header = "---\naliases: [report.pdf, papers/report.pdf]\n---\n\n" if "alias" in note else ""
     title = "report.pdf" if "title" in note else "Other"
@@ -373,7 +373,7 @@ def test_agent_keeps_document_in_active_memory(folder: Path, run: Run) -> None:
 
 
 def test_moved_note_keeps_short_links_beside_document(folder: Path, run: Run) -> None:
-    """A link by file name stays short if only a document's name is the same without its ending."""
+    """A link by file name stays short if the name matches only a document's without extension."""
     write(folder, "deep/plan.csv", "a,b\n")
     write(folder, "a/old.md", "Text.\n")
     write(folder, "index.md", "See [[old]] and [[plan.csv]].\n")
@@ -396,13 +396,13 @@ def test_parts_beyond_limits_are_reported(folder: Path, run: Run) -> None:
 
 
 def test_rows_beyond_limit_are_reported() -> None:
-    """The header of a document's text tells how many of its rows are read."""
+    """The header of a document's text states how many of its rows are read."""
     rows = extract(".csv", b"n\n" + b"1\n" * 100_001, "utf-8").encoded()
     assert b"partly_read: the first 100,000 rows\n" in rows
 
 
 def test_renaming_never_leads_links_to_a_document(folder: Path, run: Run) -> None:
-    """A link follows a note whose new file has the name of a document."""
+    """Links to a note still lead to it after its file is renamed like a document."""
     write(folder, "deep/plan.csv", "a,b\n")
     write(folder, "old.md", "# Old\n")
     write(folder, "index.md", "See [[old]] and [[plan.csv]].\n")
@@ -413,7 +413,7 @@ def test_renaming_never_leads_links_to_a_document(folder: Path, run: Run) -> Non
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals")
 def test_document_is_parsed_again_after_killed_parser(folder: Path, tmp_path: Path) -> None:
-    """A document whose parser was ended by another program is parsed again at the next read."""
+    """A document whose parser was killed is parsed again at the next read."""
     write(folder, "a.pdf", pdf(["The wombat sleeps."]))
     store = MemoryStore(folder, load_settings(folder), find_index=lambda: tmp_path)
 

@@ -1,4 +1,4 @@
-"""What the web pages show: rendered markdown, differences, the calendar and the map's data."""
+"""The content of web pages: rendered markdown, differences, the calendar and the map's data."""
 
 from __future__ import annotations
 
@@ -182,10 +182,10 @@ TABLE = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 20_000
 
 @pytest.mark.parametrize("line", [NESTED, TABLE, "[" * 60_000], ids=("nested", "rows", "brackets"))
 def test_web_shows_large_markup_as_plain_text(line: str) -> None:
-    """Text with too much markup to format quickly is shown completely, with a sentence about it."""
+    """Text with too much markup to format quickly is shown in full as plain text, with a notice."""
     html, headings = to_html(f"# T & t\n\n{line}\n")
     notice, _, text = html.partition("</p>\n<pre>\n")
-    assert "too large or too nested to format" in notice
+    assert "too large or too deeply nested to format" in notice
     assert text == f"# T &amp; t\n\n{line}\n</pre>"
     assert headings == []
     assert "<pre>" not in to_html("*word* and [link](https://x.example)\n\n" * 5_000).html
@@ -274,7 +274,7 @@ def test_map_pairs_similar_memories(tmp_path: Path) -> None:
 
 
 def test_web_slow_pages_are_computed_in_another_process(tmp_path: Path) -> None:
-    """The worker returns what the pages show, follows changes, and is restarted if it is killed."""
+    """The worker returns the pages' data, detects changes, and is restarted if it is killed."""
     from memvault.errors import MemvaultError
     from memvault.web.session import WebSession
     from memvault.web.slow_worker import SlowWorker
@@ -305,7 +305,7 @@ def test_web_slow_pages_are_computed_in_another_process(tmp_path: Path) -> None:
 
 
 def test_web_slow_worker_ends_with_the_server(tmp_path: Path) -> None:
-    """The worker ends when the server is killed, even before it has sent a page."""
+    """The worker exits when the server is killed, even before it has sent a page."""
     from memvault import process
 
     root = tmp_path / "vault"

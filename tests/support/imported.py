@@ -18,7 +18,7 @@ def notes_in(vault: Path) -> dict[str, bytes]:
 
 
 class Imported:
-    """What an import to the folder ``in`` wrote and counted, and what it reported as not read."""
+    """The notes and counts of an import to the folder ``in``, and the entries it did not read."""
 
     def __init__(self, run: Run, vault: Path, source: Path, kind: str) -> None:
         arguments = ("import", str(source), "--from", kind, "--to", "in", "--yes", "--json")

@@ -17,7 +17,7 @@ from launcher import Process, launcher_with
 
 
 class TerminalStream(io.StringIO):
-    """A stream that is said to be a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         """Return True."""
