@@ -53,7 +53,9 @@ def open_entry(
 
     print_result.check(options)
     if number < 1:
-        raise UsageError(f"`--open` must be at least 1, not {number}", "open the first with 1")
+        raise UsageError(
+            f"`--open` must be at least 1, not {number}", "open the first result with `--open 1`"
+        )
     limit = int(arguments.get("limit") or 0)
     if 0 < limit < number:
         raise UsageError(

@@ -69,7 +69,7 @@ class Comparison(NamedTuple):
     analyzer: Analyzer
 
     def wording(self, index: int) -> Wording:
-        """Return the words of a statement, parsed once."""
+        """Parse the statement at an index."""
         return wording(self.sources[index].text, self.analyzer)
 
 

@@ -68,7 +68,7 @@ def _chosen(key: str, old: Any, here: Any, there: Any, newer: bool) -> Any:
     if key == _COUNT and all(type(count) is int for count in (here, there)):
         return max(0, here + there - (old if type(old) is int else 0))
     if key == _RATE and all(isinstance(rate, int | float) for rate in (old, here, there)):
-        # Both sides recorded outcomes since then, and each moved the rate by its own.
+        # Both sides recorded outcomes since ``old``, so the changes of the rate are added up.
         return min(1.0, max(0.0, round(here + there - old, 6)))
     return there if newer else here
 

@@ -239,7 +239,7 @@ class OutlineInline(ABC):
 
     @abstractmethod
     def _quoted(self, text: str) -> str:
-        """Return the start of another block as markdown."""
+        """Return the beginning of a quoted block as markdown."""
 
     @abstractmethod
     def _address(self, match: re.Match[str], label: str, text: str) -> tuple[str, int] | None:

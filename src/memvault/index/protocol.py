@@ -224,7 +224,7 @@ class LinkEntry(NamedTuple):
 
         names = link_keys(memory.path, memory.mem_id, memory.title, memory.aliases)
         stored: list[StoredLink] = []
-        if is_document(memory.path):  # a document links to its own parts or to other machines
+        if is_document(memory.path):  # a document's links are not followed
             return cls(memory.path, names, stored)
         line = position = 0
         for link in links(memory.body):

@@ -56,7 +56,7 @@ class RankingConstants(NamedTuple):
       contains.
     - ``newer_score``: minimum score of the newer memory, as a share of the older memory's score.
     - ``newer_size``: maximum size of each file, in bytes. Longer memories, such as sessions and
-      dialogues, share a subject without replacing each other.
+      dialogues, often share a subject without replacing each other.
     - ``equal_similarity``: minimum share of the highest similarity that counts as equal to it, so
       several versions of a value are recognized.
     - ``identifying_coverage``: minimum coverage at which the query's words identify the older

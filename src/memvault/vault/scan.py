@@ -51,7 +51,7 @@ class Scan:
 
     def add(self, prefix: str, files: list[os.DirEntry[str]]) -> None:
         """Add the files of a folder whose path, with a slash, is ``prefix``."""
-        # Steps over all files, because a step for each file takes twice as long.
+        # Each step processes all files, because a loop over single files takes twice as long.
         try:
             statuses = [entry.stat(follow_symlinks=False) for entry in files]
         except FileNotFoundError:

@@ -27,8 +27,8 @@ def browse(
 ) -> None:  # fmt: skip
     """Search, read and edit memories in a full-screen view that updates as you type.
 
-    Enter opens the editor at the matching line; F1 shows the keys. Without a terminal, it prints a
-    list of results.
+    Enter opens the editor at the matching line; F1 shows the keyboard shortcuts. Without a
+    terminal, it prints a list of results.
     """
     if start.has_screen(options):
         start.run(options, query)
