@@ -16,6 +16,7 @@ from memvault.agents.messages import message_files
 from memvault.errors import MemvaultError, StorageError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
+from memvault.vault.private_folder import existing_private
 
 _LEASES, _POPPED = "leases", "popped"
 """The folders of held leases, and of the most recently acknowledged leases."""
@@ -77,7 +78,9 @@ class Leases:
 
     def has_any(self) -> bool:
         """Return whether any events are leased, also by a dead process."""
-        return bool(_lease_folders(self.folder(_LEASES)))
+        name = self.owner.folder(Path()) / _LEASES
+        folder = existing_private(self.root, name.as_posix())
+        return folder is not None and bool(_lease_folders(folder))
 
     def contains(self, event_id: str) -> bool:
         """Return whether an event with this id is leased or was popped recently."""
