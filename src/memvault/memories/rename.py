@@ -279,7 +279,8 @@ def _new_name(
         or (after.is_ambiguous(name) and not was_ambiguous)
     ):
         suffix = name[-3:] if name.lower().endswith(".md") else ""
-        # The path of another file may differ only in case, and a document's may not.
+        # Without .md, the path may be ambiguous: a document can have it, or another file a path
+        # that differs only in case.
         for name in (f"{link_path(target)}{suffix}", target):
             destination = after.by_name(name, source)
             if destination and destination.path == target and not after.is_ambiguous(name):
