@@ -23,9 +23,10 @@ from memvault import Vault, open_vault
 from memvault.call import LOCAL
 from memvault.documents.worker import extract
 from memvault.errors import StorageError
+from memvault.files.user_folders import UNREAD_DOCUMENTS
 from memvault.model import is_document
-from memvault.settings.vault_settings import load_settings
-from memvault.store.document_reader import VERSION
+from memvault.settings.vault_settings import DEFAULTS, load_settings
+from memvault.store.document_reader import VERSION, DocumentReader
 from memvault.store.memory_store import MemoryStore
 from memvault.tools.core import invoke
 from memvault.tools.recall import memory_recall
@@ -460,3 +461,28 @@ def test_document_is_read_again_after_the_parser_could_not_start(
         os.utime(marker, (0, 0))
     succeeded(child(folder, *recall))
     assert list(index_of(folder).glob("unread-documents")) == []
+
+
+def test_documents_to_read_again_are_listed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each document that was not read is listed until it is settled, however often it failed."""
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
+    documents = DocumentReader(tmp_path, DEFAULTS, lambda: tmp_path)
+
+    def due_after(*names: str) -> frozenset[str]:
+        for name in names:
+            write(tmp_path, name, name)
+            with pytest.raises(StorageError, match="cannot be started"):
+                documents.read(name)
+        os.utime(tmp_path / UNREAD_DOCUMENTS, (0, 0))
+        return documents.due()
+
+    assert due_after("a.pdf", "b.pdf", "a.pdf") == {"a.pdf", "b.pdf"}
+    assert due_after("b.pdf", "c.pdf") == {"a.pdf", "b.pdf", "c.pdf"}
+    assert (tmp_path / UNREAD_DOCUMENTS).read_bytes() == b"a.pdf\0b.pdf\0c.pdf\0"
+    assert documents.due() == frozenset()
+    documents.settle(["a.pdf"])
+    assert due_after() == {"b.pdf", "c.pdf"}
+    documents.settle(["b.pdf", "c.pdf"])
+    assert not (tmp_path / UNREAD_DOCUMENTS).exists()

@@ -101,7 +101,7 @@ class DocumentReader:
         reply = self._reply(path[path.rfind(".") :].lower(), data)
         if not reply.is_read:
             if reply.is_unread:
-                self._set_failed({*self._failed(), path})
+                self._add_failed(path)
             reason = reply.content.decode("utf-8", "replace")
             raise StorageError(
                 f"The document cannot be read because {reason}: {path}",
@@ -118,7 +118,9 @@ class DocumentReader:
             file = self._retry_file
             if file is not None and time.time() - file.stat().st_mtime > _RETRY_SECONDS:
                 os.utime(file)
-                return self._failed()
+                failed = self._failed()
+                self._set_failed(failed)  # Each is listed once.
+                return failed
         return frozenset()
 
     def settle(self, paths: Iterable[str]) -> None:
@@ -138,11 +140,18 @@ class DocumentReader:
                 return frozenset(filter(None, os.fsdecode(plain_files.read(file)).split("\0")))
         return frozenset()
 
+    def _add_failed(self, path: str) -> None:
+        file = self._retry_file
+        if file is not None:
+            with contextlib.suppress(OSError), file.open("ab") as failed:
+                failed.write(os.fsencode(f"{path}\0"))
+
     def _set_failed(self, paths: AbstractSet[str]) -> None:
         file = self._retry_file
         with contextlib.suppress(OSError, MemvaultError):  # then they are not read again
             if file is not None and paths:
-                atomic.write(file, os.fsencode("\0".join(sorted(paths))), durable=False)
+                listed = "".join(f"{path}\0" for path in sorted(paths))
+                atomic.write(file, os.fsencode(listed), durable=False)
             elif file is not None:
                 file.unlink()
 
