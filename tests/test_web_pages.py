@@ -93,25 +93,27 @@ def test_web_embeds_have_own_anchors(tmp_path: Path) -> None:
     text = session.read("a.md", ServedAddresses()).text
     session.close()
     ids = re.findall(r' id="([^"]+)"', text.html)
-    assert len(ids) == len(set(ids)) == 9, "a heading, a footnote and its mark, three times"
+    assert len(ids) == len(set(ids)) == 10, "a title, and three times a heading and a footnote"
     assert set(re.findall(r'href="#([^"]+)"', text.html)) <= set(ids)
     assert [heading.anchor for heading in text.headings] == ["h-same"]
 
 
 def test_web_embeds_only_embedded_memories(tmp_path: Path) -> None:
-    """A link next to an embed of the same memory stays a link."""
+    """A link next to an embed of the same memory stays a link, and one to the title works."""
     from memvault.web.addresses import ServedAddresses
     from memvault.web.session import WebSession
 
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
-    write(root, "a.md", "# A\n\n[[B]]\n\n![[B]]\n\n[[B]]\n")
+    write(root, "a.md", "# A\n\n[[B]]\n\n![[B]]\n\n[[B]]\n\n[[#A]]\n")
     write(root, "b.md", "# B\n\nFirst.\n")
     session = WebSession(root)
     html = session.read("a.md", ServedAddresses()).text.html
     session.close()
     assert html.count('<blockquote class="embed">') == html.count("First.") == 1
     assert html.count('rel="noopener noreferrer">B</a></p>') == 2
+    assert html.startswith('<a id="h-a"></a>')
+    assert '<a href="#h-a" ' in html
 
 
 @pytest.mark.parametrize(("number", "shown"), [(19, 1), (20, 0)])

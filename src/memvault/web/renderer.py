@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord, View
     from memvault.memories.link_graph import LinkGraph
 
-_FIRST_HEADING = lazy_pattern(r"\A<h1[^>\n]*>[^\n]*</h1>\n")
+_FIRST_HEADING = lazy_pattern(r"\A<h1([^>\n]*)>[^\n]*</h1>\n")
 """Matches a title at the beginning of a memory's text, which the page already shows."""
 _MIN_EMBEDDED = MAX_MARKUP // 20
 """Length of markup as which a shorter embedded text counts, so that at most 20 are read.
@@ -79,7 +79,9 @@ class Renderer:
         prefix: str = "",
         block: str = "",
     ) -> Callable[[], RenderedMarkdown]:
-        """Return a function that renders a memory's text without its title, with secrets masked.
+        """Return a function that renders a memory's text with secrets masked.
+
+        The title at its beginning is omitted, except for its anchor if there is no ``prefix``.
 
         The function needs neither the view nor the vault. ``embeds`` shows the text of embedded
         memories, without the memories embedded in these. The ids in the text contain ``prefix``.
@@ -94,7 +96,8 @@ class Renderer:
             rendered = to_html(shown.body, placed, detector, prefix, block)
             if not is_titled:
                 return rendered
-            html, count = _FIRST_HEADING.subn("", rendered.html)
+            anchor = "" if prefix else r"<a\1></a>"
+            html, count = _FIRST_HEADING.subn(anchor, rendered.html)
             return RenderedMarkdown(html, rendered.headings[count:])
 
         return render
