@@ -363,8 +363,9 @@ def test_resident_survives_interrupted_command(folder: Path, watching: Watching)
     for sent, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
         process = reading(folder, watching.process.pid)
         process.send_signal(sent)
-        assert process.wait(60) == code
-        process.communicate()
+        process.communicate(timeout=60)
+        # Before it waits for the resident process, SIGTERM ends it as any process.
+        assert process.returncode in (code, -sent)
         assert child(folder, "list", "--json").json["memories"] == []
         assert watching.process.poll() is None
 

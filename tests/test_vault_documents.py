@@ -480,7 +480,7 @@ def test_documents_to_read_again_are_listed_once(
 
     assert due_after("a.pdf", "b.pdf", "a.pdf") == {"a.pdf", "b.pdf"}
     assert due_after("b.pdf", "c.pdf") == {"a.pdf", "b.pdf", "c.pdf"}
-    assert (tmp_path / UNREAD_DOCUMENTS).read_bytes() == b"a.pdf\0b.pdf\0c.pdf\0"
+    assert (tmp_path / UNREAD_DOCUMENTS).read_bytes() == b'"a.pdf"\n"b.pdf"\n"c.pdf"\n'
     assert documents.due() == frozenset()
     documents.settle(["a.pdf"])
     assert due_after() == {"b.pdf", "c.pdf"}

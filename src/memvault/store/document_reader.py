@@ -7,6 +7,7 @@ are cached by the content of the file, so an unchanged document is parsed only o
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import struct
 import sys
@@ -135,23 +136,24 @@ class DocumentReader:
 
     def _failed(self) -> frozenset[str]:
         file = self._retry_file
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             if file is not None:
-                return frozenset(filter(None, os.fsdecode(plain_files.read(file)).split("\0")))
+                lines = plain_files.read(file).splitlines()
+                return frozenset(str(json.loads(line)) for line in lines)
         return frozenset()
 
     def _add_failed(self, path: str) -> None:
         file = self._retry_file
-        if file is not None:
-            with contextlib.suppress(OSError), file.open("ab") as failed:
-                failed.write(os.fsencode(f"{path}\0"))
+        with contextlib.suppress(OSError, MemvaultError):
+            if file is not None:
+                atomic.append_line(file, json.dumps(path).encode())
 
     def _set_failed(self, paths: AbstractSet[str]) -> None:
         file = self._retry_file
         with contextlib.suppress(OSError, MemvaultError):  # then they are not read again
             if file is not None and paths:
-                listed = "".join(f"{path}\0" for path in sorted(paths))
-                atomic.write(file, os.fsencode(listed), durable=False)
+                listed = "".join(f"{json.dumps(path)}\n" for path in sorted(paths))
+                atomic.write(file, listed.encode(), durable=False)
             elif file is not None:
                 file.unlink()
 
