@@ -31,7 +31,7 @@ class _VaultFiles:
         memory_type: str = "",
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
-        super().__init__(cache_control=cache_control)  # type: ignore[call-arg]  # the SDK's class
+        super().__init__(cache_control=cache_control)  # type: ignore[call-arg]  # of the next base, the SDK's class
         self._files = MemoryFiles(vault, folder, agent, memory_type)
 
     def close(self) -> None:

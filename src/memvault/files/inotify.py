@@ -140,7 +140,7 @@ class Mounts:
 
 
 def reports_all_changes(folder: str) -> bool:
-    """Return whether inotify reports all changes in a folder, which no other machine can change.
+    """Return whether inotify reports all changes in a folder: no other machine can change it.
 
     Raises:
         OSError: the folder cannot be examined.

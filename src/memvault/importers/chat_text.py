@@ -61,7 +61,7 @@ def _ends_and_has_no_upper_heading(text: str) -> bool:
 
 
 class _Scan:
-    """A pass over a message's lines; ``is_sure`` is true if the result is known to be safe."""
+    """Reads a message line by line; ``is_sure`` is set if the result is known to be safe."""
 
     def __init__(self, is_plain: bool) -> None:
         self._is_plain = is_plain

@@ -113,13 +113,8 @@ class Inbox:
         message_files.inside(self._root, self.folder)
         notes: list[str] = []
         if not self._only_reads and self._leases.has_any():
-            with contextlib.suppress(MemvaultError):
-                lock = agent_lock(self._root, self._owner)
-                if lock.acquire(0.0):
-                    try:
-                        notes = self._leases.requeue_abandoned()
-                    finally:
-                        lock.release()
+            with contextlib.suppress(MemvaultError), agent_lock(self._root, self._owner, 0.0):
+                notes = self._leases.requeue_abandoned()
         return self._read_all(notes)
 
     def peek(self) -> EventBatch:

@@ -341,9 +341,8 @@ class LocalIndex:
         """Return the documents to read again, because the parser failed to start."""
         # Most vaults have no such file, so the reader of documents is not even imported.
         folder = self.folder
-        if folder is None or not (folder / UNREAD_DOCUMENTS).exists():
-            return frozenset()
-        if not self._store.has_documents():
+        is_listed = folder is not None and (folder / UNREAD_DOCUMENTS).exists()
+        if not (is_listed and self._store.has_documents()):
             return frozenset()
         documents = self._store.documents
         due = documents.due()
