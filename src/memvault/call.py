@@ -332,7 +332,7 @@ class Call:
             raise
 
     def require_merged(self, name: str, cause: MemvaultError) -> None:
-        """Check that a name that was not found is not that of another git worktree's memory.
+        """Check that a name that was not found does not belong to another git worktree's memory.
 
         Raises:
             NotFound: only another worktree has the memory.

@@ -59,8 +59,8 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
     The name is compared with paths, memIds, exact titles, titles ignoring case and Unicode form,
     aliases in the same way, paths without ``.md``, and memId prefixes, in this order. The first
-    kind with a match determines the result. Documents are compared if no memory matches, except by
-    path, which is compared first.
+    kind with a match determines the result. A document with that path comes first; otherwise,
+    documents are compared only if no memory matches.
     """
     cleaned_name = normalize(name)
     if not cleaned_name:
@@ -83,7 +83,8 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
     The target is compared with paths, with or without ``.md``, memIds, file names, titles ignoring
     case and aliases, in this order. The first kind with a match determines the result.
-    Documents are compared if no memory matches, except by path and file name, which come first.
+    A document with that path or file name comes first; otherwise, documents are compared only if no
+    memory matches.
     """
     return _first_kind(entries, _link_kinds(name), () if is_file_name(name) else _FILE_KINDS)
 
@@ -108,7 +109,8 @@ def _first_kind(
 ) -> list[Entry]:
     """Return the matches of the first kind that has any.
 
-    Documents by the kinds ``files`` come before memories, and memories before other documents.
+    Documents that match by a kind in ``files``, a list of indexes, come before memories, and
+    memories come before other documents.
     """
     matches: list[Entry] = []
     of_memories = list(enumerate(kinds, len(files)))

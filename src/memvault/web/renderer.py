@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 _FIRST_HEADING = lazy_pattern(r"\A<h1([^>\n]*)>[^\n]*</h1>\n")
 """Matches a title at the beginning of a memory's text, which the page already shows."""
 _MIN_EMBEDDED = MAX_MARKUP // 20
-"""Length of markup as which a shorter embedded text counts, so that at most 20 are read.
+"""Minimum length of markup counted for an embed, so that a page reads at most 20 texts.
 
-A text that is too long to embed counts as much.
+It is also counted for a text that is too long to embed.
 """
 _MAX_EMBEDDED = 50_000
 """Maximum number of characters of an embedded text; a longer one is only linked."""

@@ -75,9 +75,9 @@ def diff_folder(
 ) -> FolderDiff:
     """Compare the indexed files with a scan.
 
-    The files that are ``due`` are changed, even if their states are not. Memories below a folder
-    that could not be listed are left unchanged, so a temporary loss of permission does not empty
-    the index.
+    Files in ``due`` count as changed, even if their states are equal. Memories below a folder that
+    could not be listed are left unchanged, so a temporary loss of permission does not empty the
+    index.
     """
     added, changed, doubtful = [], [], []
     seen = set()
