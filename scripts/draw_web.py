@@ -79,11 +79,13 @@ def main() -> None:
         ):
             assert server.stdout is not None
             address = server.stdout.readline().strip()
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-            for shot in SHOTS:
-                _take(browser, address, *shot)
-            browser.close()
-            server.terminate()
+            try:
+                browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+                for shot in SHOTS:
+                    _take(browser, address, *shot)
+                browser.close()
+            finally:
+                server.terminate()
 
 
 def _take(

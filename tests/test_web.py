@@ -58,7 +58,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(
         root,
         "cups.md",
-        "---\nid: cups-7k2m9q\n---\n\n# Cups\n\n![[pot.png]] and [tea](fact/tea.md)\n\n"
+        "---\nid: cups-7k2m9q\n---\n\n# Cups\n\n`<b> heat` ![[pot.png]] and [tea](fact/tea.md)\n\n"
         "![[huge.png]] ![[leaf.pdf]]\n",
     )
     write(root, "pot.png", PICTURE)
@@ -294,11 +294,12 @@ def test_web_serves_only_attachments_and_masks_secrets(client: TestClient, root:
 
 
 def test_web_search_filters_and_marks_words(client: TestClient) -> None:
-    """The search offers types and tags with counts, and marks the query's words."""
+    """The search offers types and tags with counts, marks words, and formats code spans."""
     page = client.get("/?q=green+tea&tag=hot").text
     assert '<input type="checkbox" name="tag" value="hot" checked><span>#hot <small>1' in page
     assert '<input type="radio" name="type" value="fact"><span>fact <small>1' in page
     assert re.search(r'<a href="/its-folder/m/tea-7k2m9q"><mark>Tea</mark></a>', page)
+    assert "<code>&lt;b&gt; <mark>heat</mark></code>" in client.get("/results?q=heat").text
     assert "cups-7k2m9q" not in client.get("/results?q=tea&type=fact").text
     assert "Cups" in client.get("/results?since=7d").text
     assert client.get("/results?since=nonsense&type=none&tag=none").status_code == 200

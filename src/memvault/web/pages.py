@@ -41,6 +41,7 @@ AGES = {"": "any time", "7d": "last 7 days", "30d": "last 30 days", "1y": "last 
 _MOST_LINKED = 200
 _MAX_TYPES, _MAX_TAGS = 8, 12
 _WEEKS = 53
+_CODE_SPAN = re.compile(r"(`+)((?:[^`<]|<mark>[^`<]*</mark>)+)\1")
 _MAX_COMPARED = 3_000_000
 """Maximum number of word pairs compared between two revisions, which takes about a second."""
 _MIN_RATIO = 0.3
@@ -82,14 +83,15 @@ def _plain(text: object) -> str:
 
 
 def _marked(text: object, terms: list[str]) -> Any:
-    """Return ``_plain`` as HTML with the words that match a query's terms marked."""
+    """Return ``_plain`` as HTML with code spans, and the words that match a query marked."""
     from markupsafe import Markup, escape
 
     pieces = marked_pieces(_plain(text), terms)
     marked = (
         Markup("<mark>{}</mark>").format(piece) if hit else escape(piece) for piece, hit in pieces
     )
-    return Markup("").join(marked)
+    html = Markup("").join(marked)
+    return Markup(_CODE_SPAN.sub(r"<code>\2</code>", str(html)))  # noqa: S704  # escaped above
 
 
 def as_html(text: str) -> Any:

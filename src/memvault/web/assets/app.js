@@ -97,6 +97,7 @@
   if (growth && globalThis.uPlot) {
     const cells = [...document.querySelectorAll("#months tbody tr")].map((row) => [...row.cells].map((cell) => cell.textContent));
     const months = cells.map(([name]) => Date.UTC(...name.split("-").map((part, place) => Number(part) - place)) / 1000);
+    const counts = cells.map(([, count]) => Number(count));
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(name).trim();
     const axis = { stroke: color("--dim"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 } };
@@ -108,11 +109,11 @@
       scales: { y: { range: (_, _least, most) => [0, Math.max(1, most * 1.08)] } },
       axes: [axis, { ...axis, size: 64, values: (_, values) => values.map((value) => value.toLocaleString()), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5] }],
       series: [
-        { label: "month", value: (_, seconds) => (seconds === null ? "–" : new Date(seconds * 1000).toISOString().slice(0, 7)) },
-        { label: "memories", stroke: color("--accent"), fill: color("--accent-soft"), width: 2, points: { show: true, size: 6 }, value: (_, count) => (count === null ? "–" : count.toLocaleString()) },
+        { label: "month", value: (_, seconds) => new Date((seconds ?? months.at(-1)) * 1000).toISOString().slice(0, 7) },
+        { label: "memories", stroke: color("--accent"), fill: color("--accent-soft"), width: 2, points: { show: true, size: 6 }, value: (_, count) => (count ?? counts.at(-1)).toLocaleString() },
       ],
     };
-    const plot = new uPlot(options, [months, cells.map(([, count]) => Number(count))], growth);
+    const plot = new uPlot(options, [months, counts], growth);
     addEventListener("resize", () => plot.setSize({ width: growth.clientWidth, height: 230 }));
   }
 })();

@@ -17,6 +17,7 @@
   const ROUNDS = 500;
   const SECONDS = 15;
   const MAX_LISTED = 50;
+  const MAX_AVOIDED = 400;
 
   /** Return a color between two `#rrggbb` colors. */
   const mix = (one, other, share) => {
@@ -36,10 +37,11 @@
       this.until = "";
       this.hovered = this.selected = null;
       this.boxes = [];
+      this.discs = null;
       this.colorBy = new Set(data.nodes.map((node) => node.type)).size > 1 || small ? "type" : "community";
       this.connect(data.edges);
       this.renderer = new Sigma(this.graph, container, this.settings());
-      this.renderer.on("beforeRender", () => { this.boxes = []; });
+      this.renderer.on("beforeRender", () => { this.boxes = []; this.discs = null; });
       this.renderer.on("enterNode", ({ node }) => this.hover(node));
       this.renderer.on("leaveNode", () => this.hover(null));
       this.renderer.on("clickNode", ({ node }) => onSelect(Number(node)));
@@ -221,20 +223,39 @@
       };
     }
 
-    /** Draw a label with an outline, unless it would overlap another one. */
+    /** The squares around the nodes in pixels, of a drawing with few nodes. */
+    squares() {
+      if (!this.renderer || this.graph.order > MAX_AVOIDED) return [];
+      return this.graph.nodes().map((node) => {
+        const shown = this.renderer.getNodeDisplayData(node);
+        const { x, y } = this.renderer.framedGraphToViewport(shown);
+        const radius = this.renderer.scaleSize(shown.size);
+        return [x - radius, y - radius, x + radius, y + radius];
+      });
+    }
+
+    /** Draw a label with an outline beside, below or above its node, unless it would overlap another one. */
     label(context, node, settings, always = false) {
       if (!node.label) return;
       const text = node.label.length > 42 ? `${node.label.slice(0, 40)}…` : node.label;
       const size = settings.labelSize;
       context.font = `${always ? 650 : 500} ${size}px ${settings.labelFont}`;
       const width = context.measureText(text).width;
-      const after = node.x + node.size + 4;
-      const fits = after + width < context.canvas.clientWidth;
-      const [x, y] = [fits ? after : Math.max(4, node.x - node.size - 4 - width), node.y + size / 3];
-      const box = [x - 3, y - size, x + width + 3, y + 4];
-      const overlaps = ([left, top, right, bottom]) => left < box[2] && right > box[0] && top < box[3] && bottom > box[1];
-      if (!always && this.boxes.some(overlaps)) return;
-      this.boxes.push(box);
+      const last = context.canvas.clientWidth - 4 - width;
+      const [after, before, middle] = [node.x + node.size + 4, node.x - node.size - 4 - width, Math.max(4, Math.min(last, node.x - width / 2))];
+      const [level, below, above] = [node.y + size / 3, node.y + node.size + size + 3, node.y - node.size - 7];
+      const spots = [[after, level], [before, level], [middle, below], [middle, above]].filter(([x]) => x >= 4 && x <= last);
+      const boxOf = ([x, y]) => [x - 3, y - size, x + width + 3, y + 4];
+      const isFree = (spot, taken) => {
+        const box = boxOf(spot);
+        return !taken.some(([left, top, right, bottom]) => left < box[2] && right > box[0] && top < box[3] && bottom > box[1]);
+      };
+      this.discs ??= this.squares();
+      const free = spots.filter((spot) => isFree(spot, this.boxes));
+      const spot = free.find((spot) => isFree(spot, this.discs)) || ((this.small || node.forceLabel) && free[0]) || (always && spots[0]);
+      if (!spot) return;
+      const [x, y] = spot;
+      this.boxes.push(boxOf(spot));
       if (always) {
         context.beginPath();
         context.arc(node.x, node.y, node.size + 3, 0, 7);
