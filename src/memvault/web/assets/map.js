@@ -18,6 +18,7 @@
   const SECONDS = 15;
   const MAX_LISTED = 50;
   const MAX_AVOIDED = 400;
+  const MAX_STRICT = 100;
 
   /** Return a color between two `#rrggbb` colors. */
   const mix = (one, other, share) => {
@@ -234,7 +235,7 @@
       });
     }
 
-    /** Draw a label with an outline beside, below or above its node, unless it would overlap another one. */
+    /** Draw a label beside, below or above its node, where it overlaps no label and the fewest nodes. */
     label(context, node, settings, always = false) {
       if (!node.label) return;
       const text = node.label.length > 42 ? `${node.label.slice(0, 40)}…` : node.label;
@@ -246,16 +247,17 @@
       const [level, below, above] = [node.y + size / 3, node.y + node.size + size + 3, node.y - node.size - 7];
       const spots = [[after, level], [before, level], [middle, below], [middle, above]].filter(([x]) => x >= 4 && x <= last);
       const boxOf = ([x, y]) => [x - 3, y - size, x + width + 3, y + 4];
-      const isFree = (spot, taken) => {
+      const covered = (spot, taken) => {
         const box = boxOf(spot);
-        return !taken.some(([left, top, right, bottom]) => left < box[2] && right > box[0] && top < box[3] && bottom > box[1]);
+        return taken.filter(([left, top, right, bottom]) => left < box[2] && right > box[0] && top < box[3] && bottom > box[1]).length;
       };
       this.discs ??= this.squares();
-      const free = spots.filter((spot) => isFree(spot, this.boxes));
-      const spot = free.find((spot) => isFree(spot, this.discs)) || ((this.small || node.forceLabel) && free[0]) || (always && spots[0]);
-      if (!spot) return;
-      const [x, y] = spot;
-      this.boxes.push(boxOf(spot));
+      const free = spots.filter((spot) => !covered(spot, this.boxes)).map((spot) => [covered(spot, this.discs), spot]);
+      const [count, best] = free.reduce((one, other) => (other[0] < one[0] ? other : one), free[0] || [0, always && spots[0]]);
+      const mayCover = this.small || always || node.forceLabel || this.graph.order > MAX_STRICT;
+      if (!best || (count && !mayCover)) return;
+      const [x, y] = best;
+      this.boxes.push(boxOf(best));
       if (always) {
         context.beginPath();
         context.arc(node.x, node.y, node.size + 3, 0, 7);
