@@ -360,20 +360,24 @@ def group_duplicates(memories: Sequence[SentenceFeatures]) -> list[list[int]]:
 
     Each memory is compared with the first of each group. Only memories that share one of their
     rarest terms are compared, because sets as similar as duplicates always share one (the prefix
-    filter of Chaudhuri, Ganti and Kaushik 2006).
+    filter of Chaudhuri, Ganti and Kaushik 2006). A memory with too few terms that occur in other
+    memories has no duplicate.
     """
-    terms = [memory.term_ids for memory in memories]
-    counts = Counter(chain.from_iterable(terms))
+    counts = Counter(chain.from_iterable(memory.term_ids for memory in memories))
+    repeated = {term for term, count in counts.items() if count > 1}
     groups: list[list[int]] = []
     groups_by_term: defaultdict[int, list[int]] = defaultdict(list)
-    for index, memory_terms in enumerate(terms):
-        least = math.ceil(constants().duplicate_overlap * len(memory_terms))
-        rarest_first = sorted([counts[term] << _TERM_BITS | term for term in memory_terms])
-        prefix = rarest_first[: len(memory_terms) - least + 1]
+    for index, memory in enumerate(memories):
+        least = math.ceil(constants().duplicate_overlap * len(memory.term_ids))
+        shared = memory.term_ids & repeated
+        if len(shared) < least:
+            groups.append([index])
+            continue
+        rarest_first = sorted([counts[term] << _TERM_BITS | term for term in shared])
+        prefix = rarest_first[: len(shared) - least + 1]
         near = sorted({number for term in prefix for number in groups_by_term.get(term, ())})
-        own_memory = memories[index]
         matching_groups = (
-            number for number in near if _are_duplicates(own_memory, memories[groups[number][0]])
+            number for number in near if _are_duplicates(memory, memories[groups[number][0]])
         )
         group = next(matching_groups, None)
         if group is not None:

@@ -176,8 +176,8 @@ def best_passage(
     query_terms = _query_terms(query)
     best, max_weight = with_text[0], 0.0
     for passage in _preselect(body, with_text, query, nearest):
-        terms = analyzer.terms(body[passage.start : passage.end])
-        count = len(query_terms & terms.stems.keys()) + len(query_terms & terms.wholes.keys())
+        terms = analyzer.list_terms(body[passage.start : passage.end])
+        count = sum(len(query_terms.intersection(kind)) for kind in terms)
         weight = count + (0.5 if passage == nearest else 0.0)
         if weight > max_weight:
             best, max_weight = passage, weight
@@ -273,8 +273,8 @@ def _first_sentence(units: Sequence[TextUnit]) -> int:
 
 
 def _matched_terms(text: str, query_terms: frozenset[str], analyzer: Analyzer) -> frozenset[str]:
-    terms = analyzer.terms(text)
-    return query_terms & (terms.stems.keys() | terms.wholes.keys())
+    stems, wholes = analyzer.list_terms(text)
+    return query_terms.intersection(stems) | query_terms.intersection(wholes)
 
 
 def _join(units: Sequence[TextUnit], last: int) -> str:

@@ -29,8 +29,13 @@ if TYPE_CHECKING:
 Subwords = np.ndarray[Any, np.dtype[np.uint16]]
 """The type of subword ids; a WordPiece vocabulary has about 30,000."""
 _BATCH = 64
-_ROWS_AT_ONCE = 256
-"""The number of rows compared in one step; they fit in the processor's cache."""
+_SINGLE_THREADED = 262_144
+"""The largest product, in multiplications, that OpenBLAS computes in the calling thread.
+
+For products this small, waiting for other threads takes longer than the product, on a busy machine
+many times as long.
+"""
+_MIN_ROWS = 32
 
 
 def open_table() -> StaticEmbedder:
@@ -115,8 +120,9 @@ class StaticEmbedder:
         row_numbers[ids] = np.arange(len(ids))
         units = normalize(self._rows(asked)).T
         cosines = np.empty((len(asked), len(ids)), np.float32)
-        for start in range(0, len(ids), _ROWS_AT_ONCE):
-            part = slice(start, start + _ROWS_AT_ONCE)
+        step = max(_MIN_ROWS, _SINGLE_THREADED // max(1, units.size))
+        for start in range(0, len(ids), step):
+            part = slice(start, start + step)
             rows = self._rows(ids[part])
             lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-12)
             np.divide((rows @ units).T, lengths, out=cosines[:, part])
