@@ -7,8 +7,7 @@ weights are 8-bit integers, mapped from ``model.onnx`` at the offsets in ``weigh
 Matrix products match ONNX's ``DynamicQuantizeLinear`` and ``MatMulInteger``: the left side is
 quantized to 256 steps between its minimum and maximum. Numpy has no fast integer product, so BLAS
 multiplies the integers as float32, which is exact because no sum exceeds 2**24. Products are
-divided until BLAS runs each in one thread: for a query, several threads are no faster, and on a
-busy machine they use up to twenty times as much CPU time.
+divided until BLAS runs each in one thread (``threads.MAX_SINGLE_THREADED``).
 
 The norms, the softmax and the activation differ from ONNX Runtime's in the last bit, just as ONNX
 Runtime's own results differ between processors. If such a bit changes a quantization step, the
@@ -32,8 +31,6 @@ from memvault.named_tuple import NamedTuple
 WEIGHTS = "weights.json"
 EXACT = 2**24
 """The largest number up to which float32 represents all integers."""
-_MAX_ALONE = 2**18
-"""The number of multiplications up to which OpenBLAS computes a product in one thread."""
 _MAX_ROWS, _MAX_DEPTH = 16, 128
 """The maximum numbers of rows and columns of the left matrix that are multiplied in one step."""
 _EXACT_DEPTH = 512
@@ -153,7 +150,7 @@ class NumpyTransformer:
         queries, keys, values = by_head
         width = queries.shape[-1]
         attended = np.empty((count, self._heads, width), np.float32)
-        rows = max(1, _MAX_ALONE // (count * width))
+        rows = max(1, threads.MAX_SINGLE_THREADED // (count * width))
         for row in range(0, count, rows):
             weights = queries[:, row : row + rows] @ keys.transpose(0, 2, 1)
             weights *= np.float32(width**-0.5)
@@ -229,7 +226,7 @@ def _multiply_exactly(left: Matrix, right: Integers8) -> Matrix:
         rows, depth, columns = len(left), _EXACT_DEPTH, _COLUMNS
     else:
         rows, depth = min(len(left), _MAX_ROWS), min(len(right), _MAX_DEPTH)
-        columns = _MAX_ALONE // (rows * depth)
+        columns = threads.MAX_SINGLE_THREADED // (rows * depth)
     converted = np.empty(depth * columns, np.float32)
     for column in range(0, right.shape[1], columns):
         across = slice(column, column + columns)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memvault import threads
 from memvault.errors import EmbedderError
 from memvault.index.embedding.arrays import Integers, Matrix, normalize
 from memvault.index.embedding.embedder import (
@@ -29,12 +30,6 @@ if TYPE_CHECKING:
 Subwords = np.ndarray[Any, np.dtype[np.uint16]]
 """The type of subword ids; a WordPiece vocabulary has about 30,000."""
 _BATCH = 64
-_SINGLE_THREADED = 262_144
-"""The largest product, in multiplications, that OpenBLAS computes in the calling thread.
-
-For products this small, waiting for other threads takes longer than the product, on a busy machine
-many times as long.
-"""
 _MIN_ROWS = 32
 
 
@@ -120,7 +115,7 @@ class StaticEmbedder:
         row_numbers[ids] = np.arange(len(ids))
         units = normalize(self._rows(asked)).T
         cosines = np.empty((len(asked), len(ids)), np.float32)
-        step = max(_MIN_ROWS, _SINGLE_THREADED // max(1, units.size))
+        step = max(_MIN_ROWS, threads.MAX_SINGLE_THREADED // max(1, units.size))
         for start in range(0, len(ids), step):
             part = slice(start, start + step)
             rows = self._rows(ids[part])
