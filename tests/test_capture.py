@@ -124,6 +124,7 @@ def test_daily_template_title_is_the_file_name(
         ("# Day\n\ntext\n", "# Day\n\ntext\n\n## Log\n\n- T\n"),
         ("## log\n", "## log\n\n- T\n"),
         ("## Log\n\n- a\n", "## Log\n\n- a\n- T\n"),
+        ("## Log ^log\n\n- a\n", "## Log ^log\n\n- a\n- T\n"),
         ("## Log\n\n- a\n\n## Next\n\n- b\n", "## Log\n\n- a\n- T\n\n## Next\n\n- b\n"),
         ("## Log\n## Next\n- T\n", "## Log\n\n- T\n\n## Next\n- T\n"),
         ("## Log\ntext\n### Part\nx", "## Log\ntext\n\n- T\n\n### Part\nx"),
@@ -144,6 +145,16 @@ def test_capture_appends_below_configured_heading(
     body = text.partition("\n---\n")[2] if text.startswith("---") else text
     assert re.sub(r"- \d\d:\d\d T", "- T", body, count=1) == after
     assert re.fullmatch(r"- \d\d:\d\d T", text.splitlines()[said["line"] - 1])
+
+
+def test_capture_finds_heading_with_block_id(vault: Vault, folder: Path) -> None:
+    """A configured heading with a block id is added to the note only once."""
+    write(folder, "memvault.toml", 'version = 1\n[daily]\nheading = "## Log ^log"\n')
+    vault.today("a")
+    vault.today("b")
+    lines = (folder / DAILY).read_text("utf-8").splitlines()
+    assert lines.count("## Log ^log") == 1
+    assert [line[-1] for line in lines[-2:]] == ["a", "b"]
 
 
 def test_capture_text_with_checkbox_is_a_task(run: Run, folder: Path) -> None:

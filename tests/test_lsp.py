@@ -395,6 +395,31 @@ def test_symbols_are_headings_and_recalled_memories(editor: LspClient) -> None:
     assert {s["name"] for s in editor.request("workspace/symbol", query="")} >= {"Alpha", "Beta"}
 
 
+def test_block_id_is_not_part_of_its_heading(tmp_path: Path) -> None:
+    """A block id at the end of a heading is a target of its own, and the heading lacks it."""
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "b.md", "# Bees ^bees\n\nHum.\n\n## Nest box ^box1\n\nDry.\n")
+    write(root, "a.md", "[[Bees#nest box ^box1]]\n[[Bees#^box1]]\n[[b#box1]]\n[[Bees]] [[b]]\n")
+    with LspClient(root) as editor:
+        editor.open("b.md")
+        editor.open("a.md")
+        assert defined(editor, "a.md", "[[Bees#ne¦st") == ("b.md", 4)
+        assert defined(editor, "a.md", "[[Bees#^bo¦x1") == ("b.md", 4)
+        to_block = ("a.md", "[[Bees#^box1]]")
+        assert references(editor, "a.md", "[[Bees#^bo¦x1") == {to_block}
+        to_heading = ("a.md", "[[Bees#nest box ^box1]]")
+        assert references(editor, "b.md", "## Nest¦ box") == {to_block, to_heading}
+        everything = {to_block, to_heading, *(("a.md", f"[[{name}]]") for name in ("b#box1", "b"))}
+        assert references(editor, "b.md", "# Be¦es") == everything | {("a.md", "[[Bees]]")}
+        uri = {"uri": editor.uri("b.md")}
+        (title,) = editor.request("textDocument/documentSymbol", textDocument=uri)
+        assert title["name"] == "Bees"
+        assert [child["name"] for child in title["children"]] == ["Nest box"]
+        assert chosen(editor, "a.md", "[[Bees#n¦", "Nest box") == "[[Bees#Nest box]]"
+        assert chosen(editor, "a.md", "[[Bees#^b¦", "box1") == "[[Bees#^box1]]"
+
+
 def test_diagnostics_report_problems_in_unsaved_text(editor: LspClient) -> None:
     """Problems are marked where they occur, and disappear when the text is corrected."""
     assert editor.problems("a.md") == {}

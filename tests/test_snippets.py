@@ -306,6 +306,18 @@ def test_section_is_paged_by_its_own_length(vault: Vault, manual: str, run: Run)
     assert f"of {whole['wholeLength']} characters" in shown
 
 
+def test_block_id_is_not_part_of_title_or_heading(folder: Path, vault: Vault) -> None:
+    """A block id in a heading is neither part of the title nor of a section's name."""
+    text = "# Spectrometer ^spec\n\n## Setup ^setup1 ##\n\nMira aligns the grating.\n\n## 2 ^\n"
+    write(folder, "spectrometer.md", text)
+    asked = ({"section": "setup"}, {"section": "Setup ^setup1"}, {"around": "grating"})
+    for wanted in asked:
+        (place,) = part(vault, "Spectrometer", **wanted)["parts"]
+        assert place["heading"].endswith("Setup")
+    vault.call("memory_rename", memId="spectrometer.md", title="Prism", confirm=True)
+    assert text.replace("Spectrometer", "Prism") in (folder / "prism.md").read_text("utf-8")
+
+
 def test_section_includes_its_subsections(vault: Vault, manual: str) -> None:
     """A section extends from its heading to the next one of its level or above."""
     found = part(vault, manual, section="setup")

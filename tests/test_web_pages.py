@@ -178,6 +178,38 @@ def test_web_shows_and_links_blocks(tmp_path: Path) -> None:
     assert re.search(r'href="#b-x"[^>]*>\^x</a> <a href="#h-h"[^>]*>h</a></p>', read["c"])
 
 
+def test_web_hides_block_ids_of_headings(tmp_path: Path) -> None:
+    """A block id on a heading is an anchor of its own, and the heading's text lacks it."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "b.md", "# Bees ^bees\n\n## Nest *box* ^Box1\n\nDry.\n\nHum ^x\n---\n\n## ^y\n")
+    write(
+        root,
+        "a.md",
+        "# A\n\n[[b#Nest box]] [[b#nest box ^box1]] [[b#^Box1]]\n\n![[b#^box1]]\n\n![[b#^bees]]\n",
+    )
+    session = WebSession(root)
+    read = {name: session.read(f"{name}.md", ServedAddresses()) for name in "ab"}
+    session.close()
+    page = read["b"]
+    assert page.entry["title"] == "Bees"
+    assert [(entry.text, entry.anchor) for entry in page.text.headings] == [
+        ("Nest box", "h-nest-box"),
+        ("Hum", "h-hum"),
+        ("^y", "h-y"),
+    ]
+    assert page.text.html.startswith('<a id="h-bees"></a><a id="b-bees"></a>')
+    assert '<h2 id="h-nest-box"><a id="b-box1"></a>Nest <em>box</em></h2>' in page.text.html
+    assert '<h2 id="h-hum"><a id="b-x"></a>Hum</h2>' in page.text.html
+    html = read["a"].text.html
+    assert re.findall(r'href="[/\w-]+#([\w-]+)" rel', html) == ["h-nest-box"] * 2 + ["b-box1"]
+    shown = re.findall(r'<blockquote class="embed"><p>.*?</p>\n(.*?)</blockquote>', html, re.DOTALL)
+    assert [re.sub(r"<[^>]*>", "", text).strip() for text in shown] == ["Nest box", "Bees"]
+
+
 NESTED = "".join("  " * depth + f"- item {depth}\n" for depth in range(80))
 TABLE = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 20_000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import islice
 
 from lsprotocol import types
@@ -19,13 +19,19 @@ from memvault.recall.answer import RecallRequest
 from memvault.recall.document_place import heading_of
 from memvault.sanitize import escape_line, escape_text, shorten
 from memvault.vault.front_matter import split_front_matter
-from memvault.vault.markdown import headings, inner_links, lines_with_code, links
+from memvault.vault.markdown import (
+    find_block_id,
+    headings,
+    inner_links,
+    lines_with_code,
+    links,
+    without_block_id,
+)
 from memvault.vault.names import name_key, normalize_title
 
 _MAX_PREVIEW = 800
 _MAX_REFERENCES = 5_000
 _MAX_SYMBOLS = 50
-_BLOCK = re.compile(r"(?:^|\s)\^([A-Za-z0-9-]{1,100})[ \t]*$")
 _ALPHANUMERIC = re.compile(r"[^\W_]+")
 _FENCE = re.compile(r"`{3,}")
 
@@ -73,14 +79,14 @@ def blocks_in(body: str) -> Iterator[tuple[str, str, int]]:
     if "^" in body:
         for match, is_code in lines_with_code(body):
             line = match[0].rstrip("\r\n")
-            block = None if is_code else _BLOCK.search(line)
+            block = None if is_code else find_block_id(line)
             if block is not None:
                 yield block[1], line, match.start()
 
 
 def _heading_key(text: str) -> str:
     """Normalize a heading for comparison; links to headings omit some characters."""
-    return " ".join(_ALPHANUMERIC.findall(normalize_title(text)))
+    return " ".join(_ALPHANUMERIC.findall(normalize_title(without_block_id(text))))
 
 
 def place_of(body: str, heading: str) -> int:
@@ -150,28 +156,37 @@ def _preview(state: EditorState, record: MemoryRecord, heading: str, markdown: b
     return f"{fence}text\n{about}\n{fence}\n\n{fence}markdown\n{text}\n{fence}"
 
 
-def _subject(document: EditorDocument, offset: int) -> tuple[MemoryRecord | None, str]:
-    """Return the memory whose references are requested, and its heading or block, if any.
+def _reference_key(heading: str) -> str:
+    """Normalize the heading or block that a link refers to for comparison."""
+    name = heading.rpartition("#")[2].strip()
+    return name.casefold() if name.startswith("^") else _heading_key(name)
 
-    It is the target of the link at an offset, or else the open memory, with the heading there.
+
+def _subject(document: EditorDocument, offset: int) -> tuple[MemoryRecord | None, set[str]]:
+    """Return the memory whose references are requested, and the keys of its heading or block.
+
+    It is the target of the link at an offset, or else the open memory, with the heading there. The
+    set is empty if references to any part of the memory are requested.
     """
     found = link_at(document, offset)
     if found is not None:
-        return found.resolved.target, found.heading
+        return found.resolved.target, {_reference_key(found.heading)} - {""}
     record = document.state.record_at(document.path)
     at = offset - document.body_start
-    for start, end, level, text in headings(document.parts.body):
-        if start <= at <= end and level > 1:
-            return record, text
     start, end = document.line_at(offset)
-    block = _BLOCK.search(document.text[start:end]) if at >= 0 else None
-    return record, f"^{block[1]}" if block else ""
+    block = find_block_id(document.text[start:end]) if at >= 0 else None
+    names = [f"^{block[1]}"] if block else []
+    for start, end, level, text in headings(document.parts.body):
+        if start <= at <= end:
+            names = [text, *names] if level > 1 else []
+            break
+    return record, set(map(_reference_key, names)) - {""}
 
 
 def references(document: EditorDocument, position: types.Position) -> list[types.Location]:
     """Return the locations of all links to the memory at a position, latest memory first."""
     state = document.state
-    record, heading = _subject(document, document.lines.offset(position))
+    record, keys = _subject(document, document.lines.offset(position))
     found: dict[tuple[str, int, int], types.Location] = {}
     lines_by_path: dict[str, tuple[TextLines, int]] = {}
     backlinks = state.graph.backlinks(record.path) if record is not None else []
@@ -185,9 +200,9 @@ def references(document: EditorDocument, position: types.Position) -> list[types
         lines, first = lines_by_path[path]
         if not link.stored.key:
             number = first + link.stored.line
-            places = _link_places(lines, number, link.stored.target, heading)
+            places = _link_places(lines, number, link.stored.target, keys)
         else:
-            places = [] if heading else _header_places(lines, first, link.stored.target)
+            places = [] if keys else _header_places(lines, first, link.stored.target)
         for start, end in places:
             where = lines.range(start, end)
             found[path, start, end] = types.Location(state.uri(path), where)
@@ -203,23 +218,24 @@ def _header_places(lines: TextLines, end: int, target: str) -> list[tuple[int, i
     return [lines.span(0)]
 
 
-def _link_places(lines: TextLines, number: int, target: str, heading: str) -> list[tuple[int, int]]:
+def _link_places(
+    lines: TextLines, number: int, target: str, keys: Set[str]
+) -> list[tuple[int, int]]:
     """Return the spans of a line's links to a target.
 
-    A link that continues on the next line gets the span of the line. With ``heading``, only links
-    to that heading count.
+    A link that continues on the next line gets the span of the line. With ``keys``, only links to
+    a heading or block with one of them count.
     """
     if number >= len(lines):
         return []
     start, end = lines.span(number)
     on_line = [link for link in links(lines.text[start:end]) if link.target == target]
     if not on_line:
-        return [] if heading else [(start, end)]
-    key = _heading_key(heading)
+        return [] if keys else [(start, end)]
     return [
         (start + link.span[0], start + link.span[1])
         for link in on_line
-        if not heading or _heading_key(link.heading.rpartition("#")[2]) == key
+        if not keys or _reference_key(link.heading) in keys
     ]
 
 

@@ -17,7 +17,7 @@ from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault import naming, paths
 from memvault.vault.document import plain_text
-from memvault.vault.markdown import headings
+from memvault.vault.markdown import headings, without_block_id
 
 _OBSIDIAN = ".obsidian/daily-notes.json"
 """Settings of Obsidian's daily notes: ``folder``, ``format`` and ``template``."""
@@ -225,10 +225,9 @@ def _with_item(body: str, item: str, newline: str, heading: str = "") -> tuple[s
     added there. The item continues an existing list. If ``item`` is empty, the body is unchanged.
     """
     heading_text = heading.strip().lstrip("#").strip()
+    key = without_block_id(heading_text).casefold()
     marks = list(headings(body)) if heading_text else []
-    positions = [
-        at for at, (*_, name) in enumerate(marks) if name.casefold() == heading_text.casefold()
-    ]
+    positions = [at for at, (*_, name) in enumerate(marks) if name.casefold() == key]
     if not positions:
         if heading_text and item:
             level = len(heading.strip()) - len(heading.strip().lstrip("#")) or 2

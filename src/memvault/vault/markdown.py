@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Span = tuple[int, int]
 
+_BLOCK_ID = lazy_pattern(r"(?:\A|\s)\^([A-Za-z0-9-]{1,100})[ \t]*\Z")
 _URL = lazy_pattern(r"https?://[^\s<>]++")
 _LIST_MARK = lazy_pattern(r"(?:[-*+]|\d{1,9}[.)])[ \t](?:\[[ xX]\][ \t])?")
 _WORD = lazy_pattern(r"[^\W_]")
@@ -89,7 +90,10 @@ def headings(body: str) -> Iterator[tuple[int, int, int, str]]:
 
 
 def parse_heading(line: str) -> tuple[int, str]:
-    """Return the level and text of a line outside code; level 0 if it is not a heading."""
+    """Return the level and text of a line outside code; level 0 if it is not a heading.
+
+    The text does not include a block id.
+    """
     bare = line.lstrip(" ")
     if not bare.startswith("#"):
         return 0, ""
@@ -102,7 +106,18 @@ def parse_heading(line: str) -> tuple[int, str]:
     # A closing # sequence must follow a space, so "C#" keeps its #.
     if not unmarked or unmarked[-1] in " \t":
         title = unmarked.strip()
-    return level, title
+    return level, without_block_id(title)
+
+
+def find_block_id(text: str) -> re.Match[str] | None:
+    """Return the match of Obsidian's id at the end of a block; group 1 is the id without its ^."""
+    return _BLOCK_ID.search(text) if "^" in text else None
+
+
+def without_block_id(title: str) -> str:
+    """Return a heading without the block id at its end."""
+    block_id = find_block_id(title)
+    return (title[: block_id.start()].rstrip() if block_id is not None else "") or title
 
 
 def first_heading(body: str) -> str:

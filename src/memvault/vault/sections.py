@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from memvault.errors import Ambiguous, NotFound, UsageError, closest
 from memvault.named_tuple import NamedTuple
-from memvault.vault.markdown import headings
+from memvault.vault.markdown import headings, without_block_id
 
 _MAX_LISTED = 20
 
@@ -121,7 +121,7 @@ def _matching(sections: Sequence[MarkdownSection], reference: str) -> list[Markd
 
 
 def _normalize(name: str) -> str:
-    return " ".join(name.strip().lstrip("#").split()).casefold()
+    return " ".join(without_block_id(name.strip().lstrip("#")).split()).casefold()
 
 
 def _fits(section: MarkdownSection, reference: str, names: Sequence[str]) -> bool:

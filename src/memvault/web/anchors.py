@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.markdown import headings
+from memvault.vault.markdown import find_block_id, headings, without_block_id
 
 if TYPE_CHECKING:
     from markdown_it.rules_core import StateCore
     from markdown_it.token import Token
 
-_BLOCK_ID = lazy_pattern(r"(?:\A|\s)\^([A-Za-z0-9-]{1,100})[ \t]*\Z")
 _NOT_IN_SLUG = lazy_pattern(r"[^\w\s-]")
 
 
@@ -22,7 +21,9 @@ def anchor_of(reference: str) -> str:
     It differs from the ids of the pages' own elements.
     """
     name = reference.rpartition("#")[2].strip()
-    return f"b-{name[1:].lower()}" if name.startswith("^") else heading_anchor(name)
+    if name.startswith("^"):
+        return f"b-{name[1:].lower()}"
+    return heading_anchor(without_block_id(name))
 
 
 def heading_anchor(text: str) -> str:
@@ -43,8 +44,9 @@ def section_of(body: str, reference: str) -> str:
 def set_block_ids(state: StateCore) -> None:
     """Turn block ids into anchors.
 
-    An id at the end of a paragraph is that of the paragraph, or of the list item that begins with
-    it. In a paragraph or a table row of its own, it is that of the block above. If the environment
+    An id at the end of a heading or a paragraph is that of the heading or paragraph, or of the list
+    item that begins with it. In a paragraph or a table row of its own, it is that of the block
+    above. If the environment
     contains the anchor of a ``block``, only that block and the footnotes remain.
     """
     if "^" not in state.src and "block" not in state.env:
@@ -59,7 +61,7 @@ def set_block_ids(state: StateCore) -> None:
             opened.append(number)
         elif token.nesting < 0:
             starts[number] = opened.pop()
-        elif "^" in token.content and (match := _BLOCK_ID.search(token.content)):
+        elif match := find_block_id(token.content):
             block, own = _block_with_id(tokens, number, opened, starts, match.start())
             if block >= 0:
                 token.content = token.content[: match.start()]
@@ -89,6 +91,8 @@ def _block_with_id(
     if tokens[number].type != "inline":
         return -1, ()
     parent, above = tokens[number - 1].type, tokens[number - 2]
+    if parent == "heading_open" and length:
+        return number - 1, ()
     if parent == "paragraph_open" and length:
         return number - 2 if above.type == "list_item_open" else number - 1, ()
     if parent == "paragraph_open" and number > 1 and above.nesting <= 0:

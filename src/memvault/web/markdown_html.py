@@ -212,7 +212,9 @@ def _set_address(token: Token, numbers: Mapping[str, str], prefix: str) -> None:
 
 
 def _set_anchors(tokens: Sequence[Token], prefix: str) -> list[PageHeading]:
-    """Give each heading an anchor, and return the headings."""
+    """Give each heading an anchor next to that of its block id, and return the headings."""
+    from markdown_it.token import Token
+
     found: list[PageHeading] = []
     counts: dict[str, int] = {}
     for token, content in pairwise(tokens):
@@ -226,6 +228,9 @@ def _set_anchors(tokens: Sequence[Token], prefix: str) -> list[PageHeading]:
             counts[anchor] = counts.get(anchor, 0) + 1
             if counts[anchor] > 1:
                 anchor = f"{anchor}-{counts[anchor]}"
+            if content.children and (block := token.attrs.get("id")):
+                block_anchor = Token("html_inline", "", 0, content=f'<a id="{block}"></a>')
+                content.children.insert(0, block_anchor)
             token.attrSet("id", anchor)
             found.append(PageHeading(int(token.tag[1:]), text, anchor))
     return found

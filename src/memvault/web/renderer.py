@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord, View
     from memvault.memories.link_graph import LinkGraph
 
-_FIRST_HEADING = lazy_pattern(r"\A<h1([^>\n]*)>[^\n]*</h1>\n")
+_FIRST_HEADING = lazy_pattern(r"\A<h1([^>\n]*)>(<a id=[^>\n]*></a>)?[^\n]*</h1>\n")
 """Matches a title at the beginning of a memory's text, which the page already shows."""
 _MIN_EMBEDDED = MAX_MARKUP // 20
 """Minimum length of markup counted for an embed, so that a page reads at most 20 texts.
@@ -94,9 +94,9 @@ class Renderer:
 
         def render() -> RenderedMarkdown:
             rendered = to_html(shown.body, placed, detector, prefix, block)
-            if not is_titled:
+            if not is_titled or block:
                 return rendered
-            anchor = "" if prefix else r"<a\1></a>"
+            anchor = "" if prefix else r"<a\1></a>\2"
             html, count = _FIRST_HEADING.subn(anchor, rendered.html)
             return RenderedMarkdown(html, rendered.headings[count:])
 

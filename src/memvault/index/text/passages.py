@@ -19,7 +19,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Passage
 from memvault.vault.markdown import headings, lines_with_code
 
-VERSION = 9
+VERSION = 10
 """Incremented when memories are split into different passages."""
 
 LONGEST_TITLE = 200
