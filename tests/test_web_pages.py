@@ -6,6 +6,7 @@ import pickle
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from html import escape
 from pathlib import Path
 from threading import Barrier
 
@@ -176,6 +177,36 @@ def test_web_shows_and_links_blocks(tmp_path: Path) -> None:
     assert re.findall(r'href="[/\w-]*#b-([\w-]+)"', read["c"]) == ["it-1", "par", "tab", "x"]
     assert '<p id="b-x">' in read["c"]
     assert re.search(r'href="#b-x"[^>]*>\^x</a> <a href="#h-h"[^>]*>h</a></p>', read["c"])
+
+
+def test_web_labels_links_as_obsidian(tmp_path: Path) -> None:
+    """A link without a label shows its note, headings and block; a label replaces these."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    labels = {
+        "[[b#Nest box]]": "b > Nest box",
+        "[[b#Nest box#Size]]": "b > Nest box > Size",
+        "[[b#^x-1]]": "b > ^x-1",
+        "[[b^x-1]]": "b > ^x-1",
+        "[[#Own]]": "Own",
+        "[[#^own]]": "^own",
+        "[[b#Nest box|the box]]": "the box",
+        "[[none#Part]]": "none > Part",
+        "[[b#a ~~b~~ * c_d_]]": "b > a ~~b~~ * c_d_",
+        "[the box](b.md#nest-box)": "the box",
+    }
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "b.md", "# Bees\n\n## Nest box\n\nDry. ^x-1\n\n### Size\n\nBig.\n")
+    text = "".join(f"- {link}\n" for link in labels)
+    write(root, "a.md", f"# A\n\n{text}\n![[b#Size]]\n\n## Own\n\n[^own]: Note\n\nIt ^own\n")
+    session = WebSession(root)
+    html = session.read("a.md", ServedAddresses()).text.html
+    session.close()
+    items = [re.sub(r"<[^>]*>", "", item) for item in re.findall(r"<li>(.*?)</li>", html)]
+    assert items == [escape(label) for label in labels.values()]
+    assert re.search(r'<blockquote class="embed"><p><a href="[^"]+">b &gt; Size</a></p>', html)
 
 
 def test_web_hides_block_ids_of_headings(tmp_path: Path) -> None:

@@ -52,6 +52,12 @@ class Link(NamedTuple):
         """Whether it is a wikilink such as ``[[target]]``."""
         return self.form == "wikilink"
 
+    @property
+    def label(self) -> str:
+        """The label, or else the target and heading as Obsidian shows them: ``Note > Heading``."""
+        parts = (self.target, *map(str.strip, self.heading.split("#")))
+        return self.shown or " > ".join(filter(None, parts))
+
     def path_beside(self, path: str) -> str:
         """Return the path that the link refers to from the file at ``path``.
 

@@ -29,7 +29,7 @@ _NUMBERED = "/memvault-link/"
 _BROKEN = "#"
 _SAFE = lazy_pattern(r"(?:https?://|mailto:)[^\s<>\"]*|/memvault-link/\d{1,6}|#[\w%-]*", 0)
 _IMAGES = tuple(PICTURES)
-_LABEL = lazy_pattern(r"[\[\]\\<>`*_!]")
+_LABEL = lazy_pattern(r"[\[\]\\<>`*_!^~]")
 _INLINE_MARKUP = lazy_pattern(r"[\n!&*<\[\\\]_`~]")
 _CALLOUT = lazy_pattern(r"\[!([\w-]{1,40})\]([+-]?)[ \t]*")
 _CHECKBOX = '<input class="task-list-item-checkbox"'

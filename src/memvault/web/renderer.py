@@ -127,8 +127,7 @@ class Renderer:
                 if link.is_embed and embeds and not is_document(target.path):
                     source = memory if target is memory else target.path
                     embedded, room = self._embedded(source, link.heading, to, room)
-            label = link.shown or link.target or link.heading
-            placed.append(PlacedLink(link.span, address, label, link.is_embed, embedded))
+            placed.append(PlacedLink(link.span, address, link.label, link.is_embed, embedded))
         return placed
 
     def _file_address(self, file: str, heading: str, to: Addresses) -> str:
