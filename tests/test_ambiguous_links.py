@@ -14,6 +14,7 @@ from memvault import Vault
 from memvault.index.protocol import COMPLETE, LinkEntry, StoredLink
 from memvault.memories.link_graph import LinkGraph
 from memvault.workspace import Workspace
+from wrong_vaults import examined, told
 
 
 @pytest.fixture
@@ -59,6 +60,83 @@ def test_link_prefers_file_name_to_title(vault: Vault, folder: Path) -> None:
     write(folder, "a/money.md", "# Budget\n")
     write(folder, "a/plan.md", "See [[budget]] and [[money]].\n")
     assert targets(vault, "a/plan.md") == ["a/budget.md", "a/money.md"]
+
+
+@pytest.fixture
+def cases(folder: Path) -> Path:
+    """Memories whose names differ only in case."""
+    write(folder, "a b.md", "Lower.\n")
+    write(folder, "A B.md", "Upper.\n")
+    write(folder, "x/Plan.md", "---\naliases: [Scheme]\n---\n\n# The Plan\n")
+    write(folder, "x/plan.md", "---\naliases: [scheme]\n---\n\n# The plan\n")
+    return folder
+
+
+EXACT_NAMES = {
+    "a b": "a b.md",
+    "A B": "A B.md",
+    "A B.md": "A B.md",
+    "x/plan": "x/plan.md",
+    "x/Plan": "x/Plan.md",
+    "The plan": "x/plan.md",
+    "The Plan": "x/Plan.md",
+    "scheme": "x/plan.md",
+    "Scheme": "x/Plan.md",
+    "[[plan]]": "x/plan.md",
+    "[[Plan]]": "x/Plan.md",
+}
+
+
+@pytest.mark.parametrize(("name", "path"), EXACT_NAMES.items())
+def test_exact_name_wins_over_other_case(vault: Vault, cases: Path, name: str, path: str) -> None:
+    """A name written exactly as a memory's selects that memory in commands, links and headers."""
+    target = name.strip("[]")
+    write(cases, "from.md", f"---\nabout: '[[{target}]]'\n---\n\n[[{target}]]\n![[{target}#x]]\n")
+    assert vault.show(name)["filePath"] == path
+    assert vault.show(f"[[{target}|it]]")["filePath"] == path
+    assert targets(vault, "from.md") == [path] * 3
+    back = vault.backlinks(path)["backlinks"]
+    assert [entry["filePath"] for entry in back] == ["from.md"] * 3
+
+
+def test_supersedes_prefers_exact_name(vault: Vault, cases: Path) -> None:
+    """A header that names a memory exactly refers to that memory, in recall and in doctor."""
+    write(cases, "a b.md", "---\nsupersedes: from\n---\n\nLower.\n")
+    for name, codes in (("A B", set()), ("a b", {"supersedes-circle"})):
+        write(cases, "from.md", f"---\nsupersedes: {name}\n---\n\nNew.\n")
+        assert {code for code, _ in told(examined(vault))} & {"supersedes-circle"} == codes
+    write(cases, "a b.md", "Lower.\n")
+    for name in ("a b", "A B"):
+        write(cases, "from.md", f"---\nsupersedes: {name}\n---\n\nNew.\n")
+        shown = {path for path in ("a b.md", "A B.md") if "supersededBy" in vault.show(path)}
+        assert shown == {f"{name}.md"}
+
+
+def test_name_in_neither_case_is_ambiguous(vault: Vault, cases: Path, run: Run) -> None:
+    """A name that matches several memories only if case is ignored is reported as ambiguous."""
+    for name in ("A b", "[[A b]]", "x/PLAN", "the PLAN", "[[SCHEME]]"):
+        assert "matches 2 memories" in run("show", name, cwd=cases).err
+    write(cases, "from.md", "[[A b]]\n")
+    assert targets(vault, "from.md") == ["A B.md"]
+
+
+def test_rename_with_other_case_keeps_links(vault: Vault, cases: Path) -> None:
+    """A rename rewrites only links to its memory, although another has that name in other case."""
+    write(cases, "from.md", "[[a b]] [[A B]] [[A B|it]] [x](A%20B.md) [[x/plan]] [[SCHEME]]\n")
+    vault.rename("A B.md", to="C d.md", confirm=True)
+    assert "[[a b]] [[C d]] [[C d|it]] [x](C%20d.md) " in (cases / "from.md").read_text("utf-8")
+    vault.rename("a b.md", to="c d.md", confirm=True)
+    assert "[[c d]] [[C d]] [[C d|it]] [x](C%20d.md) " in (cases / "from.md").read_text("utf-8")
+    assert targets(vault, "from.md")[:4] == ["c d.md", "C d.md", "C d.md", "C d.md"]
+
+
+def test_log_prefers_exact_name_of_deleted_memory(vault: Vault, cases: Path, run: Run) -> None:
+    """The log of a deleted memory is shown by its exact title, although a similar one is newer."""
+    for path in ("a b.md", "A B.md"):
+        succeeded(run("forget", path, "--yes", cwd=cases))
+    shown = succeeded(run("log", "a b", "--json", cwd=cases)).out
+    assert '"a b.md"' in shown
+    assert '"A B.md"' not in shown
 
 
 def test_rename_rewrites_links_of_its_folder_only(vault: Vault, projects: Path) -> None:

@@ -12,13 +12,14 @@ from memvault.doctor.findings import Finding, check, set_header
 from memvault.doctor.inspection import InspectedMemory, VaultInspection
 from memvault.git.tree_merge import LINK
 from memvault.index.protocol import LinkEntry, StoredLink
+from memvault.recall.resolve import match_link
 from memvault.repository.code_files import RepositoryFiles
 from memvault.sanitize import replace_surrogates
 from memvault.vault import document
 from memvault.vault.header_links import SUPERSEDED_BY, SUPERSEDES, referenced_names
 from memvault.vault.markdown import links
 from memvault.vault.markdown_inline import Link, path_beside
-from memvault.vault.names import link_distance, name_key, name_keys, path_suffixes
+from memvault.vault.names import link_distance, name_key, path_suffixes
 
 _MAX_LINKS_SHOWN = 5
 _SECOND_COPY = re.compile(r"(.+)_[2-9]")
@@ -34,13 +35,9 @@ def _references(vault: VaultInspection, *keys: str) -> Iterator[tuple[InspectedM
 
 def _other_memory(vault: VaultInspection, memory: InspectedMemory, name: str) -> str:
     """Return the path of the other memory that a name refers to, or an empty string."""
-    key = name_key(name)
-    named = vault.links.named(name)
-    for record in sorted(named, key=lambda record: link_distance(record.path, memory.path)):
-        names = name_keys(record.path, record.mem_id, record.title, record.aliases)
-        if record.path != memory.path and key in names:
-            return record.path
-    return ""
+    named = [record for record in vault.links.named(name) if record.path != memory.path]
+    paths = (record.path for record in match_link(name, named))
+    return min(paths, key=lambda path: link_distance(path, memory.path), default="")
 
 
 @check(

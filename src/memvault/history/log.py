@@ -46,12 +46,17 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
     except Ambiguous:
         raise
     except NotFound:
-        key = name.strip().casefold()
+        key = name.strip()
+        similar = None
         for change in call.store.changes.journal.changes():
             for entry in change.files:
-                identifiers = (entry.mem_id, entry.path, entry.title)
-                if key in (value.casefold() for value in identifiers):
-                    return LoggedMemory(*identifiers, None)
+                logged = LoggedMemory(entry.mem_id, entry.path, entry.title, None)
+                if key in logged[:3]:
+                    return logged
+                if similar is None and key.casefold() in map(str.casefold, logged[:3]):
+                    similar = logged
+        if similar is not None:
+            return similar
         memory = call.resolve(name)
     return LoggedMemory(memory.mem_id, memory.path, memory.title, memory)
 

@@ -20,7 +20,7 @@ from memvault.index.protocol import (
 )
 from memvault.model import Memory, is_example
 from memvault.named_tuple import NamedTuple
-from memvault.recall.resolve import match_link
+from memvault.recall.resolve import match_wikilink
 from memvault.vault.header_links import header_links
 from memvault.vault.markdown import links
 from memvault.vault.markdown_inline import Link
@@ -184,7 +184,8 @@ class LinkGraph:
         if target not in self._matches_by_target:
             name = _bare(target)
             matches = self.named(name)
-            by_path = {record.path: record for record in match_link(name, matches) or matches}
+            matches = match_wikilink(name, matches) or matches
+            by_path = {record.path: record for record in matches}
             self._matches_by_target[target] = sorted(by_path), by_path
         return self._matches_by_target[target]
 

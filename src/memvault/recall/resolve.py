@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import is_document
 from memvault.vault.header_links import link_target
-from memvault.vault.names import link_distance, name_key, normalize_title
+from memvault.vault.names import exact_key, link_distance, name_key, normalize_title
 
 MAX_SUGGESTIONS = 5
 """Maximum number of suggestions for an unknown name."""
@@ -57,9 +57,9 @@ def normalize(name: str) -> str:
 def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that a name refers to: one, none, or several equal matches.
 
-    The name is compared with paths, memIds, exact titles, titles ignoring case and Unicode form,
-    aliases in the same way, paths without ``.md``, and memId prefixes, in this order. The first
-    kind with a match determines the result. A document with that path comes first; otherwise,
+    The name is compared with paths, memIds, titles, aliases and paths without ``.md``, then with
+    titles and aliases ignoring case and Unicode form, then with memId prefixes, in this order. The
+    first kind with a match determines the result. A document with that path comes first; otherwise,
     documents are compared only if no memory matches.
     """
     cleaned_name = normalize(name)
@@ -70,9 +70,10 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
         lambda entry: entry.path == cleaned_name,
         lambda entry: entry.mem_id == cleaned_name,
         lambda entry: entry.title == cleaned_name,
+        lambda entry: cleaned_name in entry.aliases,
+        lambda entry: entry.path == f"{cleaned_name}.md",
         lambda entry: normalize_title(entry.title) == title,
         lambda entry: title in map(normalize_title, entry.aliases),
-        lambda entry: entry.path == f"{cleaned_name}.md",
         lambda entry: entry.mem_id.startswith(cleaned_name),
     )
     return _first_kind(entries, kinds, (0,))
@@ -81,27 +82,58 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
 def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that a header or a wikilink refers to: one, none, or several.
 
-    The target is compared with paths, with or without ``.md``, memIds, file names, titles ignoring
-    case and aliases, in this order. The first kind with a match determines the result.
-    A document with that path or file name comes first; otherwise, documents are compared only if no
-    memory matches.
+    The target is compared with paths, with or without ``.md``, memIds and file names, then with
+    these ignoring case, then with titles and aliases, and with these ignoring case, in this order.
+    The first kind with a match determines the result. A document with that path or file name comes
+    first; otherwise, documents are compared only if no memory matches.
     """
-    return _first_kind(entries, _link_kinds(name), () if is_file_name(name) else _FILE_KINDS)
+    files = () if is_file_name(name) else _FILE_KINDS
+    return _match(normalize(name), entries, (_file_kinds, _title_kinds), files)
 
 
-def _link_kinds(name: str) -> tuple[Callable[[Nameable], bool], ...]:
-    key = name_key(normalize(name))
+_FILE_KINDS = (0, 2, 3, 5)
+"""The kinds that compare files if ``_file_kinds`` are the first group."""
+_Kind = Callable[[Nameable], bool]
+_KeyOf = Callable[[str], str]
+
+
+def _match(
+    name: str,
+    entries: Iterable[Entry],
+    groups: Sequence[Callable[[str, _KeyOf], tuple[_Kind, ...]]],
+    files: Sequence[int],
+) -> list[Entry]:
+    """Return the matches of the first kind that has any; see ``_first_kind``.
+
+    Each group is compared exactly, then ignoring case.
+    """
+    ignoring_case = [kind for group in groups for kind in group(name, name_key)]
+    similar = (entry for entry in entries if any(kind(entry) for kind in ignoring_case))
+    keys_of = (exact_key, name_key)
+    kinds = [kind for group in groups for key_of in keys_of for kind in group(name, key_of)]
+    return _first_kind(similar, kinds, files)
+
+
+def _file_kinds(name: str, key_of: _KeyOf) -> tuple[_Kind, ...]:
+    key = key_of(name)
     return (
-        lambda entry: name_key(entry.path) == key,
-        lambda entry: name_key(entry.mem_id) == key,
-        lambda entry: name_key(PurePosixPath(entry.path).name) == key,
-        lambda entry: name_key(entry.title) == key,
-        lambda entry: key in map(name_key, entry.aliases),
+        lambda entry: key_of(entry.path) == key,
+        lambda entry: key_of(entry.mem_id) == key,
+        lambda entry: key_of(PurePosixPath(entry.path).name) == key,
     )
 
 
-_FILE_KINDS = (0, 2)
-"""The kinds of ``_link_kinds`` that compare files."""
+def _title_kinds(name: str, key_of: _KeyOf) -> tuple[_Kind, ...]:
+    key = key_of(name)
+    return (
+        lambda entry: key_of(entry.title) == key,
+        lambda entry: key in map(key_of, entry.aliases),
+    )
+
+
+def _path_end_kinds(name: str, key_of: _KeyOf) -> tuple[_Kind, ...]:
+    key = key_of(name.strip("/"))
+    return (lambda entry: bool(key) and f"/{key_of(entry.path)}".endswith(f"/{key}"),)
 
 
 def _first_kind(
@@ -154,20 +186,15 @@ def match_file(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
     Documents come first, or last if the name ends in ``.md``.
     """
-    return _first_kind(entries, (_has_file_name(name),), () if is_file_name(name) else (0,))
-
-
-def _has_file_name(name: str) -> Callable[[Nameable], bool]:
-    key = name_key(link_target(name).strip("/"))
-    return lambda entry: bool(key) and f"/{name_key(entry.path)}".endswith(f"/{key}")
+    files = () if is_file_name(name) else (0, 1)
+    return _match(link_target(name), entries, (_path_end_kinds,), files)
 
 
 def match_wikilink(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that a wikilink refers to: one, none, or several."""
-    target = link_target(name)
-    kinds = (*_link_kinds(target), _has_file_name(target))
-    files = () if is_file_name(target) else (*_FILE_KINDS, len(kinds) - 1)
-    return _first_kind(entries, kinds, files)
+    target = normalize(link_target(name))
+    files = () if is_file_name(target) else (*_FILE_KINDS, 10, 11)
+    return _match(target, entries, (_file_kinds, _title_kinds, _path_end_kinds), files)
 
 
 def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:

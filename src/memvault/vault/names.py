@@ -107,6 +107,12 @@ def name_key(name: str) -> str:
     return key.removesuffix(".md") if len(key) > len(".md") else key
 
 
+def exact_key(name: str) -> str:
+    """Return a name like ``name_key``, but with its case."""
+    key = name if name.isascii() else replace_surrogates(normalize("NFC", name))
+    return key[: -len(".md")] if key[-3:].lower() == ".md" and len(key) > len(".md") else key
+
+
 def link_path(path: str) -> str:
     """Return a file's path as wikilinks write it: a memory's without ``.md``."""
     return path if is_document(path) else path[: -len(".md")]
