@@ -33,6 +33,22 @@ def ferries(folder: Path) -> Path:
     return folder
 
 
+def test_path_with_parent_folders_is_a_name_inside_the_vault(ferries: Path, run: Run) -> None:
+    """A path with . or .. selects the file it leads to, unless it leaves the vault."""
+    for path in ("travel/../travel/ship.md", "./x/../travel/./ship", "travel/x/../ship.md"):
+        for name in (path, f"[[{path}|it]]"):
+            assert "Pier 4." in succeeded(run("show", name, cwd=ferries)).out
+    for path in ("travel/../../vault/travel/ship.md", "travel/..", "travel/../.hidden/ship.md"):
+        assert "There is no memory" in refused(run("show", path, cwd=ferries), 1)
+    changed = run("compound", "x/../travel/ship.md", "Pier 5 now.", cwd=ferries)
+    assert "Compounded crossing-1a2b3c" in succeeded(changed).out
+    succeeded(run("forget", "x/../travel/ship.md", "--yes", cwd=ferries))
+    assert not (ferries / "travel/ship.md").exists()
+    assert "crossing-1a2b3c" in succeeded(run("log", "x/../travel/ship.md", cwd=ferries)).out
+    succeeded(run("restore", "x/../travel/ship.md", cwd=ferries))
+    assert (ferries / "travel/ship.md").exists()
+
+
 @pytest.mark.usefixtures("ferries")
 @pytest.mark.parametrize(
     ("name", "mem_id"),

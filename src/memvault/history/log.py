@@ -46,7 +46,9 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
     except Ambiguous:
         raise
     except NotFound:
-        key = name.strip()
+        from memvault.recall.resolve import normalize
+
+        key = normalize(name)
         similar = None
         for change in call.store.changes.journal.changes():
             for entry in change.files:

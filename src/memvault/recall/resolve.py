@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
@@ -50,8 +51,12 @@ Entry = TypeVar("Entry", bound=Nameable)
 
 
 def normalize(name: str) -> str:
-    """Return a name normalized for comparison."""
-    return name.strip().removeprefix("./")
+    """Return a name normalized for comparison: a path in the vault without ``.`` and ``..``."""
+    name = name.strip().removeprefix("./")
+    if "/" not in name or {".", ".."}.isdisjoint(name.split("/")):
+        return name
+    path = posixpath.normpath(name)
+    return name if path.startswith(("/", ".")) else path
 
 
 def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
