@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from conftest import examples, only_with, until, write
 from memvault import clock
 from memvault.web import markdown_html
+from memvault.web.anchors import around_block
 from memvault.web.markdown_html import to_html
 
 pytestmark = only_with("starlette", "uvicorn", "jinja2", extra="web")
@@ -177,6 +178,49 @@ def test_web_shows_and_links_blocks(tmp_path: Path) -> None:
     assert re.findall(r'href="[/\w-]*#b-([\w-]+)"', read["c"]) == ["it-1", "par", "tab", "x"]
     assert '<p id="b-x">' in read["c"]
     assert re.search(r'href="#b-x"[^>]*>\^x</a> <a href="#h-h"[^>]*>h</a></p>', read["c"])
+
+
+def test_web_embeds_parts_of_long_memories(tmp_path: Path) -> None:
+    """A block or section of a long memory is embedded without the rest, and secrets are masked."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    rule = "-----{} RSA PRIVATE KEY-----"
+    key = f"{rule.format('BEGIN')}\n\n{'Zm9vYmFy' * 20}\n{rule.format('END')} ^key"
+    blocks = ["first ^par", "```\ncode ^par\n```", "- one\n- two ^item\n  - three"]
+    blocks += ["> quoted\n\n^quote", "## Size ^size\n\nBig.\n\n## Key", key]
+    words = f"{'word ' * 120}\n\n" * 100
+    write(root, "b.md", "# B\n\n" + "".join(f"{words}{block}\n\n" for block in blocks))
+    names = ("^par", "^item", "^quote", "^size", "Size", "^none", "^key")
+    write(root, "a.md", "# A\n\n" + "".join(f"![[B#{name}]]\n\n" for name in names))
+    session = WebSession(root)
+    html = session.read("a.md", ServedAddresses()).text.html
+    shown = re.findall(r'"embed"><p>.*?</p>\n(.*?)</blockquote>\n(?=<|\Z)', html, re.DOTALL)
+    texts = [" ".join(re.sub(r"<[^>]*>", " ", part).split()) for part in shown]
+    assert texts[:5] == ["first", "two three", "quoted", "Size", "Size Big."]
+    assert "Zm9v" not in html
+    write(root, "b.md", words * 30 + "Part ^par\n")
+    write(root, "a.md", "# A\n\n" + "![[B#^par]]\n\n" * 20)
+    html = session.read("a.md", ServedAddresses()).text.html
+    session.close()
+    assert html.count('"embed"') == 5, "a page reads at most ten million characters"
+
+
+LINES_WITH_IDS = (
+    "a ^x|b|c ^y\n|- i ^x|- i|  - n ^x|  text ^x|1. o ^x|> q ^x|> ^x|^x|```|~~~|    code ^x|# H ^x"
+    "|## K|T\n---|---||$$|^X |# H ^x ##|é ^x|\tt ^x|> - a ^x|   three ^x|* * *"
+).split("|")
+
+
+@settings(max_examples=examples(200))
+@given(st.lists(st.sampled_from([*LINES_WITH_IDS, *ROWS]), max_size=12), st.integers(1, 2))
+def test_web_finds_block_in_part_of_text(lines: list[str], newlines: int) -> None:
+    """The part of a text around a block renders the block like the whole text."""
+    text = ("\n" * newlines).join(lines) + "\n"
+    whole = to_html(text, block="^x").html
+    assert to_html(around_block(text, "^x"), block="^x").html == whole
 
 
 def test_web_labels_links_as_obsidian(tmp_path: Path) -> None:

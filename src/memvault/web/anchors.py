@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.markdown import find_block_id, headings, without_block_id
+from memvault.vault.markdown import find_block_id, headings, lines_with_code, without_block_id
 
 if TYPE_CHECKING:
     from markdown_it.rules_core import StateCore
@@ -39,6 +39,28 @@ def section_of(body: str, reference: str) -> str:
             ends = (mark[0] for mark in marks[number + 1 :] if mark[2] <= level)
             return body[start : next(ends, len(body))]
     return ""
+
+
+def around_block(body: str, reference: str) -> str:
+    """Return the parts of a text that may include the block with an id that a link refers to.
+
+    A part begins and ends at a heading, or at a paragraph outside of lists and quotes.
+    """
+    anchor = anchor_of(reference)
+    boundaries = {start for start, *_ in headings(body)}
+    parts: list[str] = []
+    begin, is_found, is_after_blank = 0, False, True
+    for match, is_code in lines_with_code(body):
+        start, line = match.start(), match[0].rstrip()
+        if not is_code and (start in boundaries or (is_after_blank and match[0][0].isalpha())):
+            if is_found:
+                parts.append(body[begin:start])
+            begin, is_found = start, False
+        is_after_blank = not line
+        if not is_found and not is_code:
+            block_id = find_block_id(line.rstrip("# \t"))
+            is_found = block_id is not None and anchor_of(f"^{block_id[1]}") == anchor
+    return "".join([*parts, body[begin:] if is_found else ""])
 
 
 def set_block_ids(state: StateCore) -> None:

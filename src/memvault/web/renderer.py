@@ -15,7 +15,7 @@ from memvault.secrets.detector import allows
 from memvault.vault import paths
 from memvault.vault.markdown import first_heading, inner_links, links
 from memvault.web.addresses import PICTURES, Addresses, public_id
-from memvault.web.anchors import anchor_of, section_of
+from memvault.web.anchors import anchor_of, around_block, section_of
 from memvault.web.markdown_html import (
     MAX_MARKUP,
     PlacedLink,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from memvault.call import Call
     from memvault.index.protocol import MemoryRecord, View
     from memvault.memories.link_graph import LinkGraph
+    from memvault.secrets.detector import SecretDetector
 
 _FIRST_HEADING = lazy_pattern(r"\A<h1([^>\n]*)>(<a id=[^>\n]*></a>)?[^\n]*</h1>\n")
 """Matches a title at the beginning of a memory's text, which the page already shows."""
@@ -37,8 +38,10 @@ _MIN_EMBEDDED = MAX_MARKUP // 20
 
 It is also counted for a text that is too long to embed.
 """
+_READ_PER_MARKUP = 200
+"""Number of characters of the embedded memory that take as long to read as one unit of markup."""
 _MAX_EMBEDDED = 50_000
-"""Maximum number of characters of an embedded text; a longer one is only linked."""
+"""Maximum number of characters of an embedded text or part; a longer one is only linked."""
 _FILE_SUFFIXES = PICTURES.keys() | frozenset(
     ".svg .pdf .txt .csv .docx .pptx .xlsx .epub .mp3 .mp4".split()
 )
@@ -87,8 +90,8 @@ class Renderer:
         memories, without the memories embedded in these. The ids in the text contain ``prefix``.
         With ``block``, only that block is rendered.
         """
-        detector = None if allows(memory.metadata) else self._call.settings.detector
-        shown = memory._replace(body=detector.masked(memory.body) if detector else memory.body)
+        detector = self._detector(memory)
+        shown = self._masked(memory)
         placed = self._placed(shown, to, embeds)
         is_titled = first_heading(memory.body) == memory.title
 
@@ -101,6 +104,13 @@ class Renderer:
             return RenderedMarkdown(html, rendered.headings[count:])
 
         return render
+
+    def _detector(self, memory: Memory) -> SecretDetector | None:
+        return None if allows(memory.metadata) else self._call.settings.detector
+
+    def _masked(self, memory: Memory) -> Memory:
+        detector = self._detector(memory)
+        return memory._replace(body=detector.masked(memory.body)) if detector else memory
 
     def _placed(self, memory: Memory, to: Addresses, embeds: bool) -> list[PlacedLink]:
         """Return the links in a memory's text with the URLs of pages and files."""
@@ -150,11 +160,14 @@ class Renderer:
         except MemvaultError:
             return "", room
         block = heading if heading.rpartition("#")[2].startswith("^") else ""
-        if heading and not block:
-            memory = memory._replace(body=section_of(memory.body, heading))
-        left = room - max(markup_length(memory.body), _MIN_EMBEDDED)
+        cost = max(_MIN_EMBEDDED, len(memory.body) // _READ_PER_MARKUP)
+        if heading and (not block or len(memory.body) > _MAX_EMBEDDED):
+            body = self._masked(memory).body  # A part may contain only part of a secret.
+            part = around_block(body, block) if block else section_of(body, heading)
+            memory = memory._replace(body=part)
+        left = room - max(markup_length(memory.body), cost)
         if len(memory.body) > _MAX_EMBEDDED or left < 0:
-            return "", room - _MIN_EMBEDDED
+            return "", room - cost
         return self.prepared(memory, to, False, f"e{room}-", block)().html, left
 
     def _file_beside(self, target: str, path: str) -> str:
