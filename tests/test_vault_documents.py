@@ -26,6 +26,7 @@ from memvault.errors import StorageError
 from memvault.files.user_folders import UNREAD_DOCUMENTS
 from memvault.model import is_document
 from memvault.settings.vault_settings import DEFAULTS, load_settings
+from memvault.store import document_reader
 from memvault.store.document_reader import VERSION, DocumentReader
 from memvault.store.memory_store import MemoryStore
 from memvault.tools.core import invoke
@@ -453,7 +454,7 @@ def test_document_is_read_again_after_the_parser_could_not_start(
     assert len(messages) == 2
     assert all("cannot be started" in message for message in messages)
     monkeypatch.delenv("PYTHONPATH")
-    assert "strong" not in succeeded(child(folder, *recall)).out
+    assert len(succeeded(child(folder, "doctor", "--json")).json["findings"]) == len(failed)
     for marker in index_of(folder).glob("unread-documents"):
         os.utime(marker, (0, 0))
     assert succeeded(child(folder, *recall)).out.count("strong") == 2
@@ -461,6 +462,34 @@ def test_document_is_read_again_after_the_parser_could_not_start(
         os.utime(marker, (0, 0))
     succeeded(child(folder, *recall))
     assert list(index_of(folder).glob("unread-documents")) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+@pytest.mark.parametrize("fault", ["os.kill(os.getpid(), 9)", "time.sleep(60)"])
+def test_show_of_document_ends_its_problem(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """Once show has read a document whose parser was killed, recall and doctor have read it too."""
+    write(folder, "a.pdf", pdf(["The wombat sleeps."]))
+    write(folder, "b.pdf", pdf(["The okapi sleeps."]))
+    time.sleep(1.1)  # A file that changed within the last second is always read again.
+    broken = tmp_path / "broken"
+    write(broken, "pypdfium2/__init__.py", f"import os, time\n{fault}\n")
+
+    def unread() -> list[str]:
+        with open_vault(folder) as vault:
+            return [finding["filePath"] for finding in vault.doctor()["findings"]]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(document_reader, "_WALL_SECONDS", 0.5)
+        patched.setenv("PYTHONPATH", str(broken))
+        assert unread() == ["a.pdf", "b.pdf"]
+    assert unread() == ["a.pdf", "b.pdf"]
+    with open_vault(folder) as vault:
+        assert "wombat" in vault.show("a.pdf")["content"]
+    assert unread() == ["b.pdf"]
+    with open_vault(folder) as vault:
+        assert vault.recall("wombat")["best"] == "strong"
 
 
 def test_documents_to_read_again_are_listed_once(
@@ -480,9 +509,15 @@ def test_documents_to_read_again_are_listed_once(
 
     assert due_after("a.pdf", "b.pdf", "a.pdf") == {"a.pdf", "b.pdf"}
     assert due_after("b.pdf", "c.pdf") == {"a.pdf", "b.pdf", "c.pdf"}
-    assert (tmp_path / UNREAD_DOCUMENTS).read_bytes() == b'"a.pdf"\n"b.pdf"\n"c.pdf"\n'
+    assert (tmp_path / UNREAD_DOCUMENTS).read_bytes().count(b"\n") == 3
     assert documents.due() == frozenset()
     documents.settle(["a.pdf"])
     assert due_after() == {"b.pdf", "c.pdf"}
+    documents.confirm("c.pdf")
+    documents.confirm("d.pdf")
+    assert documents.due() == {"c.pdf"}
     documents.settle(["b.pdf", "c.pdf"])
+    assert not (tmp_path / UNREAD_DOCUMENTS).exists()
+    write(tmp_path, UNREAD_DOCUMENTS, "torn\n")
+    assert due_after() == frozenset()
     assert not (tmp_path / UNREAD_DOCUMENTS).exists()

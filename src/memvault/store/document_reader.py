@@ -13,8 +13,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,19 +42,22 @@ _FOLDER = f"documents-{VERSION}"
 _KEPT_DAYS, _DAY = 30, 86_400.0
 _RETRY_SECONDS = 600.0
 _REST_SECONDS = 60.0
+_DUE, _LATE, _READ = "due", "late", "read"
+"""The states of a document: to be read again, not to be because it takes too long, and read."""
 _NOT_STARTED = b"the parser process cannot be started"
 
 
 class _Reply(NamedTuple):
     """A document's text, or the reason it has none; ``is_final`` if retrying would not help.
 
-    With ``is_unread``, the process ended without having read the document.
+    With ``is_due``, the document is read again later, because the process could not start or was
+    killed by another process.
     """
 
     is_read: bool
     content: bytes
     is_final: bool = True
-    is_unread: bool = False
+    is_due: bool = False
 
 
 class DocumentReader:
@@ -101,8 +103,8 @@ class DocumentReader:
             data = plain_files.read(self._root / path, most)
         reply = self._reply(path[path.rfind(".") :].lower(), data)
         if not reply.is_read:
-            if reply.is_unread:
-                self._add_failed(path)
+            if not reply.is_final:
+                self._list(path, _DUE if reply.is_due else _LATE)
             reason = reply.content.decode("utf-8", "replace")
             raise StorageError(
                 f"The document cannot be read because {reason}: {path}",
@@ -110,50 +112,65 @@ class DocumentReader:
             )
         return reply.content
 
-    def due(self) -> frozenset[str]:
-        """Return the documents to read again, at most every ten minutes.
+    def confirm(self, path: str) -> None:
+        """Report that a document was read, so that an index that could not read it does so now."""
+        if self._listed().get(path, _READ) != _READ:
+            self._list(path, _READ)
 
-        They were not read because the process could not start or was killed.
+    def due(self) -> frozenset[str]:
+        """Return the documents to read again.
+
+        These are the documents that have since been read for another purpose and, at most every
+        ten minutes, those that were not read because the process could not start or was killed.
         """
         with contextlib.suppress(OSError):
-            file = self._retry_file
-            if file is not None and time.time() - file.stat().st_mtime > _RETRY_SECONDS:
+            file = self._list_file
+            if file is None:
+                return frozenset()
+            is_time = time.time() - file.stat().st_mtime > _RETRY_SECONDS
+            if is_time:
                 os.utime(file)
-                failed = self._failed()
-                self._set_failed(failed)  # Each is listed once.
-                return failed
+            listed = self._listed()
+            now = {path for path, state in listed.items() if state == _READ}
+            if is_time:
+                now |= {path for path, state in listed.items() if state == _DUE}
+            if is_time or now:
+                self._set_listed({**listed, **dict.fromkeys(now, _DUE)})  # Each is listed once.
+            return frozenset(now)
         return frozenset()
 
     def settle(self, paths: Iterable[str]) -> None:
         """Forget documents that need not be read again."""
         if settled := frozenset(paths):
-            self._set_failed(self._failed() - settled)
+            listed = self._listed()
+            self._set_listed({path: listed[path] for path in listed.keys() - settled})
 
     @property
-    def _retry_file(self) -> Path | None:
+    def _list_file(self) -> Path | None:
         folder = self._find_folder()
         return folder / UNREAD_DOCUMENTS if folder is not None else None
 
-    def _failed(self) -> frozenset[str]:
-        file = self._retry_file
-        with contextlib.suppress(OSError, ValueError):
+    def _listed(self) -> dict[str, str]:
+        """Return the state of each document that an index may lack, by path."""
+        file = self._list_file
+        with contextlib.suppress(OSError, ValueError, TypeError):
             if file is not None:
                 lines = plain_files.read(file).splitlines()
-                return frozenset(str(json.loads(line)) for line in lines)
-        return frozenset()
+                return {str(path): str(state) for path, state in map(json.loads, lines)}
+        return {}
 
-    def _add_failed(self, path: str) -> None:
-        file = self._retry_file
+    def _list(self, path: str, state: str) -> None:
+        file = self._list_file
         with contextlib.suppress(OSError, MemvaultError):
             if file is not None:
-                atomic.append_line(file, json.dumps(path).encode())
+                atomic.append_line(file, json.dumps([path, state]).encode())
 
-    def _set_failed(self, paths: AbstractSet[str]) -> None:
-        file = self._retry_file
+    def _set_listed(self, listed: Mapping[str, str]) -> None:
+        file = self._list_file
         with contextlib.suppress(OSError, MemvaultError):  # then they are not read again
-            if file is not None and paths:
-                listed = "".join(f"{json.dumps(path)}\n" for path in sorted(paths))
-                atomic.write(file, listed.encode(), durable=False)
+            if file is not None and listed:
+                written = "".join(f"{json.dumps(entry)}\n" for entry in sorted(listed.items()))
+                atomic.write(file, written.encode(), durable=False)
             elif file is not None:
                 file.unlink()
 

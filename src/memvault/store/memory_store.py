@@ -236,7 +236,10 @@ class MemoryStore:
             NotFound: there is no regular file at that path.
             StorageError: the file cannot be read.
         """
-        return self.parse(*self.read_bytes(path))
+        memory = self.parse(*self.read_bytes(path))
+        if is_document(path):
+            self.documents.confirm(path)
+        return memory
 
     def read_listed(self, path: str) -> Memory | None:
         """Return the memory with exactly this path, or None.
