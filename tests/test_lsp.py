@@ -395,6 +395,22 @@ def test_symbols_are_headings_and_recalled_memories(editor: LspClient) -> None:
     assert {s["name"] for s in editor.request("workspace/symbol", query="")} >= {"Alpha", "Beta"}
 
 
+def test_links_distinguish_names_by_case(tmp_path: Path) -> None:
+    """Memories whose names differ only in case are each completed and followed by their name."""
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    for path in ("a b.md", "A B.md"):
+        write(root, path, "Text.\n")
+    with LspClient(root) as editor:
+        editor.open("from.md", "[[a b]] [[A B]]\n")
+        assert defined(editor, "from.md", "[[a¦ b") == ("a b.md", 0)
+        assert defined(editor, "from.md", "[[A¦ B") == ("A B.md", 0)
+        names = set(labels(completed(editor, "from.md", "[[a b¦")))
+        assert names == {"a b", "A B"}
+        for name in names:
+            assert chosen(editor, "from.md", "[[a b¦", name) == f"[[{name}]]"
+
+
 def test_block_id_is_not_part_of_its_heading(tmp_path: Path) -> None:
     """A block id at the end of a heading is a target of its own, and the heading lacks it."""
     root = tmp_path / "vault"

@@ -8,6 +8,7 @@ from itertools import islice
 
 from lsprotocol import types
 
+from memvault.index.protocol import MemoryRecord
 from memvault.lsp.documents import MAX_NAME, CompletionName, EditorDocument, EditorState
 from memvault.lsp.navigation import blocks_in
 from memvault.named_tuple import NamedTuple
@@ -179,8 +180,7 @@ def _names(state: EditorState, typed: str) -> list[_Choice]:
 def _name_choice(state: EditorState, name: CompletionName) -> _Choice | None:
     """Return the link to a memory under one of its names; None if no link resolves to it."""
     record, kind = name.record, types.CompletionItemKind.File
-    path = link_path(record.path)
-    target = link_name(state, record.title, path)
+    target = link_name(state, record)
     if target is None:
         return None
     is_label = name.kind == "alias" and name.name != target
@@ -189,11 +189,11 @@ def _name_choice(state: EditorState, name: CompletionName) -> _Choice | None:
     return _Choice(target, name.name, f"{record.memory_type}  {record.path}", kind)
 
 
-def link_name(state: EditorState, title: str, path: str) -> str | None:
+def link_name(state: EditorState, record: MemoryRecord) -> str | None:
     """Return the text of a link to a memory: its title, or else its path; None if neither works."""
-    for name in (title, path):
+    for name in (record.title, link_path(record.path)):
         is_usable = len(name) <= MAX_NAME and not NOT_IN_LINKS.intersection(name)
-        if is_usable and state.has_one_memory(name):
+        if is_usable and state.leads_only_to(name, record):
             return name
     return None
 

@@ -20,6 +20,7 @@ from memvault.memories import tagging
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import FileState, Memory
 from memvault.named_tuple import NamedTuple
+from memvault.recall.resolve import match_wikilink
 from memvault.sanitize import escape_line, replace_surrogates, shorten
 from memvault.settings import locate
 from memvault.store.memory_store import MemoryStore
@@ -34,6 +35,8 @@ MAX_TEXT = 2_000_000
 """Maximum length of an unsaved text in characters; for longer ones, the file is used."""
 MAX_NAME = 300
 """Maximum length in characters of a name that is listed or linked to."""
+_MAX_COMPARED = 10
+"""Maximum number of memories with the same name, ignoring case, that completion compares."""
 MAX_SECRET = 20_000
 """Number of characters searched for secrets if only the beginning of a text is shown."""
 _CALLER = LOCAL._replace(may_run_programs=False, scope="read", sees_worktrees=False)
@@ -104,6 +107,16 @@ class IndexedNames:
     def counts(self) -> Counter[str]:
         """The number of memories with each name, by ``name_key``."""
         return Counter(name for entry in self.links.values() for name in entry.names)
+
+    @cached_property
+    def shared(self) -> dict[str, list[int]]:
+        """The uids of the memories with each name that several memories have, by ``name_key``."""
+        shared: dict[str, list[int]] = {}
+        for uid, entry in self.links.items():
+            for name in entry.names:
+                if self.counts[name] > 1:
+                    shared.setdefault(name, []).append(uid)
+        return shared
 
     @cached_property
     def tags(self) -> list[tagging.TagCount]:
@@ -196,12 +209,18 @@ class EditorState:
             if name.record.uid not in self._replaced:
                 yield name
 
-    def has_one_memory(self, name: str) -> bool:
-        """Return whether exactly one memory has a name."""
+    def leads_only_to(self, name: str, record: MemoryRecord) -> bool:
+        """Return whether a link by one of a memory's names refers only to that memory."""
         key, links = name_key(name), self.saved.links
         replaced = sum(key in links[uid].names for uid in self._replaced)
-        added = sum(key in entry.names for entry in self._added_links.values())
-        return self.saved.counts[key] - replaced + added == 1
+        added = [uid for uid, entry in self._added_links.items() if key in entry.names]
+        count = self.saved.counts[key] - replaced + len(added)
+        if not 1 < count <= _MAX_COMPARED:
+            return count == 1
+        saved = (uid for uid in self.saved.shared.get(key, ()) if uid not in self._replaced)
+        records = [self._added[uid] for uid in added]
+        records += [self.saved.records[uid] for uid in saved]
+        return [match.path for match in match_wikilink(name, records)] == [record.path]
 
     def is_clean(self, text: str) -> bool:
         """Return whether a text contains no secrets."""

@@ -27,7 +27,7 @@ from memvault.vault import decoding, document, naming, paths
 from memvault.vault.markdown import headings, links, mask_code
 from memvault.vault.markdown_inline import Link
 from memvault.vault.memory_file import tag_items
-from memvault.vault.names import link_path, tag_key
+from memvault.vault.names import tag_key
 
 _WORD = re.compile(r"[\w'’-]+")
 _MAX_WORDS = 5
@@ -254,7 +254,7 @@ def _link(
     doc: EditorDocument, edit: EditBuilder, span: tuple[int, int], record: MemoryRecord
 ) -> types.CodeAction | None:
     """Return the action that makes a span of text a link to a memory."""
-    target = link_name(doc.state, record.title, link_path(record.path))
+    target = link_name(doc.state, record)
     text = doc.text[span[0] : span[1]]
     if target is None or set("[]|") & set(text):
         return None
