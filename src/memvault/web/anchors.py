@@ -68,8 +68,8 @@ def set_block_ids(state: StateCore) -> None:
 
     An id at the end of a heading or a paragraph is that of the heading or paragraph, or of the list
     item that begins with it. In a paragraph or a table row of its own, it is that of the block
-    above. If the environment
-    contains the anchor of a ``block``, only that block and the footnotes remain.
+    above. If the environment contains the anchor of a ``block``, only that block and the footnotes
+    remain.
     """
     if "^" not in state.src and "block" not in state.env:
         return
