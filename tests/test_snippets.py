@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, explained, index_of, sampled, write
+from conftest import Run, explained, index_of, refused, sampled, write
 from growth import Steps, check_growth
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
@@ -413,6 +413,19 @@ def test_show_section_prints_its_position(vault: Vault, manual: str, run: Run) -
     shown = run("show", manual, "--section", "Faults/Linux").out
     assert re.search(r"Faults/Linux  \d+ to \d+ of \d+ characters", shown)
     assert shown.endswith("Restart udev.\n")
+
+
+def test_show_accepts_a_heading_after_the_name(folder: Path, run: Run) -> None:
+    """A name or link may end with a heading; a link to a block shows the whole memory."""
+    write(folder, "pump.md", "# Pump\n\n## Setup ^s1\n\nOil it.\n\n### Linux\n\nUdev.\n\n## Use\n")
+    setup = run("show", "pump", "--section", "Setup").out
+    for name in ("pump#Setup", "[[pump#Setup]]", "pump.md#setup", "[[Pump#Setup|its setup]]"):
+        assert run("show", name).out == setup, name
+    assert "Oil" not in run("show", "pump#Setup#Linux").out
+    assert run("show", "pump#Setup", "--section", "Use").out.endswith("## Use\n")
+    assert run("show", "[[pump#^s1]]").out == run("show", "pump").out
+    assert "sections: Pump, Pump/Setup" in run("show", "pump#Nothing").err
+    assert refused(run("show", "nothing#Setup"), 1) == "error: There is no memory 'nothing'"
 
 
 README = """---

@@ -113,7 +113,8 @@ def memory_show(
 ) -> results.ShownMemory:
     """Show a memory in full, or part of it.
 
-    A document is shown as text; its name may end with a page or section, as in report.pdf#page=3.
+    The name may end with a heading, as in plan#Setup. A document is shown as text; its name may end
+    with a page or section, as in report.pdf#page=3.
 
     JSON results include its etag and revisions. parts has the position of each part in the memory,
     in characters as in `memvault load`. The etag belongs to the memory; total length and next refer
@@ -124,20 +125,7 @@ def memory_show(
         raise UsageError(
             "`--section`, `--around` and `--page` cannot be combined", "pass only one of them"
         )
-    link = name.strip()
-    link = link[2:-2].partition("|")[0] if is_wikilink(link) else name
-    file, _, anchor = link.partition("#")
-    if is_document(file):
-        name = file
-    unmerged = None
-    try:
-        memory = call.resolve(name)
-        call.find_unmerged(memory.mem_id)
-    except NotFound:
-        unmerged = call.find_unmerged(name) if not revision else None
-        if unmerged is None:
-            raise
-        memory = unmerged.memory
+    memory, is_unmerged, anchor = _resolve_shown(call, name, not revision)
     history = call.store.history
     if revision:
         from memvault.history import log
@@ -147,21 +135,19 @@ def memory_show(
         mask = log.masking(call, memory)  # A part may contain only part of a secret.
         memory = call.store.parse(data, FileState.of(memory.path, data))
         memory = memory._replace(body=mask(memory.body))
-    cited = [] if revision or unmerged else call.cited_code([memory.metadata])[0]
+    cited = [] if revision or is_unmerged else call.cited_code([memory.metadata])[0]
     result: dict[Any, Any] = {
         **_item(memory),
         **call.engine.validities([memory])[0].marks(),
-        **unmerged_marks(call, memory, unmerged is not None),
+        **unmerged_marks(call, memory, is_unmerged),
         **({"cites": cited} if cited else {}),
         **as_of_field(call.engine.published_at),
         "etag": memory.etag,
     }
-    if is_document(memory.path) and not revision and (page or (anchor and not parts)):
-        from memvault.recall import document_place
-
-        section = document_place.heading_of(f"page={page}" if page else anchor, memory.body)
-    elif page:
+    if page and (revision or not is_document(memory.path)):
         raise UsageError(f"{memory.path} has no pages", "pass `--section HEADING`")
+    if page or (anchor and not parts):
+        section = _heading_of(memory, f"page={page}" if page else anchor)
     if section is not None or around is not None:
         result |= _part(call, memory, section, around or "")
     else:
@@ -171,6 +157,39 @@ def memory_show(
         call.notes.append(f"Only {part} are read")
     count_retrievals(call, [memory])
     return cast("results.ShownMemory", result)
+
+
+def _resolve_shown(call: Call, name: str, may_be_unmerged: bool) -> tuple[Memory, bool, str]:
+    """Return the memory with a name, whether it is unmerged, and the name's part after ``#``."""
+    link = name.strip()
+    is_link = is_wikilink(link)
+    link = link[2:-2].partition("|")[0] if is_link else name
+    file, _, anchor = link.partition("#")
+    if is_document(file):
+        name = file
+    elif not is_link:
+        anchor = ""  # A title may contain #.
+    try:
+        memory = call.resolve(name)
+        call.find_unmerged(memory.mem_id)
+    except NotFound:
+        unmerged = call.find_unmerged(name) if may_be_unmerged else None
+        if unmerged is not None:
+            return unmerged.memory, True, anchor
+        file, _, anchor = name.partition("#")
+        if not anchor:
+            raise
+        memory = call.resolve(file)
+    return memory, False, anchor
+
+
+def _heading_of(memory: Memory, anchor: str) -> str | None:
+    """Return the heading that the part of a link after ``#`` refers to; None if it is a block."""
+    if is_document(memory.path):
+        from memvault.recall import document_place
+
+        return document_place.heading_of(anchor, memory.body)
+    return None if anchor.startswith("^") else anchor.replace("#", "/")
 
 
 def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[str, Any]:
