@@ -41,7 +41,7 @@ AGES = {"": "any time", "7d": "last 7 days", "30d": "last 30 days", "1y": "last 
 _MOST_LINKED = 200
 _MAX_TYPES, _MAX_TAGS = 8, 12
 _WEEKS = 53
-_CODE_SPAN = re.compile(r"(`+)((?:[^`<]|<mark>[^`<]*</mark>)+)\1")
+_CODE_SPAN = re.compile(r"(?<!`)`((?:[^`<]++|<mark>[^`<]*+</mark>)++)`(?!`)")
 _MAX_COMPARED = 3_000_000
 """Maximum number of word pairs compared between two revisions, which takes about a second."""
 _MIN_RATIO = 0.3
@@ -91,7 +91,7 @@ def _marked(text: object, terms: list[str]) -> Any:
         Markup("<mark>{}</mark>").format(piece) if hit else escape(piece) for piece, hit in pieces
     )
     html = Markup("").join(marked)
-    return Markup(_CODE_SPAN.sub(r"<code>\2</code>", str(html)))  # noqa: S704  # escaped above
+    return Markup(_CODE_SPAN.sub(r"<code>\1</code>", str(html)))  # noqa: S704  # escaped above
 
 
 def as_html(text: str) -> Any:
