@@ -384,7 +384,7 @@ def test_memories_read_in_batches_are_of_one_commit(tmp_path: Path) -> None:
     expected = {f"{uid}.md": uid for uid in range(1, 5_001) if uid != 7}
     assert database.visit(query, read) == expected
     assert database.visit(query, read) == expected | {"1.md": 9_000}
-    assert calls == [3, 1, 3]
+    assert calls == [10, 1, 10]
     database.close()
 
 

@@ -1,18 +1,26 @@
-"""A large index is built by several processes: its content, and their cleanup."""
+"""A large index: the processes that build it, and the memory that reading it takes."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from conftest import is_alive, soak_only, until, write
+from memvault import Vault, open_vault
+from memvault.index.local.sqlite_file import _BATCH_ROWS
+from memvault.index.protocol import COMPLETE
+from memvault.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
@@ -158,3 +166,61 @@ def test_index_helper_kill_loses_no_work(
     assert indexing.returncode == 0, said
     assert f"indexed: {MANY + 1}".encode() in printed
     assert answers(large, tmp_path / "cache") == expected
+
+
+BATCHES = 4
+COUNTING: dict[str, dict[str, Any]] = {
+    "vault_status": {},
+    "vault_stats": {},
+    "tag_list": {},
+    "memory_list_types": {},
+    "memory_list": {"memoryType": "fact", "limit": 2},
+    "memory_orphans": {"limit": 2},
+    "memory_random": {},
+    "memory_recall": {"isAll": True, "memoryType": "fact", "limit": 2},
+    "list_skill_categories": {},
+    "list_tasks": {},
+    "git_status": {},
+}
+"""Tools that return a few memories or counts of all memories, and their arguments."""
+
+
+class Heavy(NamedTuple):
+    """A vault whose records are much larger than a batch, and the bytes that all of them take."""
+
+    vault: Vault
+    size: int
+
+
+@pytest.fixture(scope="module")
+def heavy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Heavy]:
+    """A vault of memories with long headers, which the index reads in several batches."""
+    root = tmp_path_factory.mktemp("heavy") / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    words = ", ".join(f"w{number}" for number in range(100))
+    header = f"---\nmemory_type: fact\ntags: [a/b, c]\nwords: [{words}]\n---\n\n"
+    for number in range(BATCHES * _BATCH_ROWS):
+        write(root, f"{number}.md", f"{header}# Note {number}\n")
+    with closing(Workspace(root)) as workspace:
+        view = workspace.index.refresh(False, COMPLETE)
+        size = traced_peak(lambda: list(view.records()))
+    with open_vault(root) as vault:
+        yield Heavy(vault, size)
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_listing_does_not_store_all_memories(heavy: Heavy, name: str) -> None:
+    """Counts and short listings read the memories in batches, whose size has a limit."""
+    heavy.vault.call(name, **COUNTING[name])  # imports modules
+    assert traced_peak(lambda: heavy.vault.call(name, **COUNTING[name])) < heavy.size / 2
+
+
+def traced_peak(action: Callable[[], object]) -> int:
+    """Return the most bytes that an action uses."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

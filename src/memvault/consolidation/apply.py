@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any
@@ -32,7 +32,6 @@ from memvault.memories import edit
 from memvault.model import Memory
 from memvault.named_tuple import NamedTuple
 from memvault.recall import recall_counts
-from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
 from memvault.store.memory_store import MemoryStore
 from memvault.store.secret_policy import SecretRejected
@@ -59,12 +58,11 @@ def load_input(
 ) -> ConsolidationInput:
     """Read the input of the rules, with the episodes of the last ``days``."""
     counts = recall_counts.counts(store.root)
-    records = sorted(engine.list_records(Filters()), key=lambda record: record.path)
     kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
+    files, records = engine.visit_records(lambda every: _count_and_select(every, kinds))
     found_episodes, found_facts, found_procedures = (list(_read(store, records, k)) for k in kinds)
     max_age = now - datetime.min.replace(tzinfo=now.tzinfo)
     since = clock.iso(now - min(timedelta(days=days), max_age))
-    files = Counter(record.mem_id for record in records)
     unused = [
         memory
         for memory in (*found_episodes, *found_facts)
@@ -77,6 +75,19 @@ def load_input(
         unused,
         frozenset(mem_id for mem_id, count in files.items() if count > 1),
     )
+
+
+def _count_and_select(
+    records: Iterable[MemoryRecord], kinds: Container[str]
+) -> tuple[Counter[str], list[MemoryRecord]]:
+    """Return the number of files by memId, and the records of some types, sorted by path."""
+    files: Counter[str] = Counter()
+    selected = []
+    for record in records:
+        files[record.mem_id] += 1
+        if record.memory_type in kinds:
+            selected.append(record)
+    return files, sorted(selected, key=lambda record: record.path)
 
 
 def _read(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) -> Iterator[Memory]:
@@ -153,7 +164,7 @@ def apply_proposals(
 def prune_counts(store: MemoryStore, engine: RecallEngine) -> None:
     """Delete the recall counts of deleted memories; errors are ignored."""
     with contextlib.suppress(MemvaultError, OSError, MemoryError):
-        mem_ids = {record.mem_id for record in engine.list_records(Filters())}
+        mem_ids = engine.visit_records(lambda records: {record.mem_id for record in records})
         recall_counts.prune(store.root, mem_ids)
 
 

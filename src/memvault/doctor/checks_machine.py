@@ -217,7 +217,9 @@ def _stale_memories(vault: VaultInspection) -> list[str]:
         return []
     before = {path: _etag(call, path) for path in suspects}
     # Files may have changed since the scan.
-    records = call.engine.list_records(Filters(), rescans=True)
+    records = call.engine.list_records(
+        Filters(passes=lambda record: record.path in suspects), rescans=True
+    )
     indexed = {record.path: record.etag for record in records}
     return sorted(
         path

@@ -22,16 +22,12 @@ class ConflictPair(NamedTuple):
 
 def conflict_pairs(memories: Iterable[MemoryRecord]) -> list[ConflictPair]:
     """Return the memories that exist as two files, each pair once with the shorter path first."""
-    ordered = sorted(memories, key=lambda memory: memory.path)
     paths: dict[str, str] = {}
-    for memory in ordered:
-        paths.setdefault(memory.mem_id, memory.path)
-    pairs = {
-        (memory.path, paths[link])
-        for memory in ordered
-        for link in referenced_names(memory.metadata, LINK)
-        if link in paths and paths[link] != memory.path
-    }
+    links: list[tuple[str, str]] = []
+    for memory in memories:
+        paths[memory.mem_id] = min(paths.get(memory.mem_id, memory.path), memory.path)
+        links += [(memory.path, link) for link in referenced_names(memory.metadata, LINK)]
+    pairs = {(path, paths[link]) for path, link in links if link in paths and paths[link] != path}
     return sorted(
         {ConflictPair(*sorted(pair, key=lambda path: (len(path), path))) for pair in pairs}
     )

@@ -34,11 +34,9 @@ def repository_status(call: Call) -> RepositoryStatus:
 
     Without approval, it has only the fields that can be read without running git.
     """
-    from memvault.recall.filters import Filters
-
     Git(call.root)  # raises if git is not installed
     location = find_repository(call.root)
-    twice = conflict_pairs(call.engine.list_records(Filters()))
+    twice = call.engine.visit_records(conflict_pairs)
     shown = {
         "autocommit": call.settings.git.autocommit,
         "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],

@@ -32,7 +32,8 @@ from memvault.index.protocol import (
     VectorQuery,
     View,
     WaitPolicy,
-    latest_of,
+    page_of,
+    without_documents,
 )
 from memvault.index.text.analyzer import DEFAULT_LANGUAGE
 from memvault.model import Memory, Passage
@@ -276,7 +277,7 @@ class FederatedView:
 
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
         """See ``View.latest``."""
-        return latest_of(self.records(), limit, offset)
+        return page_of(without_documents(self.records()), limit, offset)
 
     def links(self, names: Set[str] | None = None) -> dict[int, LinkEntry]:
         """See ``View.links``."""

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
+_MIN_SORTED = 100
+"""The minimum number of records to sort, so that ``page_of`` does not sort too often."""
+
+
 class IndexCorrupted(Exception):
     """The index on disk cannot be used; it is rebuilt, never repaired.
 
@@ -176,6 +180,11 @@ def latest_first(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
     return sorted(records, key=by_time, reverse=True)
 
 
+def without_documents(records: Iterable[MemoryRecord]) -> Iterator[MemoryRecord]:
+    """Yield the records of memories that are not documents."""
+    return (record for record in records if not is_document(record.path))
+
+
 def state_of(view: View) -> Hashable:
     """Return a value that changes whenever a memory of a view is added, changed or deleted."""
     if view.state is not None:
@@ -183,12 +192,24 @@ def state_of(view: View) -> Hashable:
     return frozenset((record.path, record.etag) for record in view.records())
 
 
-def latest_of(
-    records: Iterable[MemoryRecord], limit: int, offset: int
+def page_of(
+    records: Iterable[MemoryRecord],
+    limit: int,
+    offset: int,
+    order: Callable[[Iterable[MemoryRecord]], list[MemoryRecord]] = latest_first,
 ) -> tuple[list[MemoryRecord], int]:
-    """Return a page of the records except documents, last modified first, and the total number."""
-    ordered = latest_first(record for record in records if not is_document(record.path))
-    return ordered[offset : offset + limit], len(ordered)
+    """Return a page of the records, last modified first or in another order, and the total number.
+
+    Records after the page are dropped from time to time, so that few are stored.
+    """
+    end, total = offset + limit, 0
+    first: list[MemoryRecord] = []
+    for record in records:
+        total += 1
+        first.append(record)
+        if len(first) > 2 * end + _MIN_SORTED:
+            first = order(first)[:end]
+    return order(first)[offset:end], total
 
 
 class StoredLink(NamedTuple):

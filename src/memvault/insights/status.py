@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,44 @@ from memvault.call import Call
 from memvault.doctor.file_problems import file_sizes, too_large, unlisted
 from memvault.errors import MemvaultError
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.index.protocol import EmbedderStatus, MemoryRecord
+from memvault.index.protocol import EmbedderStatus, MemoryRecord, by_time, latest_first
 from memvault.recall.filters import Filters
 
 if TYPE_CHECKING:
     from memvault.results import EmbedderSummary, FileProblem, VaultStatus, WaitingEvents
 
 
+class _Counts:
+    """Sums over all memories; only records with problems are stored."""
+
+    def __init__(self, records: Iterable[MemoryRecord]) -> None:
+        self.memories = self.bytes = 0
+        self.tags: set[str] = set()
+        self.problems: list[MemoryRecord] = []
+        self.shared_ids: set[str] = set()
+        counts: Counter[str] = Counter()
+        latest: dict[str, tuple[str, str]] = {}
+        mem_ids: set[str] = set()
+        for record in records:
+            self.memories += 1
+            self.bytes += record.size
+            self.tags.update(record.tags)
+            if record.problem:
+                self.problems.append(record)
+            if record.mem_id in mem_ids:
+                self.shared_ids.add(record.mem_id)
+            mem_ids.add(record.mem_id)
+            kind = record.memory_type
+            counts[kind] += 1
+            latest[kind] = max(latest.get(kind, ("", "")), by_time(record))
+        kinds = sorted(counts, key=lambda kind: (counts[kind], latest[kind]), reverse=True)
+        self.types = {kind: counts[kind] for kind in kinds}
+        """The number of memories by type, highest first; equal counts by their last change."""
+
+
 def status(call: Call) -> VaultStatus:
     """Return a vault's counts, index state, embedders, sizes, pending work and problems."""
-    records = call.engine.list_records(Filters())
+    totals = call.engine.visit_records(_Counts)
     settings = call.settings
     folder, index = call.index.folder, call.index.status()
     call.notes += index.notes
@@ -29,9 +58,9 @@ def status(call: Call) -> VaultStatus:
         call.notes.append(f"the index cannot be written, so recall is slower: {reason}")
     result: VaultStatus = {
         "vault": str(call.root) if call.caller.may_see_paths else call.root.name,
-        "memories": len(records),
-        "types": dict(Counter(record.memory_type for record in records).most_common()),
-        "tags": len({tag for record in records for tag in record.tags}),
+        "memories": totals.memories,
+        "types": totals.types,
+        "tags": len(totals.tags),
         "index": {
             "state": index.freshness,
             "language": settings.language,
@@ -41,7 +70,7 @@ def status(call: Call) -> VaultStatus:
         "pending": index.static.waiting,
         "events": _waiting_events(call),
         "sizes": {
-            "memories": sum(record.size for record in records),
+            "memories": totals.bytes,
             "index": _size(folder) if folder else 0,
             "history": _size(call.root / ".memvault" / "history"),
             "trash": _size(call.root / ".memvault" / "trash"),
@@ -61,9 +90,11 @@ def status(call: Call) -> VaultStatus:
     if "rerank.model" in settings.explicit:
         result["reranker"] = {"name": call.hide_paths(settings.rerank.model)}
     problems: list[FileProblem] = [
-        {"filePath": record.path, "problem": record.problem} for record in records if record.problem
+        {"filePath": record.path, "problem": record.problem}
+        for record in latest_first(totals.problems)
     ]
-    problems += [*_shared_ids(records), *too_large(call.root), *unlisted(call, index.unlisted)]
+    problems += _shared_ids(call, totals.shared_ids)
+    problems += [*too_large(call.root), *unlisted(call, index.unlisted)]
     if problems:
         result["problems"] = problems
     return result
@@ -120,9 +151,12 @@ def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> EmbedderSu
     return entry
 
 
-def _shared_ids(records: list[MemoryRecord]) -> list[FileProblem]:
+def _shared_ids(call: Call, shared_ids: Set[str]) -> list[FileProblem]:
     """Return the files that share a memId and are therefore distinguished only by their paths."""
+    if not shared_ids:
+        return []
     sharing: dict[str, list[str]] = {}
+    records = call.engine.list_records(Filters(passes=lambda record: record.mem_id in shared_ids))
     for record in sorted(records, key=lambda record: record.path):
         sharing.setdefault(record.mem_id, []).append(record.path)
     return [

@@ -67,15 +67,12 @@ class ChangeDetector:
 
     def memories(self, call: Call) -> list[ServerEvent]:
         """Read the memories; return the changes since they were last read."""
-        from memvault.recall.filters import Filters
-
         state = call.reader.state()
         if self._memories is not None and state == self._state:
             return []
-        current = {
-            record.mem_id: MemoryFingerprint.of(record)
-            for record in call.engine.list_records(Filters())
-        }
+        current = call.engine.visit_records(
+            lambda records: {record.mem_id: MemoryFingerprint.of(record) for record in records}
+        )
         if call.engine.notes():  # The list is incomplete; the next check compares again.
             return []
         self._state = state

@@ -59,17 +59,22 @@ def _matches(call: Call, name: str, prefix: str) -> Iterable[str]:
 
     if name not in ("memId", "memoryType", "tag"):
         return []
-    records = call.engine.list_records(Filters())
     if name == "memId":
-        titles = {entry.mem_id: entry.title for entry in records}
-        starting = [key for key in titles if key.casefold().startswith(prefix)]
-        return [*starting, *(key for key, title in titles.items() if prefix in title.casefold())]
-    counts = Counter(
-        value
-        for entry in records
-        for value in ((entry.memory_type,) if name == "memoryType" else entry.tags)
+        offered = Filters(
+            passes=lambda record: (
+                record.mem_id.casefold().startswith(prefix) or prefix in record.title.casefold()
+            )
+        )
+        mem_ids = dict.fromkeys(record.mem_id for record in call.engine.list_records(offered))
+        return sorted(mem_ids, key=lambda mem_id: not mem_id.casefold().startswith(prefix))
+    counts = call.engine.visit_records(
+        lambda records: Counter(
+            value
+            for entry in records
+            for value in ((entry.memory_type,) if name == "memoryType" else entry.tags)
+        )
     )
-    values = [value for value, _ in counts.most_common()]
+    values = sorted(counts, key=lambda value: (-counts[value], value))
     if name == "memoryType":
         values += [entry.name for entry in call.settings.types]
     starting = [value for value in values if value.casefold().startswith(prefix)]
@@ -100,11 +105,14 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
     from memvault.recall.filters import Filters
 
     with read_request(call):
-        records = call.engine.list_records(Filters())
+        later = call.engine.visit_records(
+            lambda records: {entry.mem_id for entry in records if entry.mem_id > (cursor or "")}
+        )
+        page = sorted(later)[:_PAGE_SIZE]
+        shown = Filters(passes=lambda record: record.mem_id in page)
+        by_id = {record.mem_id: record for record in call.engine.list_records(shown)}
     masked = call.settings.detector.masked
-    later = {record.mem_id: record for record in records if record.mem_id > (cursor or "")}
-    page = [later[mem_id] for mem_id in sorted(later)[:_PAGE_SIZE]]
-    visible = [record for record in page if masked(record.mem_id) == record.mem_id]
+    visible = [by_id[mem_id] for mem_id in page if mem_id in by_id and masked(mem_id) == mem_id]
     listing = [
         types.Resource(
             uri=uri_for(record.mem_id),
@@ -118,7 +126,7 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
         )
         for record in visible
     ]
-    next_cursor = page[-1].mem_id if len(later) > len(page) else None
+    next_cursor = page[-1] if len(later) > len(page) else None
     return types.ListResourcesResult(resources=listing, next_cursor=next_cursor)
 
 
@@ -169,20 +177,20 @@ def _read(call: Call, uri: str) -> str:
         text = decoding.decode(data, call.settings.encoding).text
         return call.settings.detector.masking(memory.metadata)(text)
     filters = Filters(memory_type=name) if start == TYPE else Filters(tags=(name,))
-    records = call.engine.list_records(filters) if name else []
+    records, total = call.engine.latest_records(_PAGE_SIZE, 0, filters) if name else ([], 0)
     if not records:
         raise NotFound(
             f"No memory has the {start.split('/')[-2]} {name!r}",
             "list the resources to see the memories",
         )
     masked = call.settings.detector.masked
-    visible = [entry for entry in records[:_PAGE_SIZE] if masked(entry.mem_id) == entry.mem_id]
+    visible = [entry for entry in records if masked(entry.mem_id) == entry.mem_id]
     lines = [
         f"- [{sanitize.shorten(sanitize.escape_line(masked(entry.title)), _MAX_LINE)}]"
         f"({uri_for(entry.mem_id)})"
         for entry in visible
     ]
-    omitted_count = len(records) - _PAGE_SIZE
+    omitted_count = total - _PAGE_SIZE
     return masked(
         "\n".join([*lines, *([f"- and {omitted_count:,} more"] if omitted_count > 0 else [])])
         + "\n"

@@ -136,14 +136,12 @@ class LinkGraph:
         backlinks = [link for link in linking if self.entries[link.target].path == path]
         return sorted(backlinks, key=lambda link: by_time(self.record(link.source)), reverse=True)
 
-    def orphans(self, records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
-        """Return the memories without links in either direction, newest first, without examples."""
+    def orphans(self, records: Iterable[MemoryRecord]) -> Iterator[MemoryRecord]:
+        """Yield the memories without links in either direction, without examples."""
         linked = {uid for link in self.indexed() for uid in (link.source, link.target)}
-        return latest_first(
-            record
-            for record in records
-            if record.uid not in linked and not is_example(record.metadata)
-        )
+        for record in records:
+            if record.uid not in linked and not is_example(record.metadata):
+                yield record
 
     def may_lead_to(self, keys: Set[str]) -> Iterator[str]:
         """Yield the paths of memories with a link whose target has one of the keys."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from memvault.arguments.parameters import split_tags
 from memvault.errors import Refused, UsageError
-from memvault.index.protocol import MemoryRecord
+from memvault.index.protocol import MemoryRecord, by_time
 from memvault.memories.edit import modified_now, retry_on_conflict
 from memvault.model import Memory, is_example
 from memvault.named_tuple import NamedTuple
@@ -83,30 +83,40 @@ def counted(records: Iterable[MemoryRecord], by_name: bool = False) -> list[TagC
     """Return the counts of all tags of the records, each followed by the tags nested in it.
 
     Tags of one level are ordered by count, highest first, or by name. The parents of nested tags
-    are included. Tags of examples are not counted.
+    are included. Tags of examples are not counted. A tag is spelled as in the memory that was
+    changed last.
     """
-    with_nested: dict[str, set[int]] = defaultdict(set)
-    exact: dict[str, set[int]] = defaultdict(set)
-    spelled: dict[str, str] = {}
+    with_nested: Counter[str] = Counter()
+    exact: Counter[str] = Counter()
+    latest: dict[str, tuple[tuple[str, str], str]] = {}
     for record in records:
-        for tag in () if is_example(record.metadata) else record.tags:
-            parts = tag.split("/")
-            for depth in range(1, len(parts) + 1):
-                parent = "/".join(parts[:depth])
+        if is_example(record.metadata):
+            continue
+        spelled: dict[str, str] = {}
+        for tag in record.tags:
+            for parent in _levels(tag):
                 spelled.setdefault(tag_key(parent), parent)
-                with_nested[tag_key(parent)].add(record.uid)
-            exact[tag_key(tag)].add(record.uid)
+        with_nested.update(spelled.keys())
+        exact.update({tag_key(tag) for tag in record.tags})
+        time = by_time(record)
+        for key, parent in spelled.items():
+            if key not in latest or time > latest[key][0]:
+                latest[key] = time, parent
 
     def position(key: str) -> list[tuple[int, str]]:
         """Return a sort key: the count and the name of each level of a tag."""
-        parts = key.split("/")
-        levels = ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
-        return [(0 if by_name else -len(with_nested[level]), level) for level in levels]
+        return [(0 if by_name else -with_nested[level], level) for level in _levels(key)]
 
     return [
-        TagCount(spelled[key], len(with_nested[key]), len(exact[key]))
+        TagCount(latest[key][1], with_nested[key], exact[key])
         for key in sorted(with_nested, key=position)
     ]
+
+
+def _levels(tag: str) -> Iterator[str]:
+    """Yield the tags in which a tag is nested, outermost first, and the tag."""
+    parts = tag.split("/")
+    return ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 
 
 def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:

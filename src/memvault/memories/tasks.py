@@ -86,15 +86,20 @@ def _due_day(text: str) -> str:
     return ""
 
 
+def may_have_tasks(store: MemoryReader, record: MemoryRecord) -> bool:
+    """Return whether a memory's file may have tasks; an unreadable file has none."""
+    try:
+        data, _ = store.read_bytes(record.path)
+    except MemvaultError:
+        return False
+    return _SIGN.search(decode(data, store.settings.encoding).text) is not None
+
+
 def tasks_in(store: MemoryReader, records: Iterable[MemoryRecord]) -> Iterator[Task]:
     """Yield the tasks of memories; unreadable memories are omitted."""
     for record in records:
-        try:
-            data, _ = store.read_bytes(record.path)
-            if _SIGN.search(decode(data, store.settings.encoding).text):
-                yield from tasks_of(store.read(record.path))
-        except MemvaultError:
-            continue
+        with contextlib.suppress(MemvaultError):
+            yield from tasks_of(store.read(record.path))
 
 
 def complete(store: MemoryStore, memory: Memory, line: int) -> tuple[Task, WriteResult]:

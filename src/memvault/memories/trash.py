@@ -85,7 +85,8 @@ def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
             "use one of their paths",
             {"candidates": _candidates(matches)},
         )
-    same = (entry for entry in engine.list_records(Filters()) if entry.mem_id == matches[0].mem_id)
+    mem_id = matches[0].mem_id
+    same = engine.list_records(Filters(passes=lambda record: record.mem_id == mem_id))
     existing = next((entry for entry in same if "id" in entry.metadata), None)
     if existing is not None:
         raise Conflict(

@@ -13,7 +13,7 @@ import ast
 import operator
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from memvault import clock
@@ -63,15 +63,19 @@ class _Constants(ast.NodeTransformer):
         return ast.Constant(self._values[node.id]) if node.id in self._values else node
 
 
-def check_names(text: str, records: Iterable[MemoryRecord]) -> None:
-    """Check that the names used in comparisons are known.
+def check_names(text: str, records: Iterable[MemoryRecord]) -> Iterator[MemoryRecord]:
+    """Yield all records, and then check that the names used in comparisons are known.
 
     Raises:
         UsageError: if the expression is invalid, or no memory has one of the names.
     """
-    known_names = set(_NAMES).union(*(record.metadata for record in records))
-    for comparison, names in _name_comparisons(text):
-        unknown = next((name for name in names if name not in known_names), None)
+    comparisons = _name_comparisons(text)
+    unknown_names = {name for _, names in comparisons for name in names}.difference(_NAMES)
+    for record in records:
+        unknown_names.difference_update(record.metadata)
+        yield record
+    for comparison, names in comparisons:
+        unknown = next((name for name in names if name in unknown_names), None)
         if unknown is not None:
             quoted = ast.unparse(_Constants({unknown: unknown}).visit(comparison))
             raise UsageError(

@@ -259,7 +259,8 @@ class Filters(NamedTuple):
         """Return the records of all memories of a view that pass.
 
         Raises:
-            UsageError: if the expression is invalid, or uses a name that no memory has.
+            UsageError: if the expression is invalid, or, after the last record, if it uses a name
+                that no memory has.
         """
         test = self.predicate()
         if test is None:
@@ -267,8 +268,7 @@ class Filters(NamedTuple):
         if self.expression.strip():
             from memvault.recall import filter_expression
 
-            records = list(records)
-            filter_expression.check_names(self.expression, records)
+            records = filter_expression.check_names(self.expression, records)
         return filter(test, records)
 
 

@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,8 +20,10 @@ from memvault.index.protocol import (
     View,
     WaitPolicy,
     latest_first,
+    page_of,
+    without_documents,
 )
-from memvault.model import MAX_RESULTS, Memory, is_document
+from memvault.model import MAX_RESULTS, Memory
 from memvault.recall import validity
 from memvault.recall.answer import (
     CURRENT,
@@ -150,24 +152,38 @@ class RecallEngine:
         return RecallAnswer(first, list(dict.fromkeys(notes)))
 
     def list_records(self, filters: Filters, rescans: bool = False) -> list[MemoryRecord]:
-        """Return the records of all memories that pass the filters, last modified first.
+        """Return the records of all memories that pass the filters, last modified first."""
+        return self.visit_records(latest_first, filters, rescans)
 
-        Documents are included only if the filters require their type.
+    def visit_records(
+        self,
+        visit: Callable[[Iterable[MemoryRecord]], Result],
+        filters: Filters | None = None,
+        rescans: bool = False,
+    ) -> Result:
+        """Pass the records of the memories that pass the filters to a function one at a time.
+
+        Documents are included only if the filters require their type. If the index changes in the
+        meantime, the function is called again with all records.
         """
-        filters.predicate()  # an invalid expression fails before the folder is scanned
-        has_documents = filters.require_documents()
+        if filters is not None:
+            filters.predicate()  # an invalid expression fails before the folder is scanned
+        has_documents = filters is not None and filters.require_documents()
 
-        def passing(view: View) -> list[MemoryRecord]:
-            records = latest_first(
-                record for record in view.records() if has_documents or not is_document(record.path)
-            )
-            return [*filters.on(view).passing(records)]
+        def visit_passing(view: View) -> Result:
+            passing = filters.on(view).passing if filters is not None else iter
+            select = iter if has_documents else without_documents
+            return view.visit_records(lambda records: visit(passing(select(records))))
 
-        return self.on_view(passing, rescans)
+        return self.on_view(visit_passing, rescans)
 
-    def latest_records(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
-        """Return a page of all records, most recently modified first, and the total count."""
-        return self.on_view(lambda view: view.latest(limit, offset))
+    def latest_records(
+        self, limit: int, offset: int, filters: Filters | None = None
+    ) -> tuple[list[MemoryRecord], int]:
+        """Return a page of the records, most recently modified first, and the total count."""
+        if filters is None or not any(filters):
+            return self.on_view(lambda view: view.latest(limit, offset))
+        return self.visit_records(lambda records: page_of(records, limit, offset), filters)
 
     def on_view(self, action: Callable[[View], Result], rescans: bool = False) -> Result:
         """Run an action on a view and return its result, retrying while the view is stale.

@@ -12,6 +12,7 @@ from memvault.index.protocol import (
     KeywordHit,
     KeywordQuery,
     MatchLocation,
+    MemoryRecord,
     VectorAnswer,
     VectorHit,
     VectorQuery,
@@ -214,7 +215,7 @@ def _allowed_uids(view: View, filters: Filters) -> Set[int] | None:
     """Return the uids of the memories that pass the filters, or None if all do."""
     if filters == Filters():
         return None
-    return {record.uid for record in filters.passing(view.records())}
+    return view.visit_records(lambda records: {entry.uid for entry in filters.passing(records)})
 
 
 def _rank_by_vectors(
@@ -323,10 +324,14 @@ def _by_tag(view: View, query: str, allowed: Set[int] | None) -> list[ScoredMemo
     """Rank memories by the share of the requested tags that they have; ties newest first."""
     tags = {tag_key(tag.strip().strip("#/")) for tag in query.replace(",", " ").split()}
     tags.discard("")
-    matches = []
-    for record in view.records():
-        shared = tags & tags_with_parents(record)
-        if shared and (allowed is None or record.uid in allowed):
-            matches.append((len(shared) / len(tags), record.modified, record.uid))
-    matches.sort(reverse=True)
+
+    def matching(records: Iterable[MemoryRecord]) -> list[tuple[float, str, int]]:
+        matches = []
+        for record in records:
+            shared = tags & tags_with_parents(record)
+            if shared and (allowed is None or record.uid in allowed):
+                matches.append((len(shared) / len(tags), record.modified, record.uid))
+        return sorted(matches, reverse=True)
+
+    matches = view.visit_records(matching)
     return [ScoredMemory(uid, share, {"tag": share}) for share, _, uid in matches]

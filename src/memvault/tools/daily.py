@@ -134,11 +134,13 @@ def list_tasks(
     from memvault import clock
     from memvault.memories import tasks
     from memvault.recall import query_filters
+    from memvault.recall.filters import Filters
 
     line = query_filters.parse(query)
     call.notes += line.notes
     chosen = filters(memory_type, tags, since, until, expression, query_filters.listing(line))
-    records = call.engine.list_records(chosen)
+    with_tasks = Filters(passes=lambda record: tasks.may_have_tasks(call.reader, record))
+    records = call.engine.list_records(chosen.both(with_tasks))
     matching_tasks = [
         task
         for task in tasks.tasks_in(call.reader, records)
@@ -219,19 +221,21 @@ def memory_random(
 ) -> results.RandomMemory:
     """Show a random memory, to rediscover forgotten ones."""
     from memvault import clock
+    from memvault.index.protocol import by_time
     from memvault.model import is_example
     from memvault.recall.filters import Filters
 
     chosen = filters(memory_type, tags, since, until, expression)
-    records = [
-        record for record in call.engine.list_records(chosen) if not is_example(record.metadata)
-    ]
-    if not records:
+    places = call.engine.visit_records(
+        lambda records: sorted(by_time(r) for r in records if not is_example(r.metadata)), chosen
+    )
+    if not places:
         if chosen == Filters():
             raise NotFound("The vault has no memories yet", "add one with `memvault remember`")
         warn_unknown_filters(call, chosen)
         raise NotFound("No memory matches the filters", "run `memvault list` to see all memories")
-    memory = call.reader.read(records[clock.random_number(len(records))].path)
+    _, path = places[-1 - clock.random_number(len(places))]
+    memory = call.reader.read(path)
     return {**item(memory), "content": memory.body}
 
 

@@ -10,7 +10,7 @@ from memvault.errors import NotFound, UsageError, suggestion
 from memvault.model import is_document
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
-from memvault.tools.core.result_parts import paginate, without_none
+from memvault.tools.core.result_parts import page_info, paginate, without_none
 from memvault.tools.core.shared_args import (
     LISTED,
     TAG_ALIASES,
@@ -191,17 +191,19 @@ def memory_orphans(
     call: Call, limit: Limit = LISTED, offset: Offset = 0
 ) -> results.OrphanedMemories:
     """List memories without links to or from other memories."""
+    from memvault.index.protocol import page_of, without_documents
     from memvault.memories.link_graph import LinkGraph
     from memvault.recall.answer import memory_reference
 
-    def find_orphans(view: View) -> list[MemoryRecord]:
-        records = list(view.records())
-        orphans = LinkGraph.without_unlinked(view, view.record).orphans(records)
-        return [record for record in orphans if not is_document(record.path)]
+    def find_orphans(view: View) -> tuple[list[MemoryRecord], int]:
+        graph = LinkGraph.without_unlinked(view, view.record)
+        return view.visit_records(
+            lambda records: page_of(graph.orphans(without_documents(records)), limit, offset)
+        )
 
-    orphans = call.engine.on_view(find_orphans)
-    shown, paging = paginate(orphans, limit, offset, "Every memory has a link")
-    return {"orphans": [memory_reference(entry) for entry in shown], **paging}
+    orphans, total = call.engine.on_view(find_orphans)
+    paging = page_info(total, offset, len(orphans), "Every memory has a link")
+    return {"orphans": [memory_reference(entry) for entry in orphans], **paging}
 
 
 def _link_item(resolved: ResolvedLink) -> results.OutgoingLink:
@@ -280,9 +282,10 @@ def tag_list(
     count includes nested tags; own does not.
     """
     from memvault.memories import tagging
-    from memvault.recall.filters import Filters
 
-    counted_tags = tagging.counted(call.engine.list_records(Filters()), sort == "name")
+    counted_tags = call.engine.visit_records(
+        lambda records: tagging.counted(records, sort == "name")
+    )
     if under:
         parent = tagging.parse_tag(under)
         counted_tags = [entry for entry in counted_tags if tagging.is_under(entry.tag, parent)]
@@ -385,15 +388,12 @@ def tag_rename(
     before, after = tagging.parse_tag(old), tagging.validate_tag(new)
     if before == after:
         raise UsageError("Both tags are the same", "pass a different new tag")
-    all_records = call.engine.list_records(Filters())
-    records = [
-        record
-        for record in all_records
-        if any(tagging.is_under(tag, before) for tag in record.tags)
-    ]
+    records = call.engine.list_records(
+        Filters(passes=lambda record: any(tagging.is_under(tag, before) for tag in record.tags))
+    )
     references = [memory_reference(entry) for entry in records]
     if not records:
-        tags = [count.tag for count in tagging.counted(all_records)]
+        tags = [count.tag for count in call.engine.visit_records(tagging.counted)]
         hint = suggestion(before, tags, "`memvault tags` lists the existing ones")
         raise NotFound(f"No memory has the tag {before!r}", hint)
     memories = [call.store.read(entry.path) for entry in records]

@@ -24,7 +24,7 @@ from memvault.tools.core.result_parts import (
     collect_hits,
     list_result,
     outdated_code,
-    paginate,
+    page_info,
     past_end,
     relevant,
     without_none,
@@ -308,13 +308,11 @@ def _list_all(
 ) -> results.RecalledMemories:
     from memvault.model import is_example
     from memvault.recall import snippets
+    from memvault.recall.filters import Filters
 
-    records = [
-        entry
-        for entry in selection.engine.list_records(search_filters)
-        if not is_example(entry.metadata)
-    ]
-    shown, paging = paginate(records, limit, offset, "No memory matches the filters")
+    not_examples = Filters(passes=lambda record: not is_example(record.metadata))
+    shown, total = selection.engine.latest_records(limit, offset, search_filters.both(not_examples))
+    paging = page_info(total, offset, len(shown), "No memory matches the filters")
     if not shown:
         warn_unknown_filters(call, search_filters, selection.engine)
     rendered = []
@@ -658,9 +656,9 @@ def memory_list_types(call: Call) -> results.MemoryTypes:
 
     It includes types that only occur in files.
     """
-    from memvault.recall.filters import Filters
-
-    counts = Counter(record.memory_type for record in call.engine.list_records(Filters()))
+    counts = call.engine.visit_records(
+        lambda records: Counter(record.memory_type for record in records)
+    )
     descriptions = {entry.name: entry.description for entry in call.settings.types}
     names = [*descriptions, *sorted(name for name in counts if name not in descriptions)]
     return {

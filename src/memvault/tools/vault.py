@@ -41,7 +41,7 @@ from memvault.tools.core.vault_choice import count_retrievals
 from memvault.vault.header_links import is_wikilink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from memvault import results
     from memvault.index.protocol import MemoryRecord
@@ -276,20 +276,22 @@ def memory_list(
     offset: Offset = 0,
 ) -> results.ListedMemories:
     """List memories without their content, last changed first; examples are marked."""
+    from memvault.index.protocol import latest_first, page_of
     from memvault.recall import query_filters
-    from memvault.recall.filters import Filters
+
+    def ordered(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
+        return sorted(latest_first(records), key=_SORT_KEYS[sort], reverse=sort == "created")
 
     line = query_filters.parse(query)
     call.notes += line.notes
     also = query_filters.listing(line)
     search_filters = filters(memory_type, tags, since, until, expression, also)
-    if sort == "modified" and search_filters == Filters():
-        shown, total = call.engine.latest_records(limit, offset)
+    if sort == "modified":
+        shown, total = call.engine.latest_records(limit, offset, search_filters)
     else:
-        records = call.engine.list_records(search_filters)
-        if sort != "modified":
-            records = sorted(records, key=_SORT_KEYS[sort], reverse=sort == "created")
-        shown, total = records[offset : offset + limit], len(records)
+        shown, total = call.engine.visit_records(
+            lambda records: page_of(records, limit, offset, ordered), search_filters
+        )
     if not total:
         warn_unknown_filters(call, search_filters)
     paging = page_info(total, offset, len(shown))
@@ -468,7 +470,6 @@ def vault_reindex(call: Call) -> results.RebuiltIndex:
     complete.
     """
     from memvault.doctor.file_problems import remove_temporary_files, unlisted
-    from memvault.recall.filters import Filters
 
     remove_temporary_files(call)
     call.notes += [
@@ -478,7 +479,7 @@ def vault_reindex(call: Call) -> results.RebuiltIndex:
     call.index.rebuild()
     call.index.embed_all()
     return {
-        "indexed": len(call.engine.list_records(Filters())),
+        "indexed": call.engine.latest_records(1, 0)[1],
         "embedder": call.hide_paths(_model_in_use(call)),
     }
 

@@ -38,7 +38,8 @@ from memvault.index.protocol import (
     StaleView,
     VectorAnswer,
     VectorQuery,
-    latest_of,
+    page_of,
+    without_documents,
 )
 from memvault.index.text.analyzer import analyzer, query_languages
 from memvault.index.text.sentence_blocks import (
@@ -226,7 +227,9 @@ class Snapshot(NamedTuple):
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
         """See ``View.latest``."""
         if self.manifest is None or self.overlay.alive is not None:
-            return latest_of(self.records(), limit, offset)
+            return self.visit_records(
+                lambda records: page_of(without_documents(records), limit, offset)
+            )
         total = self.manifest.count() - self.manifest.count_documents()
         return list(self._visible(self.manifest.latest(limit, offset))), total
 

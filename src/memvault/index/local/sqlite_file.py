@@ -23,7 +23,7 @@ MAX_VARIABLES = 900
 """Values per statement; some builds of SQLite allow at most 999."""
 _MAX_CACHED = 512
 """The maximum number of cached rows of a kind; a recall reads about 100."""
-_BATCH_ROWS = 2_000
+_BATCH_ROWS = 500
 """The number of rows per query in ``Database.visit``."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REFUSALS = {

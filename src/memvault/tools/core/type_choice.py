@@ -38,17 +38,17 @@ def choose_type(call: Call, requested_type: str | None) -> TypeChoice:
         return TypeChoice(name)
     from memvault.index.protocol import NO_WAIT
     from memvault.memories import templates
-    from memvault.recall.filters import Filters, suggest_types
+    from memvault.recall.filters import suggest_types
     from memvault.recall.recall_engine import RecallEngine
 
     if name in templates.template_names(call.root):
         return TypeChoice(name)
     try:
         engine = RecallEngine(call.reader, call.workspace.search_index, NO_WAIT)
-        records = engine.list_records(Filters())
+        declared = [entry.name for entry in call.settings.types]
+        meant = engine.visit_records(lambda records: suggest_types(name, records, declared))
     except (MemvaultError, OSError, MemoryError):
         return TypeChoice(name)
-    meant = suggest_types(name, records, [entry.name for entry in call.settings.types])
     if not meant or call.caller.confirm_suggestion is None:
         return TypeChoice(name, tuple(meant))
     line = f"There is no memory type {name!r} yet; similar: {', '.join(meant)}"
