@@ -3,7 +3,7 @@
 A text's phrases are its runs of three words (shingles). Two texts are compared by sketches: only
 the smallest hashes of a text's phrases are stored (the bottom-k sketch in Broder, 1997, "On the
 resemblance and containment of documents"). Phrases that occur in many texts, such as those of a
-template, are ignored. Only texts that share one of their rarest phrases are compared (prefix
+template, are ignored. Only texts that share several of their rarest phrases are compared (prefix
 filtering, as in Bayardo et al., 2007, "Scaling Up All Pairs Similarity Search").
 """
 
@@ -13,16 +13,23 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 
-from memvault.index.embedding.arrays import Integers, distinct
+from memvault.index.embedding.arrays import Codes, Integers
 
 _WORDS = 3
 _SKETCH_SIZE = 64
 _MIN_PHRASES = 12
 """Minimum number of counted phrases for a text to be compared."""
+_MIN_COMMON = 4
+"""Minimum number of first phrases that two texts share to be compared; near copies share 9 phrases
+or more.
+"""
+_PARTS = 16
+"""Number of parts in which the frequencies of phrases are counted."""
 _MAX_TEXTS = 20
 """Maximum number of texts that share a phrase; a more frequent phrase is ignored."""
 MIN_SHARE = 0.7
@@ -43,22 +50,29 @@ def near_copies(sketches: Sequence[bytes]) -> Iterator[tuple[int, int, float]]:
 
     Texts that share less than ``MIN_SHARE`` with every earlier text are left out.
     """
-    hashes = np.frombuffer(b"".join(sketches), np.uint32).astype(np.int64)
-    texts = np.repeat(np.arange(len(sketches)), [len(entry) // 4 for entry in sketches])
-    _, kinds, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    frequency = counts[kinds]
-    hashes, texts, frequency = (
-        values[frequency <= _MAX_TEXTS] for values in (hashes, texts, frequency)
-    )
-    # Sort each text's phrases, the rarest first, so that few texts have a first phrase in common.
-    phrases = np.sort((texts << _FREQUENCY_BITS | frequency) << _HASH_BITS | hashes)
-    phrases &= (1 << _HASH_BITS) - 1
-    lengths = np.bincount(texts, minlength=len(sketches))
+    hashes = np.frombuffer(b"".join(sketches), np.uint32)
+    frequency = _frequencies(hashes)
+    is_counted = frequency <= _MAX_TEXTS
+    keys = np.repeat(np.arange(len(sketches)), [len(entry) // 4 for entry in sketches])
+    lengths = np.bincount(keys[is_counted], minlength=len(sketches))
     ends = np.cumsum(lengths)
-    # Near copies share a phrase in this prefix, because the rest is too short.
-    prefix_ends = ends - np.ceil(MIN_SHARE * lengths).astype(np.int64) + 1
-    is_first = (np.arange(len(texts)) < prefix_ends[texts]) & (lengths >= _MIN_PHRASES)[texts]
-    first = np.sort(phrases[is_first] << _TEXT_BITS | texts[is_first])
+    # Sort each text's phrases, the rarest first, so that few texts have a first phrase in common.
+    for bits, values in ((_FREQUENCY_BITS, frequency), (_HASH_BITS, hashes)):
+        keys <<= bits
+        keys |= values
+    keys = keys[is_counted]
+    keys.sort()
+    phrases = keys.astype(np.uint32)
+    # Near copies share ``_MIN_COMMON`` phrases in this prefix, because the rest is too short.
+    prefixes = lengths - np.ceil(MIN_SHARE * lengths).astype(np.int64) + _MIN_COMMON
+    prefixes[lengths < _MIN_PHRASES] = 0
+    runs = np.column_stack((prefixes, lengths - prefixes)).ravel()
+    is_first = np.repeat(np.tile((True, False), len(sketches)), runs)
+    first = phrases[is_first].astype(np.int64)
+    first <<= _TEXT_BITS
+    first |= np.repeat(np.arange(len(sketches)), prefixes)
+    first.sort()
+    del hashes, frequency, is_counted, keys, is_first
 
     def phrases_of(text: int) -> set[int]:
         return set(phrases[ends[text] - lengths[text] : ends[text]].tolist())
@@ -71,8 +85,18 @@ def near_copies(sketches: Sequence[bytes]) -> Iterator[tuple[int, int, float]]:
             yield text, -other, share
 
 
+def _frequencies(hashes: np.ndarray[Any, Any]) -> Codes:
+    """Return how many texts have each phrase, at most 255, from the hashes of all texts."""
+    frequencies = np.empty(len(hashes), np.uint8)
+    for part in range(_PARTS):  # sorting all hashes at once would take ten times their size
+        positions = np.flatnonzero(hashes % _PARTS == part)
+        _, kinds, counts = np.unique(hashes[positions], return_inverse=True, return_counts=True)
+        frequencies[positions] = np.minimum(counts, 255)[kinds]
+    return frequencies
+
+
 def _pairs(phrases: Integers) -> Iterator[tuple[int, int]]:
-    """Yield each pair of texts with a common phrase once, sorted, the later text first.
+    """Yield each pair of texts with ``_MIN_COMMON`` common phrases, sorted, the later text first.
 
     ``phrases`` contains sorted phrases, each followed by its text in the lowest bits.
     """
@@ -80,8 +104,9 @@ def _pairs(phrases: Integers) -> Iterator[tuple[int, int]]:
     pairs = [phrases[:0]]
     for distance in range(1, _MAX_TEXTS):
         is_common = kinds[distance:] == kinds[:-distance]
-        pairs.append((texts[distance:] << _TEXT_BITS | texts[:-distance])[is_common])
-    for pair in distinct(np.concatenate(pairs)).tolist():
+        pairs.append(texts[distance:][is_common] << _TEXT_BITS | texts[:-distance][is_common])
+    values, counts = np.unique(np.concatenate(pairs), return_counts=True)
+    for pair in values[counts >= _MIN_COMMON].tolist():
         yield divmod(pair, 1 << _TEXT_BITS)
 
 
