@@ -50,11 +50,17 @@ class RememberedResults:
         if self._file is not None:
             with contextlib.suppress(OSError):
                 data = plain_files.read(self._file, _MAX_BYTES)
-        checksum, results = data[:_CHECKSUM], data[_CHECKSUM:]
-        return json.loads(results) if checksum == self._checksum(results) else {}
+        results = memoryview(data)[_CHECKSUM:]
+        if data[:_CHECKSUM] != self._checksum(results):
+            return {}
+        text = str(results, "utf-8")
+        del data, results  # The file may be large.
+        loaded: dict[str, dict[str, Any]] = json.loads(text)
+        return loaded
 
-    def _checksum(self, results: bytes) -> bytes:
-        return plain_files.digest_of(self._made_with + results, _CHECKSUM)
+    def _checksum(self, results: bytes | memoryview) -> bytes:
+        digest = plain_files.digest_of(results, _CHECKSUM)
+        return plain_files.digest_of(self._made_with + digest, _CHECKSUM)
 
     def get(self, check: str, inputs: Sequence[Any], compute: Callable[[], Any]) -> Any:
         """Return the result of a check, or None if it is empty.

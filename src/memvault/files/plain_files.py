@@ -100,7 +100,7 @@ def check_size(data: bytes) -> None:
         )
 
 
-def digest_of(data: bytes, size: int) -> bytes:
+def digest_of(data: bytes | memoryview, size: int) -> bytes:
     """Return the BLAKE2b digest of some bytes."""
     return blake2b(data, digest_size=size).digest()
 

@@ -12,7 +12,7 @@ from memvault.agents import receipts
 from memvault.call import Call
 from memvault.doctor.doctor import run_checks
 from memvault.doctor.findings import Finding, Fix
-from memvault.doctor.inspection import inspect_vault
+from memvault.doctor.inspection import VaultInspection, inspect_vault
 from memvault.doctor.remembered import RememberedResults
 from memvault.errors import MemvaultError, NotFound, Verbatim
 from memvault.files.plain_files import digest_of
@@ -20,7 +20,6 @@ from memvault.index.protocol import MemoryRecord, StaleView, by_time
 from memvault.model import EPISODE, is_example
 from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import Validity, memory_reference
-from memvault.recall.filters import Filters
 from memvault.results.vault import ReviewKind
 from memvault.vault.document import body_of, etag
 
@@ -90,14 +89,17 @@ class ReviewItem(NamedTuple):
 
 def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]:
     """Return the items to review, optionally of one kind, the most urgent kinds first."""
-    records = [
-        record for record in call.engine.list_records(Filters()) if not is_example(record.metadata)
-    ]
-    by_path = {record.path: record for record in records}
     items: list[ReviewItem] = []
     if kind in (None, "finding", *_KINDS.values()):
+        inspection = inspect_vault(call)
+        records = _without_examples(memory.record for memory in inspection.memories)
+        by_path = {record.path: record for record in records}
         codes = [code for code, other in _KINDS.items() if other == kind]
-        items += _once(_findings(call, by_path, codes))
+        items += _once(_findings(inspection, by_path, codes))
+        del inspection  # Only the records are needed below.
+    else:
+        records = call.engine.visit_records(_without_examples)
+        by_path = {record.path: record for record in records}
     if kind in (None, "unmerged"):
         items += _unmerged(call, records)
     if kind in (None, "duplicate"):
@@ -110,6 +112,10 @@ def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]
         items += _proposals(call, by_path)
     selected = [item for item in items if kind in (None, item.kind)]
     return sorted(selected, key=lambda item: (get_args(ReviewKind).index(item.kind), item.path))
+
+
+def _without_examples(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
+    return [record for record in records if not is_example(record.metadata)]
 
 
 def finding_at(call: Call, code: str, path: str) -> Finding:
@@ -125,10 +131,10 @@ def finding_at(call: Call, code: str, path: str) -> Finding:
 
 
 def _findings(
-    call: Call, by_path: dict[str, MemoryRecord], codes: Iterable[str]
+    inspection: VaultInspection, by_path: dict[str, MemoryRecord], codes: Iterable[str]
 ) -> Iterator[ReviewItem]:
     """Yield the errors and warnings of doctor, optionally only those with some codes."""
-    for check, finding in run_checks(inspect_vault(call), codes):
+    for check, finding in run_checks(inspection, codes):
         if check.severity != "note":
             kind = _KINDS.get(check.code, "finding")
             memory = by_path.get(finding.path)
@@ -222,9 +228,9 @@ def _fingerprint(call: Call, remembered: RememberedResults, record: MemoryRecord
 
 def _unused(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
     """Yield memories that were often given to agents but never used."""
-    current = {(record.mem_id, record.etag): record for record in records}
-    for memory, count in receipts.unused(call.root).items():
-        if record := current.get(memory):
+    unused = receipts.unused(call.root)
+    for record in records:
+        if count := unused.get((record.mem_id, record.etag)):
             reason = f"It was given to agents {count} times without being used"
             yield ReviewItem("unused", record.path, record.title, reason, record)
 
