@@ -13,6 +13,7 @@ from growth import Steps, check_growth
 from memvault import Vault
 from memvault.index.protocol import COMPLETE, LinkEntry, StoredLink
 from memvault.memories.link_graph import LinkGraph
+from memvault.vault.markdown_inline import path_beside
 from memvault.workspace import Workspace
 from wrong_vaults import examined, told
 
@@ -244,6 +245,10 @@ def test_links_are_the_same_without_unlinked_memories(
     assert list(graph.indexed()) == list(every.indexed())
     records = list(view.records())
     assert list(graph.orphans(records)) == list(every.orphans(records))
+    for entry in every.entries.values():
+        for link in entry.links:
+            for name in (link.target, link.beside or path_beside(link.target, entry.path)):
+                assert graph.named(name) == every.named(name)
     workspace.close()
 
 

@@ -189,13 +189,14 @@ def _unresolved(vault: VaultInspection) -> Iterator[tuple[LinkEntry, set[tuple[s
     others = (path for path in vault.tree["file"] if path not in vault.memory_paths)
     files = {name_key(name) for path in others for name in (path, *path_suffixes(path))}
     for memory in vault.memories:
-        entry = vault.links.entries[memory.record.uid]
-        unresolved = {
-            (link.target, link.beside)
-            for link in entry.links
-            if not _is_resolved(vault, link, entry, files, repository_files)
-        }
-        if unresolved:
+        entry = vault.links.entries.get(memory.record.uid)
+        if entry is not None and (
+            unresolved := {
+                (link.target, link.beside)
+                for link in entry.links
+                if not _is_resolved(vault, link, entry, files, repository_files)
+            }
+        ):
             yield entry, unresolved
 
 

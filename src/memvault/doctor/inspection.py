@@ -148,6 +148,7 @@ class InspectedMemory(NamedTuple):
 class VaultInspection:
     """The input of every check: the memories, their links, other files and entries in a vault.
 
+    ``links`` may lack memories without links.
     ``documents`` are not among the ``memories``. ``tree`` maps kinds to the paths of entries.
     ``others`` contains the markdown files that are not memories, such as agents' files; ``files``
     are ``others`` and the memories' files. ``remembered`` contains cached check results for
@@ -203,7 +204,7 @@ def inspect_vault(call: Call) -> VaultInspection:
 
     def read_index(view: View) -> tuple[list[MemoryRecord], LinkGraph]:
         by_key = {record.uid: record for record in view.records()}
-        return latest_first(by_key.values()), LinkGraph(view.links(), by_key.get)
+        return latest_first(by_key.values()), LinkGraph.without_unlinked(view, by_key.get)
 
     every, links = call.engine.on_view(read_index, rescans=True)
     documents = [record for record in every if is_document(record.path)]

@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cached_property
-from itertools import chain
 from pathlib import PurePosixPath
 
 from memvault.index.protocol import (
@@ -23,7 +22,7 @@ from memvault.named_tuple import NamedTuple
 from memvault.recall.resolve import match_wikilink
 from memvault.vault.header_links import header_links
 from memvault.vault.markdown import links
-from memvault.vault.markdown_inline import Link
+from memvault.vault.markdown_inline import Link, path_beside
 from memvault.vault.names import link_distance, link_keys, name_key
 
 
@@ -70,10 +69,21 @@ class LinkGraph:
     def without_unlinked(
         cls, view: View, record: Callable[[int], MemoryRecord | None]
     ) -> LinkGraph:
-        """Return a graph for ``indexed``, without memories that no link leads from or to."""
-        linking = view.links(frozenset()).values()
-        links = (link for entry in linking for link in entry.links)
-        return cls(view.links(frozenset(chain.from_iterable(map(_keys, links)))), record)
+        """Return a graph without the memories that no link leads from or to.
+
+        It resolves the names in indexed links like the graph of all memories.
+        """
+        names = {
+            name_key(name)
+            for entry in view.links(frozenset()).values()
+            for link in entry.links
+            for name in (
+                link.target,
+                _bare(link.target),
+                link.beside or path_beside(link.target, entry.path),
+            )
+        }
+        return cls(view.links(names), record)
 
     @cached_property
     def _named(self) -> dict[str, list[int]]:
