@@ -169,19 +169,21 @@ def test_index_helper_kill_loses_no_work(
 
 
 BATCHES = 4
-COUNTING: dict[str, dict[str, Any]] = {
-    "vault_status": {},
-    "vault_stats": {},
-    "tag_list": {},
-    "memory_list_types": {},
-    "memory_list": {"memoryType": "fact", "limit": 2},
-    "memory_orphans": {"limit": 2},
-    "memory_random": {},
-    "memory_recall": {"isAll": True, "memoryType": "fact", "limit": 2},
-    "list_skill_categories": {},
-    "list_tasks": {},
-    "git_status": {},
-}
+COUNTING: list[tuple[str, dict[str, Any]]] = [
+    ("vault_status", {}),
+    ("vault_stats", {}),
+    ("tag_list", {}),
+    ("memory_list_types", {}),
+    ("memory_list", {"memoryType": "fact", "limit": 2}),
+    ("memory_list", {"sort": "title", "limit": 2}),
+    ("memory_list", {"memoryType": "fatc"}),
+    ("memory_orphans", {"limit": 2}),
+    ("memory_random", {}),
+    ("memory_recall", {"isAll": True, "memoryType": "fact", "limit": 2}),
+    ("list_skill_categories", {}),
+    ("list_tasks", {}),
+    ("git_status", {}),
+]
 """Tools that return a few memories or counts of all memories, and their arguments."""
 
 
@@ -208,11 +210,13 @@ def heavy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Heavy]:
         yield Heavy(vault, size)
 
 
-@pytest.mark.parametrize("name", COUNTING)
-def test_listing_does_not_store_all_memories(heavy: Heavy, name: str) -> None:
+@pytest.mark.parametrize(("name", "arguments"), COUNTING)
+def test_listing_does_not_store_all_memories(
+    heavy: Heavy, name: str, arguments: dict[str, Any]
+) -> None:
     """Counts and short listings read the memories in batches, whose size has a limit."""
-    heavy.vault.call(name, **COUNTING[name])  # imports modules
-    assert traced_peak(lambda: heavy.vault.call(name, **COUNTING[name])) < heavy.size / 2
+    heavy.vault.call(name, **arguments)  # imports modules
+    assert traced_peak(lambda: heavy.vault.call(name, **arguments)) < heavy.size / 2
 
 
 def traced_peak(action: Callable[[], object]) -> int:

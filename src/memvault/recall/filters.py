@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from datetime import datetime
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -50,51 +50,46 @@ _PUNCTUATION = "\"'`“”„«»‘’.,;:!?()[]{}<>*"
 
 
 def unknown_value_notes(
-    records: Sequence[MemoryRecord], filters: Filters, types: Iterable[MemoryType]
+    records: Iterable[MemoryRecord], filters: Filters, types: Iterable[MemoryType]
 ) -> list[str]:
     """Return a note for each type, tag and folder in the filters that no memory has."""
-    type_names = list(
-        dict.fromkeys([entry.name for entry in types] + [r.memory_type for r in records])
-    )
     required = list(filters.required())
+    unused_folders = {folder: _folder(folder) for part in required for folder in part.folders}
+    used_types: set[str] = set()
+    used_tags: set[str] = set()
+    for record in records:
+        used_types.add(record.memory_type)
+        used_tags.update(record.tags)
+        for name, folder in [*unused_folders.items()]:
+            if _is_in(record.path, folder):
+                del unused_folders[name]
+    type_names = list(dict.fromkeys([*(entry.name for entry in types), *sorted(used_types)]))
     kinds = [kind for part in required for kind in (part.memory_type, *part.types) if kind]
-    notes = [note for kind in kinds if (note := _unknown_type_note(records, kind, type_names))]
-    missing = _unknown_tags(records, [tag for part in required for tag in part.tags])
-    tags = sorted({entry for record in records for entry in record.tags}) if missing else []
+    notes = [note for kind in kinds if (note := _unknown_type_note(used_types, kind, type_names))]
+    existing = tags_with_parents(used_tags)
+    asked_tags = (tag for part in required for tag in part.tags)
+    missing = [tag for tag in asked_tags if normal_tag(tag) not in existing]
+    tags = sorted(used_tags)
     notes += [
         f"there is no tag {tag!r}; {_hint(_similar_names(tag.lstrip('#'), tags), 'tags')}"
         for tag in missing[:_MAX_UNKNOWN_TAGS]
     ]
     if len(missing) > _MAX_UNKNOWN_TAGS:
         notes.append(f"{len(missing) - _MAX_UNKNOWN_TAGS:,} more tags are not used")
-    folders = [folder for part in required for folder in part.folders]
     notes += [
-        f"no memories in {folder!r}; in: expects a folder in the vault"
-        for folder in folders
-        if not _has(records, Filters(folders=(folder,)))
+        f"no memories in {folder!r}; in: expects a folder in the vault" for folder in unused_folders
     ]
     return notes
 
 
-def _unknown_type_note(records: Sequence[MemoryRecord], kind: str, type_names: list[str]) -> str:
+def _unknown_type_note(used_types: Set[str], kind: str, type_names: list[str]) -> str:
     """Return a note if a type is neither used by a memory nor declared, else an empty string."""
     word = kind.lower()
     if word in _MODES and word not in type_names:
         return f"there is no memory type {kind!r}; pass `--mode {word}` for that search mode"
-    if _has(records, Filters(memory_type=kind)) or _is_among(kind, type_names):
+    if _kebab(kind) in map(_kebab, used_types) or _is_among(kind, type_names):
         return ""
     return f"there is no memory type {kind!r}; {_hint(_similar_types(kind, type_names), 'types')}"
-
-
-def _unknown_tags(records: Iterable[MemoryRecord], tags: Iterable[str]) -> list[str]:
-    """Return the tags that no memory has."""
-    existing = {tag for record in records for tag in tags_with_parents(record)}
-    return [tag for tag in tags if normal_tag(tag) not in existing]
-
-
-def _has(records: Iterable[MemoryRecord], filters: Filters) -> bool:
-    test = filters.predicate()
-    return test is None or any(map(test, records))
 
 
 def _is_among(kind: str, type_names: Iterable[str]) -> bool:
@@ -245,7 +240,7 @@ class Filters(NamedTuple):
                 (not kind or kind == _kebab(record.memory_type))
                 and (not kinds or _kebab(record.memory_type) in kinds)
                 and (not folders or any(_is_in(record.path, folder) for folder in folders))
-                and (not tags or tags <= tags_with_parents(record))
+                and (not tags or tags <= tags_with_parents(record.tags))
                 and since <= clock.first_moment(record.modified) <= until
                 and (matches is None or matches(values_of(record)))
                 and (self.passes is None or self.passes(record))
@@ -345,10 +340,10 @@ def normal_tag(tag: str) -> str:
     return tag_key(tag).strip("#/")
 
 
-def tags_with_parents(record: MemoryRecord) -> set[str]:
+def tags_with_parents(tags: Iterable[str]) -> set[str]:
     """Return the tags by which a memory is found, in lower case: its tags and their parents."""
     names = set()
-    for tag in record.tags:
+    for tag in tags:
         name = tag_key(tag)
         while name:
             names.add(name)

@@ -264,7 +264,7 @@ def _may_share_subject(first: MemoryRecord, second: MemoryRecord) -> bool:
     if not first.tags or not second.tags:
         return True
     return any(
-        not tags_with_parents(one).isdisjoint(map(tag_key, other.tags))
+        not tags_with_parents(one.tags).isdisjoint(map(tag_key, other.tags))
         for one, other in ((first, second), (second, first))
     )
 

@@ -328,7 +328,7 @@ def _by_tag(view: View, query: str, allowed: Set[int] | None) -> list[ScoredMemo
     def matching(records: Iterable[MemoryRecord]) -> list[tuple[float, str, int]]:
         matches = []
         for record in records:
-            shared = tags & tags_with_parents(record)
+            shared = tags & tags_with_parents(record.tags)
             if shared and (allowed is None or record.uid in allowed):
                 matches.append((len(shared) / len(tags), record.modified, record.uid))
         return sorted(matches, reverse=True)

@@ -162,10 +162,11 @@ def warn_unknown_filters(call: Call, chosen: Filters, engine: RecallEngine | Non
     if any(
         part.memory_type or part.types or part.tags or part.folders for part in chosen.required()
     ):
-        from memvault.recall.filters import Filters, unknown_value_notes
+        from memvault.recall.filters import unknown_value_notes
 
-        every = (engine or call.engine).list_records(Filters())
-        call.notes += unknown_value_notes(every, chosen, call.settings.types)
+        call.notes += (engine or call.engine).visit_records(
+            lambda records: unknown_value_notes(records, chosen, call.settings.types)
+        )
 
 
 def tags_in(query: str) -> Filters:
