@@ -218,6 +218,8 @@ def test_compound_without_text_opens_the_editor(
     assert (code, file.read_text("utf-8")) == (0, "# Plan\n\nOne.\n\n- by hand\n"), shown
     code, shown = at_terminal(folder, "compound", "Nothing like it")
     assert (code, "error: " in shown) == (1, True), shown
+    code, shown = at_terminal(folder, "compound", "Plan one", "--mode", "replace")
+    assert (code, "is not the name of a memory" in shown) == (1, True), shown
     code, shown = at_terminal(folder, "compound", "plan.md", "--type", "fact")
     texts = [path.read_text("utf-8") for path in folder.glob("*/plan.md")]
     assert (code, [text.count("by hand") for text in texts]) == (0, [1]), shown

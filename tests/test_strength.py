@@ -145,6 +145,22 @@ def test_compound_refuses_a_weak_match(harbour: Vault, folder: Path) -> None:
     assert "Also at ten." in (folder / "ferry.md").read_text("utf-8")
 
 
+@pytest.mark.parametrize("how", [{"mode": "replace"}, {"section": "Timetable"}])
+def test_compound_replaces_text_only_by_name(
+    harbour: Vault, folder: Path, how: dict[str, str]
+) -> None:
+    """Words from a memory are enough to append to it; replacing its text needs its name."""
+    file, before = folder / "ferry.md", (folder / "ferry.md").read_bytes()
+    for words in (STRONG, "ferry leaves Aldern"):
+        refused = harbour.call("memory_compound", query=words, modifications="x", **how)
+        assert refused["error"]["code"] == "ambiguous"
+        assert "is not the name of a memory" in refused["error"]["message"]
+        assert refused["candidates"][0]["title"] == "Ferry"
+        assert file.read_bytes() == before
+    for name in ("ferry.md", "FERRY", refused["candidates"][0]["memId"]):
+        assert harbour.call("memory_compound", query=name, modifications="x", **how)["success"]
+
+
 def test_facts_and_episodes_have_a_strength(harbour: Vault, run: Run) -> None:
     """Recalled facts and episodes have the same strength label as memories."""
     harbour.call("store_fact", fact="The bridge at Aldern is closed")

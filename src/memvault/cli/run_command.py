@@ -177,7 +177,9 @@ def _text_from_editor(
     from memvault.cli import run_editor
 
     if memory:
-        return drafts.enter_context(run_editor.addition(options, _title_of(options, title)))
+        replaces = bool(values.get("section")) or values.get("mode") in ("replace", "section")
+        named = _title_of(options, title, replaces)
+        return drafts.enter_context(run_editor.addition(options, named))
     return drafts.enter_context(run_editor.text_from_editor(options, title, kind))
 
 
@@ -186,18 +188,18 @@ def _only_changes_type(values: Mapping[str, Any]) -> bool:
     return bool(values.get("query") and values.get("memory_type"))
 
 
-def _title_of(options: GlobalOptions, name: str) -> str:
-    """Return the title of the memory to which text will be added.
+def _title_of(options: GlobalOptions, name: str, replaces: bool) -> str:
+    """Return the title of the memory whose text will be added to or, with ``replaces``, replaced.
 
     Raises:
-        Ambiguous: no result is clearly best.
+        Ambiguous: no result is clearly best, or text would be replaced and ``name`` is not a name.
         NotFound: no memory matches.
     """
     from memvault.cli import run_editor
     from memvault.memories.target import find_target
 
     with run_editor.open_call(options, name) as (call, within):
-        return find_target(call.engine, within, call.notes).title
+        return find_target(call.engine, within, call.notes, replaces).title
 
 
 def _is_missing_text(parameter: Parameter, values: Mapping[str, Any]) -> bool:

@@ -14,15 +14,19 @@ if TYPE_CHECKING:
 _MIN_LEAD = 0.12
 
 
-def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
+def find_target(
+    engine: RecallEngine, query: str, notes: list[str], only_named: bool = False
+) -> Memory:
     """Return the only memory that a name or a search query clearly refers to.
 
-    Text that is meant as a path is never used as a query.
+    Text that is meant as a path is never used as a query. With ``only_named``, a query only finds
+    candidates.
 
     Notes of the search are appended to ``notes``.
 
     Raises:
-        Ambiguous: no result is clearly best; ``candidates`` are in the details of the error.
+        Ambiguous: no result is clearly best, or ``only_named`` is set; ``candidates`` are in the
+            details of the error.
         NotFound: no memory matches, or no memory has this path.
         UsageError: the query is empty.
     """
@@ -46,7 +50,7 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
     best = results[0]
     lead = best.score - (results[1].score if len(results) > 1 else 0.0)
     is_specific = best.strength == "strong" and (len(query.split()) > 1 or best.in_title)
-    if is_specific and lead >= _MIN_LEAD:
+    if is_specific and lead >= _MIN_LEAD and not only_named:
         return best.memory
     candidates = [
         {
@@ -59,7 +63,9 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
         for entry in results
     ]
     raise Ambiguous(
-        f"{query!r} does not clearly match one memory",
+        f"{query!r} is not the name of a memory, which replacing text needs"
+        if only_named
+        else f"{query!r} does not clearly match one memory",
         "pass the memory id of one of the candidates",
         {"candidates": candidates},
     )

@@ -520,7 +520,7 @@ def memory_compound(
     """Compound a memory: add to it instead of writing a second one.
 
     Front matter, comments and all other text are preserved byte for byte. If the target is not
-    clear, nothing is written and the candidates are listed.
+    clear, nothing is written and the candidates are listed. To replace text, pass a name.
 
     With a type and an empty text, only the type changes.
     """
@@ -530,7 +530,7 @@ def memory_compound(
 
     edit_mode = "section" if section else mode
     try:
-        target = find_target(call.engine, query, call.notes)
+        target = find_target(call.engine, query, call.notes, edit_mode != "append")
     except (Ambiguous, NotFound) as error:
         call.require_merged(query, error)
         raise
