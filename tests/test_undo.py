@@ -597,3 +597,50 @@ def test_undo_shows_newline_in_name_as_symbol(run: Run, folder: Path) -> None:
     succeeded(run("compound", "A", "More."))
     for command in (["undo"], ["undo", "--list"], ["log"]):
         assert "changed  a␊b.md" in succeeded(run(*command)).out
+
+
+def test_restore_brings_back_file_deleted_by_hand(run: Run, folder: Path, vault: Vault) -> None:
+    """A file that another program deleted is written again from its last revision."""
+    made = remember(vault, title="Tides", content="High at six.")
+    file, mem_id = folder / made["filePath"], made["memId"]
+    first = file.read_bytes()
+    vault.call("memory_compound", query="Tides", modifications="Low at noon.")
+    (revision,) = vault.call("memory_show", memId="Tides")["revisions"]
+    file.unlink()
+    lost = f"note: restored from the revision {revision}; its later text is lost"
+    assert lost in succeeded(run("restore", "Tides")).err
+    for name in ("fact/tides.md", "fact/tides", mem_id):
+        file.unlink()
+        assert succeeded(run("restore", name)).err == ""
+        assert file.read_bytes() == first
+    file.unlink()
+    assert succeeded(run("restore", "Tides", "--revision", revision[:8])).err == ""
+    assert vault.call("memory_undo")["success"]
+    assert not file.exists()
+    assert succeeded(run("restore", "Tides")).err == ""  # from the trash
+
+
+def test_restore_refuses_other_files_with_next_step(run: Run, folder: Path, vault: Vault) -> None:
+    """A memory that exists, was moved or has no revision is not restored; the hint says why."""
+    made = remember(vault, title="Tides", content="High at six.")
+    file = folder / made["filePath"]
+    ran = run("restore", "Tides")
+    assert f"it is in the vault, as {made['filePath']}" in ran.err
+    assert f"`memvault restore {made['memId']} --revision REVISION`" in ran.err
+    file.rename(folder / "moved.md")
+    assert "it is in the vault, as moved.md" in run("restore", "fact/tides").err
+    (folder / "moved.md").unlink()
+    assert "and it has no revisions" in refused(run("restore", "Tides"), 1)
+    assert "`--revision` needs a memory" in refused(run("restore", "--revision", "2"), 2)
+
+
+def test_restore_ignores_permanently_deleted_memory(run: Run, vault: Vault) -> None:
+    """A forgotten memory whose trash was emptied returns only if a revision is requested."""
+    made = remember(vault, title="Port", content="8081")
+    vault.call("memory_compound", query="Port", modifications="Or 80.")
+    succeeded(run("delete", made["memId"]))
+    succeeded(run("trash", "empty", "--confirm", "true"))
+    assert "is not in the trash" in refused(run("restore", "Port"), 1)
+    revision = changes(vault)[1]["files"][0]["revision"]
+    succeeded(run("restore", "Port", "--revision", revision))
+    assert "8081" in succeeded(run("show", "Port")).out

@@ -12,8 +12,10 @@ from memvault.call import Call
 from memvault.errors import Ambiguous, NotFound
 from memvault.model import Memory
 from memvault.named_tuple import NamedTuple
+from memvault.recall.resolve import normalize
 from memvault.store.journal import FileChange, JournalEntry
 from memvault.vault import decoding
+from memvault.vault.names import exact_key, name_key
 
 if TYPE_CHECKING:
     from memvault.results import ChangedFile, ChangeEntry, ComparedRevisions, LineChanges
@@ -25,7 +27,7 @@ _MAX_COMPARED_LINES = 5_000
 class LoggedMemory(NamedTuple):
     """The memory that a name refers to; ``memory`` is None if it no longer exists.
 
-    The other fields then come from its latest journal entry with that name.
+    The other fields then come from its latest journal entry.
     """
 
     mem_id: str
@@ -46,21 +48,30 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
     except Ambiguous:
         raise
     except NotFound:
-        from memvault.recall.resolve import normalize
-
-        key = normalize(name)
-        similar = None
-        for change in call.store.changes.journal.changes():
-            for entry in change.files:
-                logged = LoggedMemory(entry.mem_id, entry.path, entry.title, None)
-                if key in logged[:3]:
-                    return logged
-                if similar is None and key.casefold() in map(str.casefold, logged[:3]):
-                    similar = logged
-        if similar is not None:
-            return similar
+        entry = find_logged(call, name)
+        if entry is not None:
+            return LoggedMemory(entry.mem_id, entry.path, entry.title, None)
         memory = call.resolve(name)
     return LoggedMemory(memory.mem_id, memory.path, memory.title, memory)
+
+
+def find_logged(call: Call, name: str) -> FileChange | None:
+    """Return the last change of the memory that had a name, or None if the journal has none.
+
+    An exact name is preferred to a name in another case.
+    """
+    last: dict[str, FileChange] = {}
+    exact, key = exact_key(normalize(name)), name_key(normalize(name))
+    similar = None
+    for change in call.store.changes.journal.changes():
+        for entry in change.files:
+            last.setdefault(entry.mem_id, entry)
+            names = (entry.mem_id, entry.path, entry.title)
+            if exact in map(exact_key, names):
+                return last[entry.mem_id]
+            if similar is None and key in map(name_key, names):
+                similar = last[entry.mem_id]
+    return similar
 
 
 def changes_of(call: Call, mem_id: str) -> Iterator[JournalEntry]:
@@ -148,7 +159,10 @@ def compare_revisions(
     elif named.memory is not None:
         second, _ = call.store.read_bytes(named.memory.path)
     else:
-        hint = f"pass two revisions; `memvault log {named.mem_id}` lists them"
+        hint = (
+            f"pass two revisions from `memvault log {named.mem_id}`, or restore the last one with "
+            f"`memvault restore {named.mem_id}`"
+        )
         raise NotFound(f"{named.path} no longer exists", hint)
     return {
         "memId": named.mem_id,

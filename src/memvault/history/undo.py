@@ -317,6 +317,8 @@ def _conflict_message(
     if not now:
         message = f"{path} no longer exists, so {name} cannot be undone"
         hint = f"if `memvault show {mem_id}` finds it elsewhere, move it back and undo again"
+        if step.backup and not step.trashed:
+            hint += f"; if it was deleted, `memvault restore {mem_id}` restores its last revision"
     elif not step.etag_now:
         message = f"The path {path} has been taken by another file since {name}"
         alternative = f", or `memvault restore {mem_id}` restores the old one under another name"

@@ -38,7 +38,7 @@ from memvault.store.memory_store import MemoryStore
 from memvault.store.revisions import Revisions
 from memvault.store.worktree_copies import Copies
 from memvault.vault import document
-from memvault.vault.paths import numbered_names, require_plain_folders
+from memvault.vault.paths import require_plain_folders
 
 _CACHE = "worktrees.json"
 _MAX_CACHE_BYTES = 256 * 1024 * 1024
@@ -321,8 +321,7 @@ def copy_here(
             memory = store.rewrite(memory, before).memory
     else:
         subject = FileRef(item.memory.mem_id, item.memory.title)
-        paths = numbered_names(path, store.has_file)
-        memory = store.read(store.changes.create(paths, data, subject))
+        memory = store.read(store.create_near(path, data, subject))
         if discards:
             store.discard(memory.path, memory.etag)
     keeps = linked_worktree(store.root) is not None and not discards

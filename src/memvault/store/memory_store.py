@@ -28,6 +28,7 @@ from memvault.vault.private_folder import MOVE_INTENT, private_folder
 from memvault.vault.scan import Scan, file_state, is_listed, scan
 
 if TYPE_CHECKING:
+    from memvault.files.attributes import Attributes
     from memvault.repository.dates import CommitDates
     from memvault.store.document_reader import DocumentReader
     from memvault.store.revisions import Revisions
@@ -541,6 +542,17 @@ class MemoryStore:
             memory = self.parse(data, state)
             with missing_as_not_found(path):
                 return self.changes.discard(path, FileRef(memory.mem_id, memory.title))
+
+    def create_near(
+        self, path: str, data: bytes, subject: FileRef, like: Attributes | None = None
+    ) -> str:
+        """Write a new file at a path, or at a numbered name if that is taken; return its path.
+
+        Raises:
+            Refused: the data is too large or contains secrets, or the path leads through a link.
+            StorageError: the file cannot be written.
+        """
+        return self.changes.create(self._numbered_names(path), data, subject, like)
 
     def put_back(self, item: TrashedFile, subject: FileRef) -> str:
         """Move a file out of the trash to its path, or to a numbered name if that is taken.

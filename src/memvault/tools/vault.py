@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from memvault import clock
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.errors import NotFound, Refused, UsageError
+from memvault.errors import Ambiguous, NotFound, Refused, UsageError
 from memvault.model import is_document, is_example
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
@@ -337,12 +337,19 @@ def memory_restore(
 
     A file returns to its old path, or to a similar one if that is taken. The content replaced by
     a revision becomes a revision itself. If another git worktree has the only copy or a newer
-    version of a memory, that copy is restored.
+    version of a memory, that copy is restored. A file that another program deleted is written
+    again from its last revision, if it has any.
     """
     from memvault.memories import trash
     from memvault.recall.answer import memory_reference
 
+    hint = "run `memvault log MEMORY` to list a memory's revisions"
+    earlier = require_text(revision, "The revision", hint)
     if not name.strip():
+        if earlier:
+            raise UsageError(
+                "`--revision` needs a memory", "`memvault restore MEMORY --revision REVISION`"
+            )
         entries, paging = paginate(trash.list_trash(call.store), LISTED, 0)
         next_offset = paging.pop("next", None)
         call.notes += [f"run `memvault trash list --offset {next_offset}` to see the rest"] * bool(
@@ -351,20 +358,31 @@ def memory_restore(
         return cast(
             "results.RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging}
         )
-    earlier = require_text(
-        revision, "The revision", "run `memvault log MEMORY` to list a memory's revisions"
-    )
-    if earlier:
-        restored = trash.restore_revision(call.store, call.resolve(name), earlier)
-    else:
-        try:
-            restored = trash.restore(call.store, call.engine, name)
-        except NotFound:
-            unmerged = call.find_unmerged(name)
-            if unmerged is None:
-                raise
-            restored = call.copy_unmerged(unmerged)
+    restored = _restored(call, name, earlier)
     return {**memory_reference(restored), "etag": restored.etag}
+
+
+def _restored(call: Call, name: str, revision: str) -> Memory:
+    """Restore a memory from the trash, another worktree or a revision."""
+    from memvault.memories import trash
+
+    try:
+        if not revision:
+            return trash.restore(call.store, call.engine, name)
+        memory = call.resolve(name)
+    except Ambiguous:
+        raise
+    except NotFound:
+        from memvault.history.deleted import restore_deleted
+
+        unmerged = None if revision else call.find_unmerged(name)
+        if unmerged is not None:
+            return call.copy_unmerged(unmerged)
+        restored = restore_deleted(call, name, revision)
+        if restored is None:
+            raise
+        return restored
+    return trash.restore_revision(call.store, memory, revision)
 
 
 def _for_people(result: Result) -> Result:
