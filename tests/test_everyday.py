@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from conftest import Run, called, contents, note_texts, refused, succeeded, write
+from conftest import Run, called, contents, note_texts, refused, succeeded, vault_files, write
 from memvault import Vault, open_vault
 from memvault.errors import UsageError
 from memvault.memories.tagging import is_under, parse_new_tags
@@ -87,6 +87,37 @@ def test_rename_without_links_needs_no_confirmation(planned: Path, vault: Vault)
     assert done["filePath"] == "log/Your note.md"
     assert done["title"] == "Your note"
     assert "title" not in note_texts(planned)["log/Your note.md"].replace("Your", "")
+
+
+@pytest.mark.parametrize("to", ["scan.pdf", "log/other.md/", "skipped/", "way/"])
+def test_rename_preview_refuses_what_the_run_refuses(
+    planned: Path, vault: Vault, run: Run, tmp_path: Path, to: str
+) -> None:
+    """A destination that cannot be written is refused before anything is confirmed."""
+    write(planned, "scan.pdf", "%PDF-1.4\n")
+    write(planned, "memvault.toml", 'version = 1\nignore = ["skipped/"]\n')
+    (planned / "way").symlink_to(tmp_path)
+    before = contents(planned)
+    preview, done = (
+        refused(run("rename", "The plan", "--to", to, *confirm), 1)
+        for confirm in ((), ("--confirm", "true"))
+    )
+    assert preview == done
+    assert contents(planned) == before
+
+
+@pytest.mark.parametrize("path", ["ideas/the-plan.md", "log/notes.md"])
+def test_rename_preview_refuses_title_that_a_file_cannot_contain(
+    planned: Path, vault: Vault, path: str
+) -> None:
+    """If a file's encoding has no letter of the new title, the preview already fails."""
+    text = (planned / path).read_text("utf-8")
+    (planned / path).write_bytes(f"{text}\nCafé\n".encode("latin-1"))
+    before = vault_files(planned)
+    for confirm in (None, True):
+        done = vault.call("memory_rename", memId="The plan", title="Дорога", confirm=confirm)
+        assert "has no '" in done["error"]["message"]
+    assert vault_files(planned) == before
 
 
 @pytest.mark.parametrize("title", [".hidden", "con", "a/b", "x" * 300, "Why?"])

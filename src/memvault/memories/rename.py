@@ -70,10 +70,10 @@ def plan_rename(
     a path that ends with ``.md``.
 
     Raises:
-        UsageError: the new title or destination is invalid, such as an excluded folder.
+        UsageError: the new title or destination is invalid, such as a hidden folder.
         NotFound: the memory's file was moved or deleted concurrently.
-        Refused: the destination is outside the vault or contains a secret, or the memory is a
-            document.
+        Refused: the destination is outside the vault, excluded, below a file or a link, or contains
+            a secret, or the memory is a document.
         Conflict: another file has that path.
     """
     require_memory(memory.path)
@@ -82,6 +82,8 @@ def plan_rename(
     title = new_title or _title_at(store, memory, path)
     if path != memory.path and _is_occupied(store, path, memory.path):
         raise Conflict(f"{path} already exists", "choose another name or folder")
+    if path != memory.path:
+        store.check_path(path)
     plan = RenamePlan(memory, title, path, [])
     if plan.changes_nothing:
         return plan

@@ -287,7 +287,7 @@ class MemoryStore:
             rest = {key: value for key, value in header.items() if key not in ("id", "aliases")}
             return document.encode_new({"id": header["id"], **title_keys, **rest}, body)
 
-        self._check_path(path)
+        self.check_path(path)
         subject = FileRef(header["id"], title)
         data = encode(stem)
         try:
@@ -314,7 +314,7 @@ class MemoryStore:
             FileExistsError: the path is taken.
         """
         private_folder(self.root)
-        self._check_path(path)
+        self.check_path(path)
         subject = FileRef.at(path, PurePosixPath(path).name)
         if paths.is_memory_path(path):
             memory = self.parse(data, FileState.of(path, data))
@@ -401,7 +401,7 @@ class MemoryStore:
 
             named |= aliases.aliases_after_rename(memory._replace(path=path), str(named["title"]))
         edited = partial(self._edit_bytes, memory, named, body)
-        self._check_path(path)
+        self.check_path(path)
         return self._replace_file(memory, edited, [path], times=self.times_of(memory.path))
 
     def rewrite(
@@ -458,7 +458,7 @@ class MemoryStore:
                     raise changed_meanwhile(memory.path, data, seen)
             after = edited(data, state)
             path = memory.path
-            self._check_path(path)
+            self.check_path(path)
             subject = FileRef(memory.mem_id, memory.title)
             if not names:
                 revision = self.changes.replace(path, data, after, subject, times)
@@ -500,7 +500,7 @@ class MemoryStore:
             return edited
         return document.edit(edited, restored, None, encoding)
 
-    def _check_path(self, path: str) -> None:
+    def check_path(self, path: str) -> None:
         """Refuse a path that leads through a link or a file, or that is ignored by the settings."""
         paths.require_plain_folders(self.root, PurePosixPath(path).parent.as_posix())
         if self.settings.exclusions.covers(path):
@@ -524,7 +524,7 @@ class MemoryStore:
     def _numbered_names(self, path: str) -> Iterator[str]:
         """Yield a path, then numbered variants of it that are likely to be free."""
         for name in paths.numbered_names(path, self.has_file):
-            self._check_path(name)
+            self.check_path(name)
             yield name
 
     def discard(self, path: str, seen: str) -> TrashedFile:
