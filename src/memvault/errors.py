@@ -43,6 +43,7 @@ __all__ = [
     "VaultNotFound",
     "VaultUnreadable",
     "closest",
+    "exclusive",
     "suggestion",
     "to_memvault_error",
 ]
@@ -173,6 +174,13 @@ class UsageError(MemvaultError):
 
     code = "usage"
     exit_code = 2
+
+
+def exclusive(given: Mapping[str, object]) -> None:
+    """Raise ``UsageError`` if more than one of the options is given, as ``given`` maps them."""
+    names = [f"`{name}`" for name, value in given.items() if value]
+    if len(names) > 1:
+        raise UsageError(f"{names[0]} and {names[1]} cannot be combined", "pass only one of them")
 
 
 class VaultNotFound(MemvaultError):

@@ -180,8 +180,9 @@ def _read_option(
         return False
     text = _value(word)
     if option.constant is not None:
+        is_contrary = values[option.parameter] is (not option.constant)
         values[option.parameter] = option.constant
-        return text is None
+        return text is None and (not is_contrary or _name(word) in _SHARED)
     if text is None:
         text = next(argv, None)
         if text is None or _is_option(text):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memvault.cli import output
 from memvault.cli.options import GlobalOptions
-from memvault.errors import MemvaultError, UsageError
+from memvault.errors import MemvaultError, UsageError, exclusive
 from memvault.settings.locate import THIS
 
 if TYPE_CHECKING:
@@ -26,10 +26,8 @@ def check(options: GlobalOptions) -> None:
     Raises:
         UsageError: several formats are selected, or the template is invalid.
     """
-    if options.json + options.csv + (options.row_format is not None) > 1:
-        raise UsageError(
-            "`--json`, `--csv` and `--format` cannot be combined", "choose one of them"
-        )
+    has_format = options.row_format is not None
+    exclusive({"--json": options.json, "--csv": options.csv, "--format": has_format})
     if options.row_format is not None:
         from memvault.cli import rows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import islice
+from itertools import islice, takewhile
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +12,7 @@ import typer.core
 
 from memvault.arguments.parameters import Parameter, normal_key
 from memvault.cli.command_line import is_excluded
-from memvault.errors import UsageError
+from memvault.errors import UsageError, exclusive
 
 _OPTION_SUFFIX = "_by_name"
 """Suffix of the parameter names of options for positional arguments."""
@@ -30,8 +30,17 @@ class FlexibleCommand(typer.core.TyperCommand):
     escape: Callable[[str], str] | None = None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse a command line after normalizing the spelling of its options."""
-        return super().parse_args(ctx, self._normalize_options(args))
+        """Parse a command line after normalizing the spelling of its options.
+
+        Raises:
+            UsageError: an option and its negative form are given.
+        """
+        normalized = self._normalize_options(args)
+        before_separator = [*takewhile("--".__ne__, normalized)]
+        for entry in self.params:
+            if entry.secondary_opts:
+                exclusive({name: name in before_separator for name in _names(entry)})
+        return super().parse_args(ctx, normalized)
 
     def _normalize_options(self, args: list[str]) -> list[str]:
         options = {name: entry for entry in self.params for name in _names(entry)}

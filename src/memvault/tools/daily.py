@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.errors import NotFound, UsageError
+from memvault.errors import NotFound, UsageError, exclusive
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.result_parts import item, paginate, without_none
 from memvault.tools.core.shared_args import (
@@ -136,6 +136,7 @@ def list_tasks(
     from memvault.recall import query_filters
     from memvault.recall.filters import Filters
 
+    exclusive({"--done": done, "--all": include_done})
     line = query_filters.parse(query)
     call.notes += line.notes
     chosen = filters(memory_type, tags, since, until, expression, query_filters.listing(line))

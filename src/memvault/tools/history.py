@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.errors import UsageError
+from memvault.errors import UsageError, exclusive
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template, shortened
 from memvault.tools.core.result_parts import paginate, trashed, without_none
@@ -176,6 +176,7 @@ def memory_undo(
     """
     from memvault.history import log, undo
 
+    exclusive({"--list": listing, "--keep-changed": keep_changed})
     if listing:
         if change is not None:
             raise UsageError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.errors import Ambiguous, NotFound, UsageError
+from memvault.errors import Ambiguous, NotFound, UsageError, exclusive
 from memvault.model import FALLBACK_TYPE, MAX_RESULTS
 from memvault.tools.core.recall_budget import (
     RenderedMemory,
@@ -210,6 +210,7 @@ def memory_recall(
     from memvault.recall.filters import Filters
     from memvault.tools.core.vault_choice import VaultSelection
 
+    exclusive({"--full": full, "--brief": brief})
     if rerank and (is_all or mode == "tag"):
         raise UsageError(
             "`--rerank` cannot be combined with `--all` or `--mode tag`",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
+from memvault.errors import exclusive
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template, rounded_down
 from memvault.tools.core.result_parts import paginate
@@ -73,6 +74,7 @@ def memory_receipt(
     """
     from memvault.agents import receipts
 
+    exclusive({"SESSION": session, "--list": is_list})
     own = call.caller.agent if call.caller.scope != "all" else ""
     if is_list:
         sessions = list(receipts.latest_first(call.root, own))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from memvault import clock
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.errors import Ambiguous, NotFound, Refused, UsageError
+from memvault.errors import Ambiguous, NotFound, Refused, UsageError, exclusive
 from memvault.model import is_document, is_example
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
@@ -120,11 +120,9 @@ def memory_show(
     in characters as in `memvault load`. The etag belongs to the memory; total length and next refer
     to the part.
     """
-    parts = [part for part in (section, around, page) if part is not None]
-    if len(parts) > 1:
-        raise UsageError(
-            "`--section`, `--around` and `--page` cannot be combined", "pass only one of them"
-        )
+    options = {"--section": section, "--around": around, "--page": page}
+    parts = {name: True for name, value in options.items() if value is not None}
+    exclusive(parts)
     memory, is_unmerged, anchor = _resolve_shown(call, name, not revision)
     history = call.store.history
     if revision:

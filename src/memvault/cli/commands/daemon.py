@@ -11,7 +11,7 @@ from memvault.arguments.parameters import Arg
 from memvault.cli.daemon import process
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.errors import Refused
+from memvault.errors import Refused, exclusive
 
 own_status: Callable[[], dict[str, Any]] | None = None
 """Function that returns the status of the resident process; set only in that process."""
@@ -39,6 +39,7 @@ def watch(
     ten minutes starts it in the background; MEMVAULT_RESIDENT=off disables both starting and using
     it. Linux only.
     """
+    exclusive({"--detach": detach, "--status": status, "--stop": stop})
     folder = process.socket_folder()
     if status:
         return _status(folder)

@@ -17,7 +17,7 @@ from memvault.cli.run_editor import (
     obsidian_url,
     open_call,
 )
-from memvault.errors import UsageError
+from memvault.errors import UsageError, exclusive
 
 MemoryOrVault = Annotated[
     str, Arg("Memory id, path or title; the vault if omitted", positional=True, completes="memory")
@@ -80,6 +80,7 @@ def open_memory(
     `--print` prints the Obsidian URL and opens nothing. Without a memory it opens the
     vault.
     """
+    exclusive({"--print": address, "--with": where == "editor"})
     if where not in ("", "obsidian", "editor"):
         raise UsageError(f"Unknown program {where!r}", "use obsidian or editor")
     with open_call(options, memory) as (call, name):

@@ -15,7 +15,7 @@ from memvault.cli import hook, output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.command_table import TOOLS
-from memvault.errors import INSTALL, Refused, UsageError
+from memvault.errors import INSTALL, Refused, UsageError, exclusive
 from memvault.integrations import NAMES
 from memvault.tools.core import agent_guide, registry
 
@@ -69,8 +69,9 @@ def setup(
     from memvault.integrations import setup as planning
 
     client = planning.find_integration(program)
-    if project and user:
-        raise UsageError("`--project` and `--user` cannot be combined", "choose one of them")
+    exclusive({"--project": project, "--user": user})
+    exclusive({"--remove": remove, "--capture": capture})
+    exclusive({"--remove": remove, "--act": act})
     if capture and not client.capture_events:
         raise UsageError(
             f"{client.title}'s hooks do not pass the session's transcript",
