@@ -312,3 +312,44 @@ def test_tag_keeps_inner_dash(vault: Vault) -> None:
         "memory_remember", title="T", content="c", memoryType="fact", tags="- in - out\n* x"
     )
     assert vault.call("memory_show", memId=kept["memId"])["tags"] == ["in---out", "x"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    {
+        "talk agent plannre Hello": "there was no agent plannre before; did you mean planner?",
+        "talk brain dreams Hello": "there was no brain 'dreams' before; did you mean dream?",
+        "talk brain primray Hello": "there was no brain 'primray' before; did you mean primary?",
+        "memories get deadlien": "there is no memory 'deadlien'; did you mean deadline?",
+        "recall @nihgt": "there is no saved search 'nihgt'; did you mean night?",
+        "list tag:brid": "there is no tag 'brid'; did you mean bird?",
+        "tags brid": "No memory has the tag 'brid'; did you mean bird?",
+        "skills list life.dg": "There are no skills below 'life.dg'; did you mean life.dig?",
+        "skills subcategories lief": "it has no skills; did you mean life?",
+        "skills use life.dig.dep Now": "did you mean life.dig.deep? if not, answer it with",
+        "searches delete nihgt": "did you mean night?",
+        "recall owls --vaults wrk": "did you mean work?",
+        "list --vault wrk": "did you mean work?",
+        "tokens add ann --vaults wrk": "did you mean work?",
+        "tokens remove an": "did you mean ann?",
+    }.items(),
+)
+def test_unknown_name_suggests_the_closest(run: Run, known: Path, line: str, said: str) -> None:
+    """An error, a note or an empty result about an unknown name suggests the closest known name."""
+    ran = run(*line.split(), cwd=known)
+    assert said in ran.out + ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.fixture
+def known(notes: Path, vault: Vault, run: Run) -> Path:
+    """The vault with an agent, a brain, a value, a search and a skill, and a token for it."""
+    called(vault, "talk_agent", agent="planner", message="Hello")
+    called(vault, "talk_brain", subbrain="dream", message="Hello")
+    called(vault, "set_memories", memories=[{"key": "deadline", "value": "Monday"}])
+    called(vault, "save_search", name="night", query="night")
+    skill = {"procedurePrompt": "Dig.", "skillId": "life.dig.deep"}
+    called(vault, "store_procedure", procedureName="Dig", **skill)
+    succeeded(run("vaults", "add", "work", "."))
+    succeeded(run("tokens", "add", "ann", "--vaults", "work"))
+    return notes

@@ -279,7 +279,7 @@ def test_vault_option_accepts_a_vault_name(
     assert listed == f"work={places['work'].resolve()}\nhome={places['home'].resolve()}\n"
     ran = run("list", "--vault", "wrok")
     refused(ran, 3)
-    assert "; named vaults: work, home" in ran.err
+    assert "did you mean work?" in ran.err
     ran = run("recall", "dough", "--vaults", "home", cwd=tmp_path)
     refused(ran, 3)
     assert "; named vaults: work, home" in ran.err

@@ -99,7 +99,10 @@ def test_state_values_are_returned_in_requested_order(vault: Vault) -> None:
     found = vault.call("get_memories", keys=["c", "zz", "a", "c", "aa", "b"], limit=2)
     assert [entry["key"] for entry in found["memories"]] == ["c", "a"]
     assert (found["total"], found["next"]) == (3, 2)
-    assert found["warnings"] == ["there is no memory 'zz'", "there is no memory 'aa'"]
+    assert found["warnings"] == [
+        "there is no memory 'zz'",
+        "there is no memory 'aa'; did you mean a?",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ __all__ = [
     "VaultNotFound",
     "VaultUnreadable",
     "closest",
+    "did_you_mean",
     "exclusive",
     "suggestion",
     "to_memvault_error",
@@ -69,6 +70,12 @@ def suggestion(name: str, names: Iterable[str], otherwise: str) -> str:
     """Return a hint for an unknown name: the closest known name, or else another hint."""
     match = closest(name, names)
     return f"did you mean {match}?" if match else otherwise
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the end of a note about an unknown name: the closest known name, if one is close."""
+    match = closest(name, names)
+    return f"; did you mean {match}?" if match else ""
 
 
 class FailedCall(NamedTuple):

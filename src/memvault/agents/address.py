@@ -72,7 +72,7 @@ def closest_agent(root: Path, unknown: Address) -> str:
     if unknown.agent in (USER, *names):
         return ""
     folded = {name.casefold(): name for name in names}
-    return folded.get(closest(unknown.agent.casefold(), folded, cutoff=0.8), "")
+    return folded.get(closest(unknown.agent.casefold(), folded, cutoff=0.75), "")
 
 
 def agent_names(root: Path) -> list[str]:

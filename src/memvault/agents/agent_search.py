@@ -14,7 +14,7 @@ from memvault.agents.messages.inbox import Inbox
 from memvault.agents.messages.service_names import SPACE_MESSAGE, sender_label
 from memvault.agents.messages.spaces import Spaces
 from memvault.agents.plans.plan_files import plan_name
-from memvault.errors import MemvaultError, UsageError
+from memvault.errors import MemvaultError, UsageError, suggestion
 from memvault.index.text.analyzer import analyzer, query_analyzer
 from memvault.index.text.passages import split_passages
 from memvault.named_tuple import NamedTuple
@@ -150,7 +150,6 @@ def parse_include(include: Iterable[str]) -> list[str]:
     kinds = list(dict.fromkeys(kind for kinds in each for kind in kinds))
     for name in kinds:
         if name not in _SOURCES:
-            raise UsageError(
-                f"Unknown source {name[:40]!r} to include", f"use {' or '.join(_SOURCES)}, or both"
-            )
+            hint = suggestion(name, _SOURCES, f"use {' or '.join(_SOURCES)}, or both")
+            raise UsageError(f"Unknown source {name[:40]!r} to include", hint)
     return kinds

@@ -27,11 +27,12 @@ class AgentSummary(NamedTuple):
 def entries(root: Path) -> list[AgentSummary]:
     """Return all agents in a vault, sorted, each followed by its brains."""
     return [
-        _summarize(root, address) for name in agent_names(root) for address in _brains(root, name)
+        _summarize(root, address) for name in agent_names(root) for address in brains(root, name)
     ]
 
 
-def _brains(root: Path, agent: str) -> Iterator[Address]:
+def brains(root: Path, agent: str) -> Iterator[Address]:
+    """Yield an agent's main brain, and then its other brains, sorted."""
     main = Address(agent)
     yield main
     with contextlib.suppress(OSError):

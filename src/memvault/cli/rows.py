@@ -15,7 +15,7 @@ from string import Formatter
 from typing import Any
 
 from memvault import sanitize
-from memvault.errors import UsageError
+from memvault.errors import UsageError, suggestion
 from memvault.tools.core.render import SPREADING, Template
 
 _ESCAPE = re.compile(r"\\([tn\\])")
@@ -85,7 +85,8 @@ def format_rows(view: Template, result: Mapping[str, Any], template: str) -> str
     view_keys = _view_keys(view)
     for _, field, _ in parts:
         if field is not None and rows and field not in known_keys and field not in view_keys:
-            raise UsageError(f"There is no key {field!r}", f"use one of {', '.join(known_keys)}")
+            hint = suggestion(field, known_keys, f"use one of {', '.join(known_keys)}")
+            raise UsageError(f"There is no key {field!r}", hint)
     multiline = {key for key, specs in view_keys.items() if specs.intersection(SPREADING)}
     return "".join("".join(_fill(parts, row, multiline)) + "\n" for row in rows)
 

@@ -102,13 +102,14 @@ class CommandGroup(typer.core.TyperGroup):
         if "_" in cmd_name and not self.prefix:  # The user probably meant a tool name.
             suggestion = " or ".join(suggest_tools(cmd_name, [tool.tool for tool in TOOLS]))
         help_page = f"{self.prefix}--help" if self.prefix else "help --all"
+        hint = f"run `memvault {help_page}` to list the commands"
+        if self.prefix and cmd_name in (command.words for command in COMMANDS):
+            hint = f"did you mean `memvault {cmd_name}`?"
         raise UsageError(
             f"memvault {self.prefix}has no command {cmd_name!r}"
             if self.prefix
             else f"There is no command {cmd_name!r}",
-            f"did you mean {self.prefix}{suggestion}?"
-            if suggestion
-            else f"run `memvault {help_page}` to list the commands",
+            f"did you mean {self.prefix}{suggestion}?" if suggestion else hint,
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

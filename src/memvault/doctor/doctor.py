@@ -17,7 +17,7 @@ from memvault.doctor import (  # Importing these modules registers their checks.
 )
 from memvault.doctor.findings import CHECKS, SEVERITIES, Check, Finding
 from memvault.doctor.inspection import VaultInspection, inspect_vault
-from memvault.errors import MemvaultError, UsageError
+from memvault.errors import MemvaultError, UsageError, suggestion
 
 if TYPE_CHECKING:
     from memvault.results import DoctorFinding, DoctorReport
@@ -71,7 +71,8 @@ def run_doctor(
         raise UsageError("`only` needs a code", f"use one or more of {', '.join(CODES)}")
     for code in codes:
         if code not in CODES:
-            raise UsageError(f"There is no code {code!r}", f"use one or more of {', '.join(CODES)}")
+            hint = suggestion(code, CODES, f"use one or more of {', '.join(CODES)}")
+            raise UsageError(f"There is no code {code!r}", hint)
     vault = inspect_vault(call)
     findings = run_checks(vault, codes)
     fixed: list[_CheckFinding] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from memvault.errors import UsageError
+from memvault.errors import UsageError, suggestion
 from memvault.exporters.files import ExportedFiles
 from memvault.named_tuple import NamedTuple
 
@@ -52,4 +52,5 @@ def chosen(target: str, name: str) -> ExportFormat:
     if not name and (target.endswith("/") or Path(target).is_dir() or not Path(target).suffix):
         return FORMATS[-1]
     problem = f"Unknown export format: {name!r}" if name else f"Cannot tell the format of {target}"
-    raise UsageError(problem, f"pass `--to` with one of {', '.join(NAMES)}")
+    hint = f"pass `--to` with one of {', '.join(NAMES)}"
+    raise UsageError(problem, suggestion(name.lower(), NAMES, hint))

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from memvault import clock
 from memvault.agents.address import USER, address
-from memvault.errors import Conflict, MemvaultError, NotFound, StorageError, UsageError
+from memvault.errors import Conflict, MemvaultError, NotFound, StorageError, UsageError, suggestion
 from memvault.files import atomic, plain_files
 from memvault.files.user_folders import make_private, only_user_can_write
 from memvault.named_tuple import NamedTuple
@@ -132,7 +132,7 @@ def remove(name: str) -> None:
     if name not in token_names:
         names = ", ".join(sorted(token_names))
         hint = f"tokens: {names}" if names else "run `memvault tokens list` to list the tokens"
-        raise NotFound(f"There is no token named {name!r}", hint)
+        raise NotFound(f"There is no token named {name!r}", suggestion(name, token_names, hint))
     with atomic.map_os_errors(name):
         (_folder() / f"{name}.json").unlink(missing_ok=True)
 

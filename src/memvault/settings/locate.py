@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memvault import sanitize
-from memvault.errors import UsageError, VaultNotFound, VaultUnreadable
+from memvault.errors import UsageError, VaultNotFound, VaultUnreadable, suggestion
 from memvault.files.user_folders import SETTINGS_FILE, expand_home, ownership_problem
 
 ALL, THIS = "all", "this"
@@ -88,7 +88,8 @@ def _readable() -> Iterator[None]:
 def _resolve_vault(text: str) -> Path:
     root = expand_home(text)
     if not (root / SETTINGS_FILE).is_file():
-        if text in (names := _named_vaults()):
+        names = _named_vaults()
+        if text in names:
             root = Path(text := names[text])
         elif (elsewhere := _in_worktrees(root)) is not None:
             return elsewhere
@@ -96,7 +97,7 @@ def _resolve_vault(text: str) -> Path:
         raise VaultNotFound(f"{text} is a file", "pass the folder that contains it")
     if not root.is_dir():
         hint = f"create a vault there with `memvault init {sanitize.quote_argument(text)}`"
-        hint = hint if root.is_absolute() else _with_names(hint)
+        hint = hint if root.is_absolute() else suggestion(text, names, _with_names(hint))
         raise VaultNotFound(f"There is no folder {text}", hint)
     if not (root / SETTINGS_FILE).is_file():
         raise VaultNotFound(
@@ -180,12 +181,13 @@ def select_vaults(
 
 
 def _no_vault(name: str, vault_names: Iterable[str], reach: Sequence[str] | None) -> VaultNotFound:
-    names = ", ".join(vault_names)
+    known = [*vault_names]
+    names = ", ".join(known)
     if reach is not None:
         hint = f"this server serves {names}" if names else "this server serves no other vault"
-        return VaultNotFound(f"There is no vault {name!r} here", hint)
+        return VaultNotFound(f"There is no vault {name!r} here", suggestion(name, known, hint))
     hint = f"named vaults: {names}" if names else "name a vault with `memvault vaults add NAME DIR`"
-    return VaultNotFound(f"There is no vault named {name!r}", hint)
+    return VaultNotFound(f"There is no vault named {name!r}", suggestion(name, known, hint))
 
 
 def _nearest_vault(here: Path) -> Path | None:

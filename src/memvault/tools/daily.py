@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.errors import NotFound, UsageError, exclusive
+from memvault.errors import NotFound, UsageError, exclusive, suggestion
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.result_parts import item, paginate, without_none
 from memvault.tools.core.shared_args import (
@@ -313,9 +313,8 @@ def delete_search(call: Call, name: _NAME) -> results.SavedSearchResult:
     saved = call.settings.searches.get(name)
     if saved is None:
         saved_names = ", ".join(sorted(call.settings.searches))
-        raise NotFound(
-            f"There is no saved search {name!r}",
-            f"saved searches: {saved_names}" if saved_names else "no searches are saved",
-        )
+        hint = f"saved searches: {saved_names}" if saved_names else "no searches are saved"
+        hint = suggestion(name, call.settings.searches, hint)
+        raise NotFound(f"There is no saved search {name!r}", hint)
     saved_searches.save(call.store, name, None)
     return {**_search(name, saved)}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.errors import NotFound, UsageError, suggestion
+from memvault.errors import NotFound, UsageError, did_you_mean, suggestion
 from memvault.model import is_document
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
@@ -288,12 +288,14 @@ def tag_list(
     counted_tags = call.engine.visit_records(
         lambda records: tagging.counted(records, sort == "name")
     )
+    every_tag = [entry.tag for entry in counted_tags]
     if under:
         parent = tagging.parse_tag(under)
         counted_tags = [entry for entry in counted_tags if tagging.is_under(entry.tag, parent)]
-    shown, paging = paginate(
-        counted_tags, limit, offset, "No memory has a tag" + (" with that name" if under else "")
-    )
+    nothing = "No memory has a tag"
+    if under:
+        nothing = f"No memory has the tag {parent!r}{did_you_mean(parent, every_tag)}"
+    shown, paging = paginate(counted_tags, limit, offset, nothing)
     return {
         "tags": [{"tag": entry.tag, "count": entry.memories, "own": entry.own} for entry in shown],
         **paging,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.errors import NotFound, UsageError
+from memvault.errors import NotFound, UsageError, closest, did_you_mean
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.result_parts import fields, paginate
 from memvault.tools.core.shared_args import LISTED, Limit, Offset
@@ -76,7 +76,7 @@ def list_subcategories(
     hint = (
         f"run `memvault skills list {category_id}` to list its skills"
         if within
-        else "it has no skills"
+        else f"it has no skills{did_you_mean(category_id, skill_tree.branches(named, 1))}"
     )
     nothing = f"The category {category_id!r} has no subcategories; {hint}"
     shown, paging = paginate(subcategories, limit, offset, nothing)
@@ -111,7 +111,10 @@ def list_skills(
     branch = _branch(subcategory_id, "subcategoryId")
     ids = set(skill_tree.below((entry.skill_id for entry in procedures_with_skill), branch))
     skills = [entry for entry in procedures_with_skill if entry.skill_id in ids]
-    nothing = f"There are no skills below {subcategory_id!r}"
+    all_ids = [entry.skill_id for entry in procedures_with_skill]
+    branches = [*skill_tree.branches(all_ids, 1), *skill_tree.branches(all_ids, 2)]
+    near = did_you_mean(subcategory_id, branches)
+    nothing = f"There are no skills below {subcategory_id!r}{near}"
     shown, paging = paginate(skills, limit, offset, nothing)
     return {"skills": [_skill(entry) for entry in shown], **paging}
 
@@ -176,7 +179,9 @@ def use_skill(
         if skill_tree.key(entry.skill_id) == skill_tree.key(normalized_id)
     ]
     if not matches:
-        raise _request_skill(call, normalized_id, action_description)
+        known = [entry.skill_id for entry in _skilled_procedures(call)]
+        near = closest(normalized_id, known)
+        raise _request_skill(call, normalized_id, action_description, near)
     best = max(matches, key=lambda entry: (entry.success_rate, entry.usage_count))
     count_accesses(call, [best.procedure_id])
     return {
@@ -190,14 +195,15 @@ def use_skill(
     }
 
 
-def _request_skill(call: Call, skill_id: str, action: str) -> NotFound:
-    """File a request for a missing skill; return the error that reports it."""
+def _request_skill(call: Call, skill_id: str, action: str, near: str) -> NotFound:
+    """File a request for a missing skill; return the error, which suggests the skill ``near``."""
     from memvault.agents import skill_requests
 
     request_id, path = skill_requests.request_skill(call.store, call.address, skill_id, action)
+    hint = f"answer it with `memvault procedure store NAME PROMPT --skill-id {skill_id}`"
     return NotFound(
         f"There is no skill {skill_id!r}; a request for it is in {path}",
-        f"answer it with `memvault procedure store NAME PROMPT --skill-id {skill_id}`",
+        f"did you mean {near}? if not, {hint}" if near else hint,
         {"skillRequestSubmitted": True, "requestId": request_id},
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict, ca
 
 from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
-from memvault.errors import NotFound, UsageError, suggestion
+from memvault.errors import NotFound, UsageError, did_you_mean, suggestion
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.result_parts import fields, paginate, without_none
 from memvault.tools.core.shared_args import CONTENT_ALIASES, LISTED, Limit, Offset
@@ -130,7 +130,7 @@ def _delete(
             f"There is no {kind} {' or '.join(map(repr, missing))}",
             suggestion(missing[0], ids, f"`memvault {_GET[kind]}` lists the existing ones"),
         )
-    call.notes += [f"there is no {kind} {name!r}" for name in missing]
+    call.notes += [f"there is no {kind} {name!r}{did_you_mean(name, ids)}" for name in missing]
     return {"deleted": deleted_count}
 
 
@@ -196,7 +196,9 @@ def get_memories(
     values = {entry.name: entry.text for entry in entries}
     requested_names = list(dict.fromkeys(map(normalize_name, keys))) if keys else list(values)
     call.notes += notes + [
-        f"there is no memory {key!r}" for key in requested_names if key not in values
+        f"there is no memory {key!r}{did_you_mean(key, values)}"
+        for key in requested_names
+        if key not in values
     ]
     selected = [key for key in requested_names if key in values]
     shown, paging = paginate(selected, limit or (len(selected) if keys else LISTED), offset)

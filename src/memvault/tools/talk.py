@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 
 from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
-from memvault.errors import NotFound, UsageError
+from memvault.errors import NotFound, UsageError, did_you_mean
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.result_parts import page_info, paginate, without_none
@@ -190,7 +190,14 @@ def talk_brain(
     message: MessageText,
 ) -> results.SentTalk:
     """Send a message to another brain of the same agent, without waiting for an answer."""
-    return _send(call, call.address.of_brain(subbrain), message)
+    from memvault.agents import overview
+    from memvault.agents.address import PRIMARY
+
+    to = call.address.of_brain(subbrain)
+    known = [brain.brain or PRIMARY for brain in overview.brains(call.root, to.agent)]
+    if to.brain not in ("", *known) and (near := did_you_mean(to.brain, known)):
+        call.notes.append(f"there was no brain {to.brain!r} before{near}")
+    return _send(call, to, message)
 
 
 @group.tool(

@@ -12,7 +12,7 @@ from memvault.arguments.parameters import Arg
 from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.errors import Refused, UsageError
+from memvault.errors import Refused, UsageError, suggestion
 from memvault.tools.core.render import Template
 
 _BASH = """\
@@ -145,7 +145,7 @@ def install(
 def _resolve_shell(shell: str) -> str:
     if shell not in SCRIPTS:
         what = f"There is no completion for {shell}" if shell else "The shell cannot be detected"
-        raise UsageError(what, f"use one of {', '.join(SCRIPTS)}")
+        raise UsageError(what, suggestion(shell, SCRIPTS, f"use one of {', '.join(SCRIPTS)}"))
     return shell
 
 

@@ -17,7 +17,7 @@ from memvault.cli.run_editor import (
     obsidian_url,
     open_call,
 )
-from memvault.errors import UsageError, exclusive
+from memvault.errors import UsageError, exclusive, suggestion
 
 MemoryOrVault = Annotated[
     str, Arg("Memory id, path or title; the vault if omitted", positional=True, completes="memory")
@@ -82,7 +82,8 @@ def open_memory(
     """
     exclusive({"--print": address, "--with": where == "editor"})
     if where not in ("", "obsidian", "editor"):
-        raise UsageError(f"Unknown program {where!r}", "use obsidian or editor")
+        hint = suggestion(where, ("obsidian", "editor"), "use obsidian or editor")
+        raise UsageError(f"Unknown program {where!r}", hint)
     with open_call(options, memory) as (call, name):
         in_editor = where == "editor" or (not where and not (call.root / ".obsidian").is_dir())
         in_editor = in_editor and not address

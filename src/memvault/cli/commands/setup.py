@@ -15,7 +15,7 @@ from memvault.cli import hook, output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.command_table import TOOLS
-from memvault.errors import INSTALL, Refused, UsageError, exclusive
+from memvault.errors import INSTALL, Refused, UsageError, exclusive, suggestion
 from memvault.integrations import NAMES
 from memvault.tools.core import agent_guide, registry
 
@@ -216,7 +216,8 @@ def print_guide(
     memvault/SKILL.md or memvault.txt. An existing file is not overwritten.
     """
     if form not in FORMS:
-        raise UsageError(f"Unknown format {form!r}", f"use {', '.join(FORMS)}")
+        hint = suggestion(form, FORMS, f"use {', '.join(FORMS)}")
+        raise UsageError(f"Unknown format {form!r}", hint)
     make, name = FORMS[form]
     if not out:
         output.text(make(), options.json)

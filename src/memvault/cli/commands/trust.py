@@ -12,7 +12,7 @@ from memvault.arguments.parameters import Arg, normal_name
 from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.errors import NotFound, Refused, UsageError
+from memvault.errors import NotFound, Refused, UsageError, suggestion
 
 if TYPE_CHECKING:
     from memvault.vault_tools.fingerprint import ToolFingerprint
@@ -128,11 +128,11 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     if registry.lookup(name):
         raise UsageError(f"{name} is a built-in tool, which needs no trust", "run it")
     names = ", ".join(entry.definition.name for entry in registered.tools.values())
+    hint = "register one with `memvault tools register FILE`"
+    hint = f"registered tools: {names}" if names else hint
     raise NotFound(
         f"No tool {name!r} is registered in this vault",
-        f"registered tools: {names}"
-        if names
-        else "register one with `memvault tools register FILE`",
+        suggestion(tool_name, registered.tools, hint),
     )
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from memvault import sanitize
-from memvault.errors import EmbedderError
+from memvault.errors import EmbedderError, closest
 from memvault.files.user_folders import models_folder
 from memvault.index.embedding.arrays import Matrix, normalize
 from memvault.index.embedding.embedder import MODELS
@@ -129,11 +129,12 @@ def _model_class(kind: ModelKind) -> Any:
 
 
 def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
-    if name.lower() not in {model["name"].lower() for model in known_models(kind)}:
-        raise EmbedderError(
-            f"There is no {kind.noun} {name!r}",
-            "list the models with `memvault model list`, or use the path of a folder",
-        )
+    names = {model["name"].lower(): model["name"] for model in known_models(kind)}
+    if name.lower() not in names:
+        near = names.get(closest(name.lower(), names), "")
+        hint = "list the models with `memvault model list`, or use the path of a folder"
+        hint = f"did you mean {near}?" if near else hint
+        raise EmbedderError(f"There is no {kind.noun} {name!r}", hint)
     cache = models_folder()
     try:
         model = _create(kind, name, cache_dir=str(cache), local_files_only=True)

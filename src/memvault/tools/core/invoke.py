@@ -299,7 +299,8 @@ def _bind_and_run(
     if workspace.settings.searches:
         from memvault.tools.core import saved_searches
 
-        bound, within = saved_searches.expanded(tool, bound, workspace.settings.searches)
+        bound, within, note = saved_searches.expanded(tool, bound, workspace.settings.searches)
+        notes += [note] * bool(note)
     target = _other_vault(tool, bound, how.caller, workspace.root)
     in_vault = partial(
         Call,

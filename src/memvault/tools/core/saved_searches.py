@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from memvault.errors import UsageError
+from memvault.errors import UsageError, did_you_mean
 from memvault.named_tuple import NamedTuple
 from memvault.recall import query_filters
 from memvault.recall.filters import Filters
@@ -26,10 +26,14 @@ SIGN = "@"
 
 
 class ExpandedArguments(NamedTuple):
-    """A tool's bound arguments, and the saved search's filters without a matching argument."""
+    """A tool's bound arguments, and the saved search's filters without a matching argument.
+
+    ``note`` reports a name that is close to a saved search's.
+    """
 
     bound: dict[str, Any]
     within: Filters | None = None
+    note: str = ""
 
 
 def expanded(
@@ -51,6 +55,10 @@ def expanded(
             search = searches.get(name[1:]) if name[:1] == SIGN else None
             if search is not None and not query_filters.parse(others).words.strip():
                 return _expanded(tool, {**bound, parameter.name: name}, parameter, search, others)
+            near = did_you_mean(name[1:], searches) if name[:1] == SIGN and not search else ""
+            if near:
+                note = f"there is no saved search {name[1:]!r}{near}"
+                return ExpandedArguments(dict(bound), note=note)
     return ExpandedArguments(dict(bound))
 
 
