@@ -161,6 +161,26 @@ def test_compound_replaces_text_only_by_name(
         assert harbour.call("memory_compound", query=name, modifications="x", **how)["success"]
 
 
+@pytest.mark.parametrize("query", ['""', "« »", "-", "?!", "…", "->", "the of and"])
+def test_query_without_words_has_no_match(harbour: Vault, query: str) -> None:
+    """Quotes, punctuation and stop words match no memory, and a note says so."""
+    for tool in ("memory_recall", "memory_search"):
+        found = harbour.call(tool, query=query)
+        assert found["best"] == "none"
+        (note,) = found["warnings"]
+        assert note.startswith("there is nothing to search for")
+    assert harbour.call("memory_forget", query=query)["candidates"] == []
+    assert harbour.call("memory_compound", query=query, modifications="x")["success"] is False
+
+
+def test_quoted_punctuation_is_searched(harbour: Vault, folder: Path) -> None:
+    """A phrase of punctuation matches the memories that contain it."""
+    write(folder, "arrow.md", "# Types\n\nA function is written as int -> str.\n")
+    found = harbour.call("memory_recall", query='"->"')
+    assert titles(found) == ["Types"]
+    assert "warnings" not in found
+
+
 def test_facts_and_episodes_have_a_strength(harbour: Vault, run: Run) -> None:
     """Recalled facts and episodes have the same strength label as memories."""
     harbour.call("store_fact", fact="The bridge at Aldern is closed")

@@ -30,7 +30,7 @@ class Query(NamedTuple):
     A word is a group of stems, one for each form that a memory may contain; the first stem is its
     name. ``ideographs`` contains additional search terms, which do not count as words. ``language``
     is the language of the text, chosen from the vault's languages. ``has_content`` is false if all
-    words are stop words. ``identifiers`` has the same meaning as in ``AnalyzedQuery``.
+    words are stop words, or there are none. ``identifiers`` has the same meaning as in ``AnalyzedQuery``.
     """
 
     text: str
@@ -46,6 +46,11 @@ class Query(NamedTuple):
     def is_empty(self) -> bool:
         """Return whether there is nothing to search for."""
         return not self.words and not self.wholes
+
+    @property
+    def is_vague(self) -> bool:
+        """Return whether there is nothing to search for but stop words."""
+        return not self.has_content and not (self.is_empty and self.phrases)
 
     def hint(self) -> re.Pattern[str]:
         """Return a pattern that matches the query's words or at least their beginnings."""
@@ -84,7 +89,7 @@ def parse(text: str, analyzer: QueryAnalyzer) -> Query:
         phrases = ()
     phrases = tuple(islice(dict.fromkeys(phrases), _MAX_PHRASES))
     language = analyzer.analyzer_for(cleaned).language
-    has_content = not words or analyzer.has_content(cleaned)
+    has_content = analyzer.has_content(cleaned)
     return Query(
         cleaned,
         language,

@@ -45,9 +45,9 @@ def probability(
     """Return the probability in 0..1 that a memory answers a query, including its requested days.
 
     ``behind`` is the difference between the best score and the memory's score. A query that
-    consists of stop words is answered only by a memory with that title.
+    consists of stop words or punctuation is answered only by a memory with that title.
     """
-    is_vague = not query.has_content and days is None
+    is_vague = query.is_vague and days is None
     if is_vague and normalize_title(row.record.title) != normalize_title(query.text):
         return 0.0
     value = answer_probability(evidence(row, len(query.words)), fit, behind)

@@ -54,6 +54,7 @@ PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """
 
 
+_NO_WORDS = "there is nothing to search for: the query has only stop words or punctuation"
 _NO_PHRASE = "no match contains the quoted words as a phrase; showing results for the words"
 
 
@@ -305,6 +306,8 @@ class RecallEngine:
         if search.stale and attempts_left:
             raise StaleView
         notes = [*view.notes, *self.notes(), *search.notes, *phrase_notes]
+        if search.is_vague and not any(entry.is_relevant for entry in results):
+            notes.append(_NO_WORDS)
         if request.limit > MAX_RESULTS <= len(results):
             notes.append(f"a search returns at most {MAX_RESULTS:,} results; more may match")
         if search.stale:

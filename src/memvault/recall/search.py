@@ -105,6 +105,11 @@ class Search:
             count += _NEXT
 
     @property
+    def is_vague(self) -> bool:
+        """Return whether the query has only stop words or punctuation, and no days."""
+        return self._query.is_vague and self._days is None
+
+    @property
     def lacks_phrases(self) -> bool:
         """Return whether no memory contains the query's quoted phrases, after ``results``."""
         return bool(self._query.phrases) and not any(self._files.values())
