@@ -121,6 +121,18 @@ def test_export_filters_select_memories_and_embeds(run: Run, folder: Path, tmp_p
     assert (tmp_path / "x.md").read_text("utf-8").startswith("# a\n\n*a.md · context · #x · ")
 
 
+def test_export_prints_normalized_path(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A relative target is printed as an absolute path without ``..``, unless it follows a link."""
+    write(folder, "a.md", "# A\n")
+    (tmp_path / "out/deep").mkdir(parents=True)
+    ran = succeeded(run("export", "../out/deep/../a.zip"))
+    assert f"to {tmp_path / 'out/a.zip'} (zip)" in ran.out
+    assert f"{tmp_path / 'out/a.zip'} already exists" in refused(run("export", "../out/a.zip"), 1)
+    (tmp_path / "link").symlink_to(tmp_path / "out/deep")
+    succeeded(run("export", "../link/../b.zip"))
+    assert (tmp_path / "out/b.zip").is_file()
+
+
 def test_export_replaces_only_with_force(run: Run, folder: Path, tmp_path: Path) -> None:
     """An existing file or non-empty folder is kept without --force; the vault is never a target."""
     write(folder, "a.md", "A")

@@ -258,6 +258,13 @@ class TargetFiles:
         self._opened, self._parent = [], ""
 
 
+def absolute_path(text: str) -> Path:
+    """Return a user's path as an absolute one, without ``..`` unless it follows a link."""
+    path = Path(text).expanduser().absolute()
+    normalized = Path(os.path.normpath(path))
+    return normalized if normalized.resolve() == path.resolve() else path
+
+
 @contextmanager
 def target_file(path: Path, force: bool, mark: bytes = b"") -> Iterator[BinaryIO]:
     """Yield a file to write, which gets the name ``path`` at the end of the ``with`` statement.

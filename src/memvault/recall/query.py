@@ -30,7 +30,8 @@ class Query(NamedTuple):
     A word is a group of stems, one for each form that a memory may contain; the first stem is its
     name. ``ideographs`` contains additional search terms, which do not count as words. ``language``
     is the language of the text, chosen from the vault's languages. ``has_content`` is false if all
-    words are stop words, or there are none. ``identifiers`` has the same meaning as in ``AnalyzedQuery``.
+    words are stop words, or there are none. ``identifiers`` has the same meaning as in
+    ``AnalyzedQuery``.
     """
 
     text: str

@@ -329,6 +329,7 @@ def export(
     from memvault.call import Call
     from memvault.cli.commands.web import require_extra
     from memvault.exporters.files import ExportedFiles
+    from memvault.files.target import absolute_path
     from memvault.recall.filters import Filters
     from memvault.tools.core import invoke
     from memvault.vault import paths
@@ -346,7 +347,7 @@ def export(
             )
         chosen_paths = None if records is None else [record.path for record in records]
         files = ExportedFiles(call.store, chosen_paths)
-        target_path = Path(target).expanduser().absolute()
+        target_path = absolute_path(target)
         paths.require_outside(call.root, target_path)
         with require_extra():
             written = chosen_format.write(files, target_path, force)
