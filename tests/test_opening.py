@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, contents, refused, succeeded, until, write
+from conftest import Run, called, contents, refused, succeeded, until, write
 from made_secrets import made
 from memvault import Vault
+from memvault.agents import receipts
 from terminal import at_terminal
 
 NOTE = "---\nid: plan-7k2m9q\ntitle: The plan\n---\n\nBegin.\n"
@@ -184,6 +185,50 @@ def test_new_keeps_the_header_of_the_template(run: Run, folder: Path) -> None:
     assert {key: shown["metadata"].get(key) for key in wanted} == wanted
     assert "fault" in shown["metadata"]["aliases"]
     assert succeeded(run("undo", "--json")).json["undone"]["tool"] == "new"
+
+
+TEMPLATE = """---
+# Filled in on {{date:YYYY}} for {{title}}.
+who:               # ask Ann
+due: "{{date:YYYY}}" # quoted
+secrets: allowed   # only for this template
+id: fault-7k2m9q
+tags: [x]          # at least one
+---
+
+Text.
+"""
+
+
+def test_new_keeps_comments_of_the_template(run: Run, folder: Path) -> None:
+    """The header's comments, order and quotes stay; secrets are not allowed by a template."""
+    write(folder, "templates/fault.md", TEMPLATE)
+    made = succeeded(run("new", "Disk\nfull", "--type", "fault", "--json")).json
+    text = (folder / made["filePath"]).read_text("utf-8")
+    year = f"{datetime.now().astimezone():%Y}"
+    lines = [
+        f"# Filled in on {year} for Disk full.",
+        "who:               # ask Ann",
+        f'due: "{year}" # quoted',
+        "tags: [x]          # at least one",
+        "---",
+    ]
+    assert "\n".join(lines) in text
+    assert text.startswith(f"---\nid: {made['memId']}\n")
+    assert "secrets" not in text
+    assert text.count("id:") == 1
+    write(folder, "memvault.toml", "version = 1\n[daily]\ntemplate = 'fault'\n")
+    daily = succeeded(run("today", "Hello", "--json")).json
+    assert "# ask Ann" in (folder / daily["filePath"]).read_text("utf-8")
+
+
+def test_new_counts_as_use_of_recalled_memory(run: Run, vault: Vault, folder: Path) -> None:
+    """A memory that was given to an agent counts as used once a new memory mentions its id."""
+    ferry = called(vault, "memory_remember", title="Ferry", content="The ferry leaves at nine.")
+    succeeded(run("context", "when does the ferry leave"))
+    assert receipts.unused(folder, 1)
+    succeeded(run("new", f"Later than {ferry['memId']}", "--type", "fact"))
+    assert not receipts.unused(folder, 1)
 
 
 def scripted(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:

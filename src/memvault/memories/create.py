@@ -24,7 +24,7 @@ _MAX_TITLE = 60
 _LIST_MARKER = lazy_pattern(r"^[\s>#*+-]+|^\s*\d+[.)]\s+")
 _KEY = lazy_pattern(r"[^\W\d][\w-]{0,59}")
 _RESERVED_KEYS = frozenset(
-    "id memid title type memorytype created modified path filepath etag supersedes".split()
+    "id memid title type memorytype created modified path filepath etag supersedes secrets".split()
 )
 
 
@@ -45,10 +45,12 @@ def add(
     memory_type: str,
     header: Mapping[str, Any],
     citations: CodeCitations | None = None,
+    base: str = "",
 ) -> Memory:
     """Write a new memory with a new memId; ``header`` goes between the type and the times.
 
-    ``citations`` finds the code that the text mentions.
+    ``citations`` finds the code that the text mentions. ``base`` contains the header lines of a
+    template.
 
     Raises:
         UsageError: the title is empty, or the name of the type is invalid.
@@ -62,7 +64,7 @@ def add(
         from memvault.memories.cited_code import new_cites
 
         cites = new_cites(citations, f"{name}\n{content}", kind)
-    return store.add(kind, name, {**identity, **header, **cites, **times}, content)
+    return store.add(kind, name, {**identity, **header, **cites, **times}, content, base)
 
 
 def _identity(store: MemoryStore, title: str, kind: str) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
             if item:
                 text = _with_item(body, item, "\n", place_of_notes.heading)[0].lstrip("\n")
             try:
-                return store.add_at(path, header, text), True
+                return store.add_at(path, header, text, filled.base), True
             except FileExistsError:
                 continue
     return store.read(path), False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Container
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.memories.create import is_key, is_reserved
 from memvault.model import FileState
 from memvault.named_tuple import NamedTuple
-from memvault.vault import decoding, memory_file, paths
+from memvault.vault import decoding, document, memory_file, paths
+from memvault.vault.front_matter import split_front_matter
 
 FOLDER = "templates"
 _PLACEHOLDER = lazy_pattern(r"\{\{\s{0,9}(title|date|time)\s{0,9}(?::([^{}\n]{1,60}))?\}\}")
@@ -44,12 +46,16 @@ _ORDINAL_SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
 
 
 class RenderedTemplate(NamedTuple):
-    """A filled-in template: its text, type, tags and the other keys of its header."""
+    """A filled-in template: its text, type, tags and the other keys of its header.
+
+    ``base`` contains the header's lines, with comments, without the keys that the vault sets.
+    """
 
     body: str
     memory_type: str
     tags: list[str]
     header: dict[str, Any]
+    base: str = ""
 
 
 def template_names(root: Path) -> list[str]:
@@ -107,15 +113,37 @@ def fill_template(
     marked_data = _PLACEHOLDER.sub(marked, decoding.decode(data).text).encode()
     memory = memory_file.read_memory(marked_data, FileState.of(path, data), frozenset())
     kind = memory.metadata.get("memory_type", memory.metadata.get("type"))
+    header = {
+        key: filled(value)
+        for key, value in memory.metadata.items()
+        if is_key(key) and not is_reserved(key) and key.casefold() != "tags"
+    }
     return RenderedTemplate(
         filled(memory.body).strip("\r\n"),
         kind if isinstance(kind, str) and not _MARK.search(kind) else "",
         filled(list(memory.tags)),
-        {
-            key: filled(value)
-            for key, value in memory.metadata.items()
-            if is_key(key) and not is_reserved(key) and key.casefold() != "tags"
-        },
+        header,
+        _header_lines(marked_data, header, filled),
+    )
+
+
+def _header_lines(data: bytes, keys: Container[str], filled: Callable[[Any], Any]) -> str:
+    """Return the filled-in lines of a template's header, without other keys than ``keys`` and tags.
+
+    The result is empty if some lines are not YAML.
+    """
+    parsed = document.Document.parse(data)
+    if not parsed.header or parsed.unread:
+        return ""
+    changes = {}
+    for key, value in parsed.header.items():
+        fresh = filled(value) if key in keys or key == "tags" else None
+        if fresh != value:
+            changes[key] = fresh
+    lines = split_front_matter(document.edit(data, changes, None).decode()).header
+    # Only comments still contain placeholders.
+    return document.with_line_feeds(
+        _MARK.sub(lambda mark: " ".join(filled(mark[0]).split()), lines)
     )
 
 

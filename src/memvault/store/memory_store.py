@@ -267,12 +267,14 @@ class MemoryStore:
             data, state, self.known_types, self.settings.encoding, self._commit_times
         )
 
-    def add(self, memory_type: str, title: str, header: Mapping[str, Any], body: str) -> Memory:
+    def add(
+        self, memory_type: str, title: str, header: Mapping[str, Any], body: str, base: str = ""
+    ) -> Memory:
         """Write a new memory under a free file name in the folder of its type.
 
         The title is written to the header if it can be derived neither from the file name nor from
         the first heading. It also becomes an alias if Obsidian would not find the memory by its
-        file name.
+        file name. ``base`` is passed to ``document.encode_new``.
         """
         stem = naming.slug(self.settings.detector.masked(title))
         heading = first_heading(body)
@@ -285,7 +287,7 @@ class MemoryStore:
             title_keys: dict[str, Any] = {} if title == (heading or name) else {"title": title}
             title_keys |= aliases.aliases_for_new(title, name, header.get("aliases"))
             rest = {key: value for key, value in header.items() if key not in ("id", "aliases")}
-            return document.encode_new({"id": header["id"], **title_keys, **rest}, body)
+            return document.encode_new({"id": header["id"], **title_keys, **rest}, body, base)
 
         self.check_path(path)
         subject = FileRef(header["id"], title)
@@ -297,13 +299,13 @@ class MemoryStore:
             path = self.changes.create(self._numbered_names(path), data, subject)
         return self._written_memory(path, data)
 
-    def add_at(self, path: str, header: Mapping[str, Any], body: str) -> Memory:
-        """Write a new memory at exactly this path.
+    def add_at(self, path: str, header: Mapping[str, Any], body: str, base: str = "") -> Memory:
+        """Write a new memory at exactly this path; ``base`` is passed to ``document.encode_new``.
 
         Raises:
             FileExistsError: the path is taken.
         """
-        data = document.encode_new(header, body)
+        data = document.encode_new(header, body, base)
         self.create(path, data)
         return self._written_memory(path, data)
 

@@ -114,13 +114,21 @@ def body_of(data: bytes, encoding: str = AUTO) -> str:
     return split_front_matter(decode(data, encoding).text).body
 
 
-def encode_new(header: Mapping[str, Any], body: str) -> bytes:
+def encode_new(header: Mapping[str, Any], body: str, base: str = "") -> bytes:
     """Encode a new memory: header, blank line, body and a final newline.
+
+    ``base`` contains header lines, such as a template's, that keep their order and comments.
+    ``header`` replaces their values, and its other keys precede them.
 
     Raises:
         Refused: the header would be too long or have too many values to be read back.
     """
-    return f"---\n{dump_header(header)}---\n\n{plain_text(body).strip(chr(10))}\n".encode()
+    text = f"{plain_text(body).strip(chr(10))}\n"
+    known = read_header(base).values if base else {}
+    added = {key: value for key, value in header.items() if key not in known}
+    data = f"---\n{dump_header(added)}{base}---\n\n{text}".encode()
+    changes = {key: header[key] for key in known if key in header and header[key] != known[key]}
+    return edit(data, changes, None) if changes else data
 
 
 def _decode_argument(text: str) -> str:

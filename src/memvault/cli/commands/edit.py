@@ -125,9 +125,10 @@ def new(
     you do not change the template's text, no memory is created.
     """
     from memvault.memories import create, templates
-    from memvault.tools.core import invoke, registry
+    from memvault.tools.core import invoke, memory_uses, registry
     from memvault.tools.core.type_choice import choose_type
     from memvault.tools.recall import memory_remember, remembered
+    from memvault.vault.private_folder import has_receipts
 
     with open_call(options, tool="new") as (call, _), contextlib.ExitStack() as drafts:
         chosen = choose_type(call, memory_type)
@@ -138,10 +139,12 @@ def new(
             text = drafts.enter_context(draft(call.root, name, text, "remember TITLE"))
         header = {**filled.header, "tags": create.clean_tags(filled.tags)}
         kind = chosen.name or filled.memory_type or template
-        memory = create.add(call.store, name, text, kind, header, call.citations)
+        memory = create.add(call.store, name, text, kind, header, call.citations, filled.base)
         chosen.warn(call, memory.mem_id)
         made = remembered(call, memory, f"{name}\n{text}")
-        invoke.autocommit(call)
         tool = registry.find(memory_remember.__name__)
+        if has_receipts(call.root):
+            memory_uses.record(call, tool, {"title": name, "content": text}, made)
+        invoke.autocommit(call)
         result = invoke.visible(call, tool, {"success": True, **add_warnings(call, made)})
         print_result.print_result(options, result, tool.view, writes=True)
