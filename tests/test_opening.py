@@ -367,6 +367,24 @@ def test_remember_opens_editor_on_terminal(
     assert not list((folder / ".memvault/drafts").iterdir())
 
 
+@pytest.mark.parametrize("command", ["remember Ferry", "new Ferry", "create Ferry", "capture"])
+def test_memory_from_editor_has_header_of_template(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """A memory written in the editor has its template's header in addition to the given tags."""
+    write(folder, "templates/issue.md", TEMPLATE)
+    scripted(folder, monkeypatch, "path.write_text('The disk is full.\\n', 'utf-8')")
+    tags = [] if command.startswith("new") else ["--tags", "y"]
+    code, shown = at_terminal(folder, *command.split(), "--type", "issue", *tags)
+    assert code == 0, shown
+    (file,) = (folder / "issue").iterdir()
+    text = file.read_text("utf-8")
+    assert "who:               # ask Ann" in text
+    assert f"tags: [x{', y' * bool(tags)}] " in text
+    assert "secrets" not in text
+    assert text.endswith("\nThe disk is full.\n")
+
+
 @pytest.mark.parametrize("command", ["remember", "new"])
 @pytest.mark.parametrize(
     ("code", "said"),

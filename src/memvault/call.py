@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memvault.agents.messages.leases import Lease
     from memvault.agents.plans.agent_plans import AgentPlans
     from memvault.index.protocol import Index, MemoryRecord, SearchIndex, View
+    from memvault.memories.create import RenderedTemplate
     from memvault.memories.link_graph import LinkGraph
     from memvault.memories.unmerged import Unmerged, UnmergedMemory
     from memvault.model import Memory
@@ -78,6 +79,8 @@ class Caller(NamedTuple):
     # Whether a hook makes the call: it injects memories that the agent did not request, and
     # records them itself.
     is_hook: bool = False
+    # The template of a text that the user wrote in an editor; its header goes to the new memory.
+    template: RenderedTemplate | None = None
     # Time limit in seconds for comparing the code that memories cite.
     code_seconds: float = 1.0
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memvault.call import Caller
+    from memvault.memories.create import RenderedTemplate
     from memvault.workspace import Workspace
 
 GLOBAL_OPTIONS = (
@@ -90,6 +91,7 @@ class GlobalOptions:
         self.row_format: str | None = None
         self.csv = False
         self.no_pager = False
+        self.template: RenderedTemplate | None = None
         self._placeholders: dict[str, str] = {}
         self._vault_on_line: str | None = None
         self._has_noted_default = False
@@ -232,7 +234,7 @@ class GlobalOptions:
                 accepted.add(question)
             return question in accepted
 
-        caller = LOCAL._replace(secrets="asked")
+        caller = LOCAL._replace(secrets="asked", template=self.template)
         if self.may_ask:
             suggestion = None if self.quiet else partial(output.confirm, default=True)
             caller = caller._replace(confirm=confirm, confirm_suggestion=suggestion)

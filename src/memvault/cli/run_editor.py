@@ -104,6 +104,8 @@ def open_in_obsidian(file: Path, root: Path) -> None:
 def text_from_editor(options: GlobalOptions, title: str, memory_type: str) -> Iterator[str]:
     """Let the user write a new memory in an editor, starting from its type's template.
 
+    The calls of ``options`` then add the template's header to the new memory.
+
     The draft is deleted after the body of the ``with`` statement; if the body fails, the draft is
     kept, and the error contains its path.
 
@@ -115,11 +117,10 @@ def text_from_editor(options: GlobalOptions, title: str, memory_type: str) -> It
 
     name, kind = create.clean_title(title), normal_type(memory_type) if memory_type else ""
     with open_call(options) as (call, _):
-        root, template = (
-            call.root,
-            templates.fill_template(call.root, kind, name, is_required=False).body,
-        )
-    with draft(root, name, template, "remember TITLE") as text:
+        root = call.root
+        filled = templates.fill_template(root, kind, name, is_required=False)
+    with draft(root, name, filled.body, "remember TITLE") as text:
+        options.template = filled
         yield text
 
 

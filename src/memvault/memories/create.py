@@ -12,6 +12,7 @@ from memvault.errors import UsageError
 from memvault.index.text.sentences import sentence_ends
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import FALLBACK_TYPE, Memory
+from memvault.named_tuple import NamedTuple
 from memvault.secrets.detector import BUILTIN, SecretDetector
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import naming
@@ -26,6 +27,19 @@ _KEY = lazy_pattern(r"[^\W\d][\w-]{0,59}")
 _RESERVED_KEYS = frozenset(
     "id memid title type memorytype created modified path filepath etag supersedes secrets".split()
 )
+
+
+class RenderedTemplate(NamedTuple):
+    """A filled-in template: its text, type, tags and the other keys of its header.
+
+    ``base`` contains the header's lines, with comments, without the keys that the vault sets.
+    """
+
+    body: str
+    memory_type: str
+    tags: list[str]
+    header: dict[str, Any]
+    base: str = ""
 
 
 def is_key(key: str) -> bool:
@@ -45,12 +59,12 @@ def add(
     memory_type: str,
     header: Mapping[str, Any],
     citations: CodeCitations | None = None,
-    base: str = "",
+    template: RenderedTemplate | None = None,
 ) -> Memory:
     """Write a new memory with a new memId; ``header`` goes between the type and the times.
 
-    ``citations`` finds the code that the text mentions. ``base`` contains the header lines of a
-    template.
+    ``citations`` finds the code that the text mentions. The memory also gets the
+    header of ``template``.
 
     Raises:
         UsageError: the title is empty, or the name of the type is invalid.
@@ -64,6 +78,10 @@ def add(
         from memvault.memories.cited_code import new_cites
 
         cites = new_cites(citations, f"{name}\n{content}", kind)
+    base = ""
+    if template is not None:
+        tags = clean_tags([*template.tags, *header.get("tags", ())])
+        header, base = {**template.header, **header, "tags": tags}, template.base
     return store.add(kind, name, {**identity, **header, **cites, **times}, content, base)
 
 

@@ -12,9 +12,8 @@ from memvault import clock
 from memvault.errors import NotFound, StorageError, suggestion
 from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
-from memvault.memories.create import is_key, is_reserved
+from memvault.memories.create import RenderedTemplate, is_key, is_reserved
 from memvault.model import FileState
-from memvault.named_tuple import NamedTuple
 from memvault.vault import decoding, document, memory_file, paths
 from memvault.vault.front_matter import split_front_matter
 
@@ -43,19 +42,6 @@ _DATE_FORMATS = {
     "A": "%p",
 }
 _ORDINAL_SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
-
-
-class RenderedTemplate(NamedTuple):
-    """A filled-in template: its text, type, tags and the other keys of its header.
-
-    ``base`` contains the header's lines, with comments, without the keys that the vault sets.
-    """
-
-    body: str
-    memory_type: str
-    tags: list[str]
-    header: dict[str, Any]
-    base: str = ""
 
 
 def template_names(root: Path) -> list[str]:

@@ -93,7 +93,8 @@ def memory_create(
 
     header = {"tags": create.clean_tags(tags or [])}
     chosen = choose_type(call, memory_type)
-    memory = create.add(call.store, name, value, chosen.name, header)
+    template = call.caller.template
+    memory = create.add(call.store, name, value, chosen.name, header, template=template)
     chosen.warn(call, memory.mem_id)
     result: results.CreatedMemory = {"memId": memory.mem_id, "filePath": memory.path}
     try:

@@ -418,7 +418,9 @@ def memory_remember(
         if moving is not None:
             moving.rewrite_links(call.store, memory)
     else:
-        memory = create.add(call.store, name, content, chosen.name, header, call.citations)
+        memory = create.add(
+            call.store, name, content, chosen.name, header, call.citations, call.caller.template
+        )
     chosen.warn(call, memory.mem_id)
     return remembered(call, memory, f"{name}\n{content}", bool(file_path))
 

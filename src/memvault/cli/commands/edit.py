@@ -137,9 +137,8 @@ def new(
         text = filled.body
         if options.may_ask and not no_edit:
             text = drafts.enter_context(draft(call.root, name, text, "remember TITLE"))
-        header = {**filled.header, "tags": create.clean_tags(filled.tags)}
         kind = chosen.name or filled.memory_type or template
-        memory = create.add(call.store, name, text, kind, header, call.citations, filled.base)
+        memory = create.add(call.store, name, text, kind, {}, call.citations, filled)
         chosen.warn(call, memory.mem_id)
         made = remembered(call, memory, f"{name}\n{text}")
         tool = registry.find(memory_remember.__name__)
