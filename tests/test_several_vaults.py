@@ -270,6 +270,18 @@ def test_recall_includes_the_default_vault(run: Run, places: dict[str, Path]) ->
     assert all("vault" not in entry for entry in run(*asked).json["memories"])
 
 
+@pytest.mark.usefixtures("places")
+def test_named_vaults_work_outside_any_vault(run: Run, tmp_path: Path) -> None:
+    """--vaults and NAME:MEMORY need no current vault; other words are not names of vaults."""
+    recalled = succeeded(run("recall", "bread", "--vaults", "home,work", "--json", cwd=tmp_path))
+    assert recalled.json["memories"][0]["title"] == "Bread"
+    assert {entry["vault"] for entry in recalled.json["memories"]} == {"home", "work"}
+    assert "Bread" in succeeded(run("show", "home:Bread", cwd=tmp_path)).out
+    assert succeeded(run("path", "home:Bread", cwd=tmp_path)).out.startswith(str(tmp_path))
+    refused(run("recall", "home: bread", cwd=tmp_path), 3)
+    refused(run("recall", "bread", "--vaults", "nowhere", cwd=tmp_path), 3)
+
+
 def test_vault_option_accepts_a_vault_name(
     run: Run, places: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -280,7 +292,7 @@ def test_vault_option_accepts_a_vault_name(
     ran = run("list", "--vault", "wrok")
     refused(ran, 3)
     assert "did you mean work?" in ran.err
-    ran = run("recall", "dough", "--vaults", "home", cwd=tmp_path)
+    ran = run("recall", "dough", cwd=tmp_path)
     refused(ran, 3)
     assert "; named vaults: work, home" in ran.err
     moved = places["home"].rename(tmp_path / "moved")

@@ -206,6 +206,19 @@ class GlobalOptions:
 
         return find_vault(self.vault, self._note_default)
 
+    def use_named_vault(self, names: Iterable[str]) -> None:
+        """Outside any vault and without a default one, use the first of the user's named vaults."""
+        from memvault.errors import VaultNotFound
+        from memvault.settings import locate
+
+        try:
+            locate.find_vault(self.vault, lambda *_: None)
+        except VaultNotFound:
+            known = locate.reachable_vaults(None)
+            folders = (known[name] for name in names if name in known)
+            if not self.has_explicit_vault:
+                self.vault = next(map(str, folders), None)
+
     def _note_default(self, name: str, root: Path) -> None:
         from memvault.cli import output
 

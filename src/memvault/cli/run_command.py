@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
@@ -223,6 +223,18 @@ def run_function(
     run_tool(name, arguments, options, registry.find(name))
 
 
+def _vault_names(tool: Tool, arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of vaults in ``--vaults`` or ``NAME:MEMORY``, which may not exist."""
+    for parameter in tool.parameters:
+        value = arguments.get(parameter.name, arguments.get(parameter.key))
+        texts = value if isinstance(value, list) else [value] if isinstance(value, str) else []
+        for text in texts:
+            if parameter.name == "vaults":
+                yield from map(str.strip, text.split(","))
+            elif parameter.arg.completes in ("memory", "trash") and ":" in text:
+                yield text.partition(":")[0]
+
+
 def run_tool(
     name: str,
     arguments: Mapping[str, Any],
@@ -239,6 +251,8 @@ def run_tool(
     from memvault.tools.core import invoke
 
     print_result.check(options)
+    if tool and (vault_names := [*_vault_names(tool, arguments)]):
+        options.use_named_vault(vault_names)
     workspace = options.workspace()
     caller = options.caller()._replace(message_style="keys" if by_tool_name else "shell")
     if name == "memory_recall" and options.may_ask and not options.quiet:

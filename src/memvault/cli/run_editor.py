@@ -191,6 +191,8 @@ def open_call(
     from memvault.call import Call
     from memvault.tools.core import invoke
 
+    if ":" in memory:
+        options.use_named_vault([memory.partition(":")[0]])
     workspace = options.workspace()
     try:
         caller = options.caller()
