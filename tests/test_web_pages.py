@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from html import escape
@@ -410,6 +411,27 @@ def test_web_slow_pages_are_computed_in_another_process(tmp_path: Path) -> None:
     finally:
         session.close()
         plain.close()
+    assert worker._process is None
+
+
+def test_web_session_closes_while_a_page_is_computed(tmp_path: Path) -> None:
+    """Closing a session stops a page that is being computed, and no other process starts."""
+    from memvault.errors import StorageError
+    from memvault.web.session import WebSession
+    from memvault.web.slow_worker import SlowWorker
+
+    write(tmp_path, "memvault.toml", "version = 1\n")
+    worker = SlowWorker(tmp_path)
+    session = WebSession(tmp_path, worker)
+    session.tags()
+    assert worker._process is not None
+    worker._process.send_signal(signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as threads:
+        page = threads.submit(session.review)
+        until(page.running)
+        session.close()
+        with pytest.raises(StorageError, match="cannot be computed"):
+            page.result(60)
     assert worker._process is None
 
 

@@ -32,19 +32,21 @@ class SlowWorker:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._process: Worker | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()
 
     def run(self, method: str) -> Any:
         """Run a ``WebSession`` method in the process and return its result.
 
         Raises:
             MemvaultError: the method raised it.
-            StorageError: the process cannot run.
+            StorageError: the process cannot run, or the worker was closed.
         """
         for _ in range(_ATTEMPTS):
             try:
                 result = self._answer(method)
-            except (OSError, EOFError, pickle.UnpicklingError):
-                self.close()
+            except (OSError, EOFError, pickle.UnpicklingError, ValueError):
+                self._end()  # ValueError: another thread has closed the pipes
                 continue
             if isinstance(result, MemvaultError):
                 raise result
@@ -54,10 +56,13 @@ class SlowWorker:
         )
 
     def _answer(self, method: str) -> Any:
-        if self._process is None:
-            command = [sys.executable, "-P", "-m", "memvault.web.slow_worker", str(self._root)]
-            self._process = process.start_worker(command, process.environment(self._root))
-        sent, received = self._process.stdin, self._process.stdout
+        with self._lock:
+            if self._is_closed:
+                raise StorageError("The page cannot be computed", "the server is stopping")
+            if self._process is None:
+                command = [sys.executable, "-P", "-m", "memvault.web.slow_worker", str(self._root)]
+                self._process = process.start_worker(command, process.environment(self._root))
+            sent, received = self._process.stdin, self._process.stdout
         assert sent is not None
         assert received is not None
         pickle.dump(method, sent)
@@ -65,10 +70,15 @@ class SlowWorker:
         return pickle.load(received)  # noqa: S301  # sent by our own process
 
     def close(self) -> None:
-        """Stop the process."""
-        if self._process is not None:
-            process.end_worker(self._process)
-            self._process = None
+        """Stop the process, and do not start another."""
+        self._is_closed = True
+        self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            if self._process is not None:
+                process.end_worker(self._process)
+                self._process = None
 
 
 def main(root: Path) -> None:
