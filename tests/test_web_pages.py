@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import signal
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from html import escape
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import examples, only_with, until, write
+from conftest import examples, indexed, only_with, until, write
 from memvault import clock
 from memvault.web import markdown_html
 from memvault.web.anchors import around_block
@@ -381,6 +382,18 @@ def test_map_pairs_similar_memories(tmp_path: Path) -> None:
     session.close()
     assert pairs.count(("Bake", "Bake")) == 6
     assert pairs.count(("Post", "The ")) > 0
+
+
+def test_web_indexes_before_it_prints_its_url(tmp_path: Path) -> None:
+    """The first index, whose progress the terminal shows, is complete before a page opens."""
+    write(tmp_path, "memvault.toml", "version = 1\n")
+    write(tmp_path, "a.md", "# A\n")
+    command = [sys.executable, "-m", "memvault", "web", "--no-open", "--port", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith(b"http://127.")
+        server.kill()
+    assert indexed(tmp_path, "a.md")
 
 
 def test_web_slow_pages_are_computed_in_another_process(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from memvault.arguments.parameters import Arg
 from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
+from memvault.cli.run_editor import open_call
 from memvault.errors import INSTALL, MemvaultError, Refused, UsageError
 
 _EXTRA = frozenset(("jinja2", "markupsafe", "starlette", "uvicorn"))
@@ -42,6 +43,8 @@ def web(
 
         pages.render("refused", title="", message="")
 
+    with open_call(options, tool="web") as (call, _):
+        call.engine.on_view(lambda _: None)  # The first index may take minutes and shows progress.
     with contextlib.ExitStack() as files:
 
         def ready(address: str) -> None:
