@@ -282,6 +282,21 @@ def test_named_vaults_work_outside_any_vault(run: Run, tmp_path: Path) -> None:
     refused(run("recall", "bread", "--vaults", "nowhere", cwd=tmp_path), 3)
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code"),
+    [
+        ("memory_recall", '{"query": "x", "vaults": [1]}', "vault_not_found"),
+        ("memory_delete", '{"ids": [1, "a:b"]}', "usage"),
+    ],
+)
+def test_numbers_instead_of_names_are_refused(
+    run: Run, places: dict[str, Path], tool: str, arguments: str, code: str
+) -> None:
+    """A number instead of the name of a vault or a memory is reported as unknown or invalid."""
+    ran = run("call", tool, arguments, cwd=places["work"])
+    assert ran.json["error"]["code"] == code
+
+
 def test_vault_option_accepts_a_vault_name(
     run: Run, places: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -227,8 +227,10 @@ def _vault_names(tool: Tool, arguments: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of vaults in ``--vaults`` or ``NAME:MEMORY``, which may not exist."""
     for parameter in tool.parameters:
         value = arguments.get(parameter.name, arguments.get(parameter.key))
-        texts = value if isinstance(value, list) else [value] if isinstance(value, str) else []
+        texts = value if isinstance(value, list) else [value]
         for text in texts:
+            if not isinstance(text, str):  # Refused later.
+                continue
             if parameter.name == "vaults":
                 yield from map(str.strip, text.split(","))
             elif parameter.arg.completes in ("memory", "trash") and ":" in text:
