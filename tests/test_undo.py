@@ -634,6 +634,28 @@ def test_restore_refuses_other_files_with_next_step(run: Run, folder: Path, vaul
     assert "`--revision` needs a memory" in refused(run("restore", "--revision", "2"), 2)
 
 
+def test_restore_ignores_memories_with_similar_ids(run: Run, folder: Path) -> None:
+    """A deleted memory is restored although another id begins with its id or is its title."""
+    for name, title in (("plan", "First"), ("plan-b", "Second"), ("other", "plan")):
+        write(folder, f"{name}.md", f"---\nid: {name}\n---\n\n# {title}\n\nText.\n")
+    succeeded(run("compound", "plan.md", "More."))
+    for name in ("plan.md", "plan"):
+        (folder / "plan.md").unlink()
+        assert "Restored plan " in succeeded(run("restore", name)).out
+        (folder / "other.md").unlink(missing_ok=True)
+
+
+def test_log_and_diff_find_memory_by_its_earlier_name(run: Run, vault: Vault) -> None:
+    """A memory's path before a rename refers to the memory, whose current text is compared."""
+    made = remember(vault, title="Tides", content="High at six.")
+    succeeded(run("rename", "Tides", "Water"))
+    vault.call("memory_compound", query="Water", modifications="Low at noon.")
+    assert "+Low at noon." in succeeded(run("diff", made["filePath"])).out
+    log = succeeded(run("log", made["filePath"], "--json")).json
+    assert log["filePath"] == "fact/water.md"
+    assert not log["edited"]
+
+
 def test_restore_ignores_permanently_deleted_memory(run: Run, vault: Vault) -> None:
     """A forgotten memory whose trash was emptied returns only if a revision is requested."""
     made = remember(vault, title="Port", content="8081")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from memvault.errors import Ambiguous, NotFound
-from memvault.history.log import find_logged
+from memvault.history.log import find_existing, find_logged
+from memvault.recall.resolve import is_exact
 from memvault.store.change_set import FileRef
 from memvault.vault import paths
 
@@ -25,7 +27,7 @@ def restore_deleted(call: Call, name: str, revision: str = "") -> Memory | None:
         NotFound: the memory still exists, or it has no such revision.
         Refused: the revision contains secrets, or the path leads out of the vault.
     """
-    _require_missing(call, name, name)
+    _require_missing(_existing(call, name), name)
     entry = find_logged(call, name)
     if entry is None or (entry.kind == "forgotten" and not revision):
         return None
@@ -33,7 +35,7 @@ def restore_deleted(call: Call, name: str, revision: str = "") -> Memory | None:
     path = paths.resolve_inside(store.root, entry.path)
     if not paths.is_memory_path(path):
         return None
-    _require_missing(call, entry.mem_id, name)
+    _require_missing(find_existing(call, entry.mem_id), name)
     newest_first = reversed(history.revisions(entry.mem_id))
     chosen = next((saved for saved in newest_first if saved.startswith(revision)), revision)
     if not chosen:
@@ -49,12 +51,17 @@ def restore_deleted(call: Call, name: str, revision: str = "") -> Memory | None:
     return store.read(path)
 
 
-def _require_missing(call: Call, known: str, name: str) -> None:
-    """Raise ``NotFound`` if the vault has a memory ``known``, so that ``name`` is not deleted."""
-    try:
-        existing = call.engine.names.try_resolve(known)
-    except Ambiguous:
-        return
+def _existing(call: Call, name: str) -> Memory | None:
+    """Return the memory with exactly this name, or None."""
+    with contextlib.suppress(Ambiguous):
+        memory = call.engine.names.try_resolve(name)
+        if memory is not None and is_exact(name, memory):
+            return memory
+    return None
+
+
+def _require_missing(existing: Memory | None, name: str) -> None:
+    """Raise ``NotFound`` if a memory exists, so that ``name`` is not deleted."""
     if existing is not None:
         raise NotFound(
             f"{name!r} is not in the trash",

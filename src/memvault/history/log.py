@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from itertools import takewhile
@@ -49,9 +50,10 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
         raise
     except NotFound:
         entry = find_logged(call, name)
-        if entry is not None:
+        existing = find_existing(call, entry.mem_id) if entry is not None else None
+        if entry is not None and existing is None:
             return LoggedMemory(entry.mem_id, entry.path, entry.title, None)
-        memory = call.resolve(name)
+        memory = existing or call.resolve(name)
     return LoggedMemory(memory.mem_id, memory.path, memory.title, memory)
 
 
@@ -72,6 +74,15 @@ def find_logged(call: Call, name: str) -> FileChange | None:
             if similar is None and key in map(name_key, names):
                 similar = last[entry.mem_id]
     return similar
+
+
+def find_existing(call: Call, mem_id: str) -> Memory | None:
+    """Return the memory with exactly this memId, or None."""
+    with contextlib.suppress(Ambiguous):
+        memory = call.engine.names.try_resolve(mem_id)
+        if memory is not None and memory.mem_id == mem_id:
+            return memory
+    return None
 
 
 def changes_of(call: Call, mem_id: str) -> Iterator[JournalEntry]:
