@@ -425,7 +425,16 @@ def test_show_accepts_a_heading_after_the_name(folder: Path, run: Run) -> None:
     assert run("show", "pump#Setup", "--section", "Use").out.endswith("## Use\n")
     assert run("show", "[[pump#^s1]]").out == run("show", "pump").out
     assert "sections: Pump, Pump/Setup" in run("show", "pump#Nothing").err
-    assert refused(run("show", "nothing#Setup"), 1) == "error: There is no memory 'nothing'"
+    for name, unknown in (("nothing#Setup", "nothing"), ("[[no#Setup]]",) * 2, ("#Setup",) * 2):
+        assert refused(run("show", name), 1) == f"error: There is no memory {unknown!r}"
+
+
+def test_show_accepts_a_heading_after_a_title_with_a_hash(folder: Path, run: Run) -> None:
+    """The name before a heading may itself contain the character that separates them."""
+    write(folder, "sharp.md", "# C# notes\n\n## Setup\n\nInstall it.\n\n## Use\n")
+    shown = run("show", "C# notes#Setup").out
+    assert shown == run("show", "sharp", "--section", "Setup").out
+    assert "Install it." in shown
 
 
 README = """---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from memvault import clock
@@ -166,7 +167,7 @@ def _resolve_shown(call: Call, name: str, may_be_unmerged: bool) -> tuple[Memory
     if is_document(file):
         name = file
     elif not is_link:
-        anchor = ""  # A title may contain #.
+        anchor = ""
     try:
         memory = call.resolve(name)
         call.find_unmerged(memory.mem_id)
@@ -175,8 +176,11 @@ def _resolve_shown(call: Call, name: str, may_be_unmerged: bool) -> tuple[Memory
         if unmerged is not None:
             return unmerged.memory, True, anchor
         file, _, anchor = name.partition("#")
-        if not anchor:
+        if is_link or not file.strip() or not anchor:
             raise
+        with contextlib.suppress(NotFound):  # A title may contain #.
+            title, _, heading = name.rpartition("#")
+            return call.resolve(title), False, heading
         memory = call.resolve(file)
     return memory, False, anchor
 
