@@ -222,6 +222,26 @@ def test_new_keeps_comments_of_the_template(run: Run, folder: Path) -> None:
     assert "# ask Ann" in (folder / daily["filePath"]).read_text("utf-8")
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "id: 1\nid: 2\nwho: a",
+        "{who: a, id: 1}",
+        "id: &a a\nwho: *a",
+        "aliases: &a [a]\nwho: a\nx: *a",
+    ],
+)
+def test_new_uses_values_of_template_that_cannot_be_edited(
+    run: Run, folder: Path, header: str
+) -> None:
+    """The values of a template are added even if its header's lines cannot be replaced."""
+    write(folder, "templates/fault.md", f"---\n{header}\n---\n\nText.\n")
+    made = succeeded(run("new", "Full: disk", "--type", "fault", "--json")).json
+    shown = succeeded(run("show", made["memId"], "--json")).json
+    assert shown["metadata"]["who"] == "a"
+    assert "Full: disk" in shown["metadata"]["aliases"]
+
+
 def test_new_counts_as_use_of_recalled_memory(run: Run, vault: Vault, folder: Path) -> None:
     """A memory that was given to an agent counts as used once a new memory mentions its id."""
     ferry = called(vault, "memory_remember", title="Ferry", content="The ferry leaves at nine.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memvault import clock
-from memvault.errors import NotFound, StorageError, suggestion
+from memvault.errors import NotFound, Refused, StorageError, suggestion
 from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories.create import RenderedTemplate, is_key, is_reserved
@@ -116,7 +116,7 @@ def fill_template(
 def _header_lines(data: bytes, keys: Container[str], filled: Callable[[Any], Any]) -> str:
     """Return the filled-in lines of a template's header, without other keys than ``keys`` and tags.
 
-    The result is empty if some lines are not YAML.
+    The result is empty if some lines are not YAML or cannot be changed.
     """
     parsed = document.Document.parse(data)
     if not parsed.header or parsed.unread:
@@ -126,7 +126,10 @@ def _header_lines(data: bytes, keys: Container[str], filled: Callable[[Any], Any
         fresh = filled(value) if key in keys or key == "tags" else None
         if fresh != value:
             changes[key] = fresh
-    lines = split_front_matter(document.edit(data, changes, None).decode()).header
+    try:
+        lines = split_front_matter(document.edit(data, changes, None).decode()).header
+    except Refused:
+        return ""
     # Only comments still contain placeholders.
     return document.with_line_feeds(
         _MARK.sub(lambda mark: " ".join(filled(mark[0]).split()), lines)

@@ -118,7 +118,8 @@ def encode_new(header: Mapping[str, Any], body: str, base: str = "") -> bytes:
     """Encode a new memory: header, blank line, body and a final newline.
 
     ``base`` contains header lines, such as a template's, that keep their order and comments.
-    ``header`` replaces their values, and its other keys precede them.
+    ``header`` replaces their values, and its other keys precede them. If a line cannot be replaced,
+    ``base`` is ignored.
 
     Raises:
         Refused: the header would be too long or have too many values to be read back.
@@ -128,7 +129,11 @@ def encode_new(header: Mapping[str, Any], body: str, base: str = "") -> bytes:
     added = {key: value for key, value in header.items() if key not in known}
     data = f"---\n{dump_header(added)}{base}---\n\n{text}".encode()
     changes = {key: header[key] for key in known if key in header and header[key] != known[key]}
-    return edit(data, changes, None) if changes else data
+    if not changes:
+        return data
+    with contextlib.suppress(Refused):
+        return edit(data, changes, None)
+    return encode_new(header, body)
 
 
 def _decode_argument(text: str) -> str:
