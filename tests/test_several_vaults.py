@@ -282,6 +282,17 @@ def test_named_vaults_work_outside_any_vault(run: Run, tmp_path: Path) -> None:
     refused(run("recall", "bread", "--vaults", "nowhere", cwd=tmp_path), 3)
 
 
+@pytest.mark.parametrize("names", ["all", "work,home"])
+def test_missing_named_vault_is_only_noted_outside_any_vault(
+    run: Run, places: dict[str, Path], tmp_path: Path, names: str
+) -> None:
+    """A search of several vaults outside any vault skips those whose folder is missing."""
+    places["work"].rename(tmp_path / "moved")
+    ran = succeeded(run("recall", "bread", "--vaults", names, cwd=tmp_path))
+    assert "Bread" in ran.out
+    assert "the vault work was not searched" in ran.err
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "code"),
     [

@@ -206,18 +206,25 @@ class GlobalOptions:
 
         return find_vault(self.vault, self._note_default)
 
-    def use_named_vault(self, names: Iterable[str]) -> None:
-        """Outside any vault and without a default one, use the first of the user's named vaults."""
+    def use_named_vault(self, names: Sequence[str]) -> None:
+        """Outside any vault and without a default one, use the first of the user's named vaults.
+
+        Vaults whose folder is missing are used only if there are no others.
+        """
         from memvault.errors import VaultNotFound
+        from memvault.files.user_folders import SETTINGS_FILE
         from memvault.settings import locate
 
         try:
             locate.find_vault(self.vault, lambda *_: None)
         except VaultNotFound:
+            if self.has_explicit_vault:
+                return
             known = locate.reachable_vaults(None)
-            folders = (known[name] for name in names if name in known)
-            if not self.has_explicit_vault:
-                self.vault = next(map(str, folders), None)
+            chosen = known if locate.ALL in names else names
+            folders = [known[name] for name in chosen if name in known]
+            folders.sort(key=lambda folder: not (folder / SETTINGS_FILE).is_file())
+            self.vault = next(map(str, folders), None)
 
     def _note_default(self, name: str, root: Path) -> None:
         from memvault.cli import output
