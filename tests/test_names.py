@@ -312,6 +312,17 @@ def test_remember_note_corrects_mistyped_type(
     assert made["warnings"][0].endswith(f"run `{change}`")
 
 
+@pytest.mark.parametrize("kinds", [("bug-report", "test-report"), ("test-report", "bug-report")])
+def test_remember_suggests_equally_frequent_types_by_name(
+    folder: Path, run: Run, kinds: tuple[str, str]
+) -> None:
+    """The order of suggested types does not depend on the order of files."""
+    for name, kind in zip("ab", kinds, strict=True):
+        write(folder, f"{name}.md", f"---\nmemory_type: {kind}\n---\n\n# {name}\n")
+    made = succeeded(run("remember", "Ferry", "Pier 4.", "--type", "report", "--json")).json
+    assert "if you mean bug-report or test-report," in made["warnings"][0]
+
+
 @pytest.mark.parametrize("given", ["contact", "project", "reference", "issue", "Design Decision"])
 def test_remember_accepts_distinct_new_type(folder: Path, run: Run, given: str) -> None:
     """Neither a known type nor a clearly different type causes a question."""

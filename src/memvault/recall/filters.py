@@ -112,7 +112,8 @@ def suggest_types(kind: str, records: Iterable[MemoryRecord], declared: Iterable
     The list is empty if a memory has the type, if it is declared, or if no known type is close.
     """
     used = Counter(record.memory_type for record in records)
-    type_names = list(dict.fromkeys([*(name for name, _ in used.most_common()), *declared]))
+    by_count = sorted(used, key=lambda name: (-used[name], name))
+    type_names = list(dict.fromkeys([*by_count, *declared]))
     return [] if _is_among(kind, type_names) else _similar_types(kind, type_names, only_close=True)
 
 
