@@ -109,7 +109,8 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
             lambda records: {entry.mem_id for entry in records if entry.mem_id > (cursor or "")}
         )
         page = sorted(later)[:_PAGE_SIZE]
-        shown = Filters(passes=lambda record: record.mem_id in page)
+        wanted = frozenset(page)
+        shown = Filters(passes=lambda record: record.mem_id in wanted)
         by_id = {record.mem_id: record for record in call.engine.list_records(shown)}
     masked = call.settings.detector.masked
     visible = [by_id[mem_id] for mem_id in page if mem_id in by_id and masked(mem_id) == mem_id]
