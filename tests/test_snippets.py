@@ -425,6 +425,9 @@ def test_show_accepts_a_heading_after_the_name(folder: Path, run: Run) -> None:
     assert run("show", "pump#Setup", "--section", "Use").out.endswith("## Use\n")
     assert run("show", "[[pump#^s1]]").out == run("show", "pump").out
     assert "sections: Pump, Pump/Setup" in run("show", "pump#Nothing").err
+    outdated = run("show", "[[pump#Nothing]]")
+    assert outdated.out == run("show", "pump").out
+    assert outdated.err == "note: there is no section 'Nothing'; the whole memory is shown\n"
     for name, unknown in (("nothing#Setup", "nothing"), ("[[no#Setup]]",) * 2, ("#Setup",) * 2):
         assert refused(run("show", name), 1) == f"error: There is no memory {unknown!r}"
 

@@ -146,7 +146,7 @@ def memory_show(
     if page and (revision or not is_document(memory.path)):
         raise UsageError(f"{memory.path} has no pages", "pass `--section HEADING`")
     if page or (anchor and not parts):
-        section = _heading_of(memory, f"page={page}" if page else anchor)
+        section = _heading_of(call, memory, f"page={page}" if page else anchor, is_wikilink(name))
     if section is not None or around is not None:
         result |= _part(call, memory, section, around or "")
     else:
@@ -169,29 +169,51 @@ def _resolve_shown(call: Call, name: str, may_be_unmerged: bool) -> tuple[Memory
     elif not is_link:
         anchor = ""
     try:
+        return *_memory_named(call, name, may_be_unmerged), anchor
+    except NotFound:
+        file, _, anchor = name.partition("#")
+        if is_link or not file.strip() or not anchor:
+            raise
+    with contextlib.suppress(NotFound):  # A title may contain #.
+        title, _, heading = name.rpartition("#")
+        return *_memory_named(call, title, may_be_unmerged), heading
+    return *_memory_named(call, file, may_be_unmerged), anchor
+
+
+def _memory_named(call: Call, name: str, may_be_unmerged: bool) -> tuple[Memory, bool]:
+    """Return the memory with a name, and whether only another git worktree has it."""
+    try:
         memory = call.resolve(name)
         call.find_unmerged(memory.mem_id)
     except NotFound:
         unmerged = call.find_unmerged(name) if may_be_unmerged else None
-        if unmerged is not None:
-            return unmerged.memory, True, anchor
-        file, _, anchor = name.partition("#")
-        if is_link or not file.strip() or not anchor:
+        if unmerged is None:
             raise
-        with contextlib.suppress(NotFound):  # A title may contain #.
-            title, _, heading = name.rpartition("#")
-            return call.resolve(title), False, heading
-        memory = call.resolve(file)
-    return memory, False, anchor
+        return unmerged.memory, True
+    return memory, False
 
 
-def _heading_of(memory: Memory, anchor: str) -> str | None:
-    """Return the heading that the part of a link after ``#`` refers to; None if it is a block."""
+def _heading_of(call: Call, memory: Memory, anchor: str, is_link: bool) -> str | None:
+    """Return the heading that the part of a name after ``#`` refers to; None if it is a block.
+
+    If a link's heading does not exist, the result is None, and a note says so.
+    """
+    from memvault.vault.sections import find_section
+
     if is_document(memory.path):
         from memvault.recall import document_place
 
         return document_place.heading_of(anchor, memory.body)
-    return None if anchor.startswith("^") else anchor.replace("#", "/")
+    if anchor.startswith("^"):
+        return None
+    heading = anchor.replace("#", "/")
+    if is_link:
+        try:
+            find_section(memory.body, heading)
+        except NotFound:
+            call.notes.append(f"there is no section {heading!r}; the whole memory is shown")
+            return None
+    return heading
 
 
 def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[str, Any]:
