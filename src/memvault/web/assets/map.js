@@ -253,7 +253,7 @@
       };
       this.discs ??= this.squares();
       const free = spots.filter((spot) => !covered(spot, this.boxes)).map((spot) => [covered(spot, this.discs), spot]);
-      const [count, best] = free.reduce((one, other) => (other[0] < one[0] ? other : one), free[0] || [0, always && spots[0]]);
+      const [count, best] = free.reduce((one, other) => (other[0] < one[0] ? other : one), free[0] || [0, always && (spots[0] || [4, below])]);
       const mayCover = this.small || always || node.forceLabel || this.graph.order > MAX_STRICT;
       if (!best || (count && !mayCover)) return;
       const [x, y] = best;
