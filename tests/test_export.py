@@ -133,6 +133,13 @@ def test_export_prints_normalized_path(run: Run, folder: Path, tmp_path: Path) -
     assert (tmp_path / "out/b.zip").is_file()
 
 
+@pytest.mark.parametrize("command", ["export --to site", "graph", "model use"])
+def test_link_to_itself_is_reported(run: Run, folder: Path, tmp_path: Path, command: str) -> None:
+    """A path through a link that leads to itself is an error, not a bug of memvault."""
+    (tmp_path / "loop").symlink_to("loop")
+    assert "hit a bug" not in refused(run(*command.split(), "../loop/a.html"), 1)
+
+
 def test_export_replaces_only_with_force(run: Run, folder: Path, tmp_path: Path) -> None:
     """An existing file or non-empty folder is kept without --force; the vault is never a target."""
     write(folder, "a.md", "A")

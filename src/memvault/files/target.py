@@ -262,7 +262,7 @@ def absolute_path(text: str) -> Path:
     """Return a user's path as an absolute one, without ``..`` unless it follows a link."""
     path = Path(text).expanduser().absolute()
     normalized = Path(os.path.normpath(path))
-    return normalized if normalized.resolve() == path.resolve() else path
+    return normalized if os.path.realpath(normalized) == os.path.realpath(path) else path
 
 
 @contextmanager

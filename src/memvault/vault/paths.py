@@ -66,7 +66,7 @@ def is_memory(path: str, exclusions: Exclusions) -> bool:
 
 def require_outside(root: Path, target: Path) -> None:
     """Raise ``Refused`` if a path to write to is in the vault, after resolving links."""
-    if target.resolve().is_relative_to(root.resolve()):
+    if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(root)):
         raise Refused(f"{target} is inside the vault", "choose a path outside the vault")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -148,4 +149,4 @@ def _resolve_name(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | 
     folder = expand_home(text)
     if (root / text).is_dir() or not folder.is_dir():
         return text, root
-    return str(folder.resolve()), root
+    return os.path.realpath(folder), root

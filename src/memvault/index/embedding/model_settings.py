@@ -67,7 +67,7 @@ def identity(name: str, root: Path | None) -> tuple[Hashable, ...]:
     folder = folder_of(name, root)
     if folder is None:
         return name, None
-    return name, str(folder.resolve()), fingerprint_of(folder)
+    return name, os.path.realpath(folder), fingerprint_of(folder)
 
 
 def is_path(name: str, root: Path) -> bool:
@@ -149,7 +149,7 @@ def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
     if folder is not None and tried is not None:
         from memvault import grants
 
-        grants.add(root, _KIND, str(folder.resolve()), tried._asdict())
+        grants.add(root, _KIND, os.path.realpath(folder), tried._asdict())
 
 
 def cache_key(settings: Settings, root: Path) -> object:
@@ -188,7 +188,7 @@ def is_allowed(name: str, root: Path) -> bool:
 def _granted(folder: Path, root: Path) -> dict[str, Any]:
     from memvault import grants
 
-    return grants.get(root, _KIND, str(folder.resolve()))
+    return grants.get(root, _KIND, os.path.realpath(folder))
 
 
 def _refusal(name: str, option: str) -> str:
