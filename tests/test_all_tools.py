@@ -51,7 +51,7 @@ def is_allowed(tool: Tool, front_end: str) -> bool:
 
 
 def sent_to_clients(row: Row) -> Iterator[str]:
-    """Yield everything that was sent to clients, including answers to wrong arguments."""
+    """Yield everything that was sent to clients, including answers to invalid arguments."""
     yield from (row.outcomes[name].sent for name in CLIENTS)
     yield from (f"{arguments}: {json.dumps(answer)}" for arguments, answer in row.failures)
 
@@ -220,7 +220,7 @@ def test_all_tools_mention_no_commands_to_agents(matrix: Matrix) -> None:
 
 
 def test_all_tools_report_wrong_arguments(matrix: Matrix) -> None:
-    """A call with wrong arguments returns a result or an error with a hint, never a bug."""
+    """A call with invalid arguments returns a result or an error with a hint, never a bug."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
         for arguments, answer in row.failures:

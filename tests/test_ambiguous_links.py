@@ -113,16 +113,18 @@ def test_supersedes_prefers_exact_name(vault: Vault, cases: Path) -> None:
         assert shown == {f"{name}.md"}
 
 
-def test_name_in_neither_case_is_ambiguous(vault: Vault, cases: Path, run: Run) -> None:
-    """A name that matches several memories only if case is ignored is reported as ambiguous."""
+def test_name_matching_only_in_other_cases_is_ambiguous(
+    vault: Vault, cases: Path, run: Run
+) -> None:
+    """A name without an exact match that matches several memories ignoring case is ambiguous."""
     for name in ("A b", "[[A b]]", "x/PLAN", "the PLAN", "[[SCHEME]]"):
         assert "matches 2 memories" in run("show", name, cwd=cases).err
     write(cases, "from.md", "[[A b]]\n")
     assert targets(vault, "from.md") == ["A B.md"]
 
 
-def test_rename_with_other_case_keeps_links(vault: Vault, cases: Path) -> None:
-    """A rename rewrites only links to its memory, although another has that name in other case."""
+def test_rename_keeps_links_to_name_in_other_case(vault: Vault, cases: Path) -> None:
+    """A rename leaves links to a memory whose name differs only in case unchanged."""
     write(cases, "from.md", "[[a b]] [[A B]] [[A B|it]] [x](A%20B.md) [[x/plan]] [[SCHEME]]\n")
     vault.rename("A B.md", to="C d.md", confirm=True)
     assert "[[a b]] [[C d]] [[C d|it]] [x](C%20d.md) " in (cases / "from.md").read_text("utf-8")
@@ -132,7 +134,7 @@ def test_rename_with_other_case_keeps_links(vault: Vault, cases: Path) -> None:
 
 
 def test_log_prefers_exact_name_of_deleted_memory(vault: Vault, cases: Path, run: Run) -> None:
-    """The log of a deleted memory is shown by its exact title, although a similar one is newer."""
+    """An exact title selects a deleted memory's log, even if a newer title differs only in case."""
     for path in ("a b.md", "A B.md"):
         succeeded(run("forget", path, "--yes", cwd=cases))
     shown = succeeded(run("log", "a b", "--json", cwd=cases)).out

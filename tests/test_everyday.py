@@ -90,10 +90,10 @@ def test_rename_without_links_needs_no_confirmation(planned: Path, vault: Vault)
 
 
 @pytest.mark.parametrize("to", ["scan.pdf", "log/other.md/", "skipped/", "way/"])
-def test_rename_preview_refuses_what_the_run_refuses(
+def test_rename_preview_refuses_unwritable_destination(
     planned: Path, vault: Vault, run: Run, tmp_path: Path, to: str
 ) -> None:
-    """A destination that cannot be written is refused before anything is confirmed."""
+    """A destination that cannot be written is refused in the preview."""
     write(planned, "scan.pdf", "%PDF-1.4\n")
     write(planned, "memvault.toml", 'version = 1\nignore = ["skipped/"]\n')
     (planned / "way").symlink_to(tmp_path)
@@ -107,10 +107,8 @@ def test_rename_preview_refuses_what_the_run_refuses(
 
 
 @pytest.mark.parametrize("path", ["ideas/the-plan.md", "log/notes.md"])
-def test_rename_preview_refuses_title_that_a_file_cannot_contain(
-    planned: Path, vault: Vault, path: str
-) -> None:
-    """If a file's encoding has no letter of the new title, the preview already fails."""
+def test_rename_preview_refuses_unencodable_title(planned: Path, vault: Vault, path: str) -> None:
+    """A title that a file's encoding cannot represent is refused in the preview."""
     text = (planned / path).read_text("utf-8")
     (planned / path).write_bytes(f"{text}\nCafé\n".encode("latin-1"))
     before = vault_files(planned)

@@ -317,9 +317,9 @@ def test_tag_keeps_inner_dash(vault: Vault) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     {
-        "talk agent plannre Hello": "there was no agent plannre before; did you mean planner?",
-        "talk brain dreams Hello": "there was no brain 'dreams' before; did you mean dream?",
-        "talk brain primray Hello": "there was no brain 'primray' before; did you mean primary?",
+        "talk agent plannre Hello": "plannre is a new agent; did you mean planner?",
+        "talk brain dreams Hello": "'dreams' is a new brain; did you mean dream?",
+        "talk brain primray Hello": "'primray' is a new brain; did you mean primary?",
         "memories get deadlien": "there is no memory 'deadlien'; did you mean deadline?",
         "recall @nihgt": "there is no saved search 'nihgt'; did you mean night?",
         "list tag:brid": "there is no tag 'brid'; did you mean bird?",
@@ -343,7 +343,7 @@ def test_unknown_name_suggests_the_closest(run: Run, known: Path, line: str, sai
 
 @pytest.fixture
 def known(notes: Path, vault: Vault, run: Run) -> Path:
-    """The vault with an agent, a brain, a value, a search and a skill, and a token for it."""
+    """A vault with an agent, a brain, a value, a search and a skill, and a token for it."""
     called(vault, "talk_agent", agent="planner", message="Hello")
     called(vault, "talk_brain", subbrain="dream", message="Hello")
     called(vault, "set_memories", memories=[{"key": "deadline", "value": "Monday"}])

@@ -1,4 +1,4 @@
-"""A large index: the processes that build it, and the memory that reading it takes."""
+"""A large index: the processes that build it, and the memory used to read it."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ COUNTING: list[tuple[str, dict[str, Any]]] = [
 
 
 class Heavy(NamedTuple):
-    """A vault whose records are much larger than a batch, and the bytes that all of them take."""
+    """A vault whose records are much larger than a batch, and the size of all records in bytes."""
 
     vault: Vault
     size: int
@@ -214,13 +214,13 @@ def heavy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Heavy]:
 def test_listing_does_not_store_all_memories(
     heavy: Heavy, name: str, arguments: dict[str, Any]
 ) -> None:
-    """Counts and short listings read the memories in batches, whose size has a limit."""
+    """Counts and short listings read the memories in batches of limited size."""
     heavy.vault.call(name, **arguments)  # imports modules
     assert traced_peak(lambda: heavy.vault.call(name, **arguments)) < heavy.size / 2
 
 
 def traced_peak(action: Callable[[], object]) -> int:
-    """Return the most bytes that an action uses."""
+    """Return the peak memory use of an action in bytes."""
     gc.collect()
     tracemalloc.start()
     try:

@@ -396,7 +396,7 @@ def test_symbols_are_headings_and_recalled_memories(editor: LspClient) -> None:
 
 
 def test_links_distinguish_names_by_case(tmp_path: Path) -> None:
-    """Memories whose names differ only in case are each completed and followed by their name."""
+    """Completion and definitions distinguish memories whose names differ only in case."""
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     for path in ("a b.md", "A B.md"):
@@ -412,7 +412,7 @@ def test_links_distinguish_names_by_case(tmp_path: Path) -> None:
 
 
 def test_block_id_is_not_part_of_its_heading(tmp_path: Path) -> None:
-    """A block id at the end of a heading is a target of its own, and the heading lacks it."""
+    """A block id at the end of a heading is a separate link target, not part of the heading."""
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "b.md", "# Bees ^bees\n\nHum.\n\n## Nest box ^box1\n\nDry.\n")

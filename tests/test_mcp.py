@@ -118,7 +118,7 @@ async def test_mcp_results_match_command_line(client: Client, folder: Path, run:
 async def test_mcp_invalid_arguments_are_tool_errors_with_hint(
     client: Client, folder: Path
 ) -> None:
-    """An agent that passes wrong arguments gets a tool error with a hint, not a protocol error."""
+    """Invalid arguments cause a tool error with a hint, not a protocol error."""
     found = await structured(client, "memory_recall", quary="zebra")
     assert found["error"]["hint"] == "did you mean query?"
     found = await structured(client, "memory_recall", query="zebra", limit="many")

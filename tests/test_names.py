@@ -34,7 +34,7 @@ def ferries(folder: Path) -> Path:
 
 
 def test_path_with_parent_folders_is_a_name_inside_the_vault(ferries: Path, run: Run) -> None:
-    """A path with . or .. selects the file it leads to, unless it leaves the vault."""
+    """A path with . or .. selects the file it leads to, unless that is outside the vault."""
     for path in ("travel/../travel/ship.md", "./x/../travel/./ship", "travel/x/../ship.md"):
         for name in (path, f"[[{path}|it]]"):
             assert "Pier 4." in succeeded(run("show", name, cwd=ferries)).out
@@ -296,7 +296,7 @@ def test_remember_note_corrects_mistyped_type(
         assert made["filePath"] == f"{given.lower()}/ferry.md"
         (note,) = made["warnings"]
         assert note == (
-            f"there was no memory type {given.lower()!r}; if you mean {known}, "
+            f"{given.lower()!r} is a new memory type; if you mean {known}, "
             f'run `memvault compound {made["memId"]} "" --type {first}`'
         )
         text = (folder / made["filePath"]).read_text("utf-8")

@@ -201,7 +201,7 @@ Text.
 
 
 def test_new_keeps_comments_of_the_template(run: Run, folder: Path) -> None:
-    """The header's comments, order and quotes stay; secrets are not allowed by a template."""
+    """A template's comments, order and quotes are preserved; a template cannot allow secrets."""
     write(folder, "templates/fault.md", TEMPLATE)
     made = succeeded(run("new", "Disk\nfull", "--type", "fault", "--json")).json
     text = (folder / made["filePath"]).read_text("utf-8")

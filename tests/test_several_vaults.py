@@ -272,7 +272,7 @@ def test_recall_includes_the_default_vault(run: Run, places: dict[str, Path]) ->
 
 @pytest.mark.usefixtures("places")
 def test_named_vaults_work_outside_any_vault(run: Run, tmp_path: Path) -> None:
-    """--vaults and NAME:MEMORY need no current vault; other words are not names of vaults."""
+    """--vaults and NAME:MEMORY need no current vault; other words are not read as vault names."""
     recalled = succeeded(run("recall", "bread", "--vaults", "home,work", "--json", cwd=tmp_path))
     assert recalled.json["memories"][0]["title"] == "Bread"
     assert {entry["vault"] for entry in recalled.json["memories"]} == {"home", "work"}

@@ -307,7 +307,7 @@ def test_section_is_paged_by_its_own_length(vault: Vault, manual: str, run: Run)
 
 
 def test_block_id_is_not_part_of_title_or_heading(folder: Path, vault: Vault) -> None:
-    """A block id in a heading is neither part of the title nor of a section's name."""
+    """A block id in a heading is not part of the title or of a section's name."""
     text = "# Spectrometer ^spec\n\n## Setup ^setup1 ##\n\nMira aligns the grating.\n\n## 2 ^\n"
     write(folder, "spectrometer.md", text)
     asked = ({"section": "setup"}, {"section": "Setup ^setup1"}, {"around": "grating"})

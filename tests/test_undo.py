@@ -600,14 +600,14 @@ def test_undo_shows_newline_in_name_as_symbol(run: Run, folder: Path) -> None:
 
 
 def test_restore_brings_back_file_deleted_by_hand(run: Run, folder: Path, vault: Vault) -> None:
-    """A file that another program deleted is written again from its last revision."""
+    """A file that another program deleted is restored from its last revision."""
     made = remember(vault, title="Tides", content="High at six.")
     file, mem_id = folder / made["filePath"], made["memId"]
     first = file.read_bytes()
     vault.call("memory_compound", query="Tides", modifications="Low at noon.")
     (revision,) = vault.call("memory_show", memId="Tides")["revisions"]
     file.unlink()
-    lost = f"note: restored from the revision {revision}; its later text is lost"
+    lost = f"note: restored from revision {revision}; later changes are lost"
     assert lost in succeeded(run("restore", "Tides")).err
     for name in ("fact/tides.md", "fact/tides", mem_id):
         file.unlink()
@@ -620,8 +620,8 @@ def test_restore_brings_back_file_deleted_by_hand(run: Run, folder: Path, vault:
     assert succeeded(run("restore", "Tides")).err == ""  # from the trash
 
 
-def test_restore_refuses_other_files_with_next_step(run: Run, folder: Path, vault: Vault) -> None:
-    """A memory that exists, was moved or has no revision is not restored; the hint says why."""
+def test_restore_refusal_suggests_next_step(run: Run, folder: Path, vault: Vault) -> None:
+    """The hint explains why an existing, moved or unrevised memory is not restored."""
     made = remember(vault, title="Tides", content="High at six.")
     file = folder / made["filePath"]
     ran = run("restore", "Tides")
@@ -630,7 +630,7 @@ def test_restore_refuses_other_files_with_next_step(run: Run, folder: Path, vaul
     file.rename(folder / "moved.md")
     assert "it is in the vault, as moved.md" in run("restore", "fact/tides").err
     (folder / "moved.md").unlink()
-    assert "and it has no revisions" in refused(run("restore", "Tides"), 1)
+    assert "and has no revisions" in refused(run("restore", "Tides"), 1)
     assert "`--revision` needs a memory" in refused(run("restore", "--revision", "2"), 2)
 
 

@@ -466,10 +466,10 @@ def test_document_is_read_again_after_the_parser_could_not_start(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals")
 @pytest.mark.parametrize("fault", ["os.kill(os.getpid(), 9)", "time.sleep(60)"])
-def test_show_of_document_ends_its_problem(
+def test_show_clears_problem_of_document(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """Once show has read a document whose parser was killed, recall and doctor have read it too."""
+    """After show reads a document whose parser was killed, recall and doctor read it too."""
     write(folder, "a.pdf", pdf(["The wombat sleeps."]))
     write(folder, "b.pdf", pdf(["The okapi sleeps."]))
     time.sleep(1.1)  # A file that changed within the last second is always read again.

@@ -256,7 +256,7 @@ def test_web_labels_links_as_obsidian(tmp_path: Path) -> None:
 
 
 def test_web_hides_block_ids_of_headings(tmp_path: Path) -> None:
-    """A block id on a heading is an anchor of its own, and the heading's text lacks it."""
+    """A block id on a heading becomes an anchor and is not shown in the heading."""
     from memvault.web.addresses import ServedAddresses
     from memvault.web.session import WebSession
 
@@ -428,7 +428,7 @@ def test_web_slow_pages_are_computed_in_another_process(tmp_path: Path) -> None:
 
 
 def test_web_session_closes_while_a_page_is_computed(tmp_path: Path) -> None:
-    """Closing a session stops a page that is being computed, and no other process starts."""
+    """Closing a session stops the computation of a page and starts no other process."""
     from memvault.errors import StorageError
     from memvault.web.session import WebSession
     from memvault.web.slow_worker import SlowWorker

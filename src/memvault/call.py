@@ -79,7 +79,7 @@ class Caller(NamedTuple):
     # Whether a hook makes the call: it injects memories that the agent did not request, and
     # records them itself.
     is_hook: bool = False
-    # The template of a text that the user wrote in an editor; its header goes to the new memory.
+    # The template of a text written in an editor; its header is added to the new memory.
     template: RenderedTemplate | None = None
     # Time limit in seconds for comparing the code that memories cite.
     code_seconds: float = 1.0

@@ -73,7 +73,7 @@ def suggestion(name: str, names: Iterable[str], otherwise: str) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the end of a note about an unknown name: the closest known name, if one is close."""
+    """Return the end of a note that suggests the closest known name; empty if none is close."""
     match = closest(name, names)
     return f"; did you mean {match}?" if match else ""
 
@@ -183,9 +183,9 @@ class UsageError(MemvaultError):
     exit_code = 2
 
 
-def exclusive(given: Mapping[str, object]) -> None:
-    """Raise ``UsageError`` if more than one of the options is given, as ``given`` maps them."""
-    names = [f"`{name}`" for name, value in given.items() if value]
+def exclusive(options: Mapping[str, object]) -> None:
+    """Raise ``UsageError`` if more than one option has a true value."""
+    names = [f"`{name}`" for name, value in options.items() if value]
     if len(names) > 1:
         raise UsageError(f"{names[0]} and {names[1]} cannot be combined", "pass only one of them")
 

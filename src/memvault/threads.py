@@ -11,7 +11,7 @@ blas_has_one = os.environ.get(BLAS_THREADS) == "1"
 """Whether numpy's BLAS uses a single thread; set by the command line."""
 
 MAX_SINGLE_THREADED = 2**18
-"""The number of multiplications up to which OpenBLAS computes a product in the calling thread.
+"""Maximum number of multiplications that OpenBLAS computes in the calling thread.
 
 For a query, several threads are no faster, and on a busy machine they use up to twenty times as
 much CPU time.

@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 class Row(NamedTuple):
-    """The effects of one tool: per front end, with wrong arguments, and when undone.
+    """The effects of one tool: per front end, with invalid arguments, and when undone.
 
     ``journal`` are the changes that the Python call added to the log. ``undone`` are the paths
     that, after undo, differ from their state before the call; ``redone`` are the paths that, after
@@ -255,7 +255,7 @@ class _Recorder:
         }
 
     def _failures(self, tool: Tool, number: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Call a tool with wrong arguments in this process, as the MCP server does."""
+        """Call a tool with invalid arguments in this process, as the MCP server does."""
         self._copy.put_back()
         workspace = Workspace(self._root)
         failures = []

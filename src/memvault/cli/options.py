@@ -207,7 +207,7 @@ class GlobalOptions:
         return find_vault(self.vault, self._note_default)
 
     def use_named_vault(self, names: Sequence[str]) -> None:
-        """Outside any vault and without a default one, use the first of the user's named vaults.
+        """If there is no current or default vault, use the first of these vaults.
 
         Vaults whose folder is missing are used only if there are no others.
         """

@@ -189,10 +189,10 @@ def _only_changes_type(values: Mapping[str, Any]) -> bool:
 
 
 def _title_of(options: GlobalOptions, name: str, replaces: bool) -> str:
-    """Return the title of the memory whose text will be added to or, with ``replaces``, replaced.
+    """Return the title of the memory to add text to, or with ``replaces`` to replace text in.
 
     Raises:
-        Ambiguous: no result is clearly best, or text would be replaced and ``name`` is not a name.
+        Ambiguous: no result is clearly best, or text is replaced and no memory has this name.
         NotFound: no memory matches.
     """
     from memvault.cli import run_editor
@@ -224,7 +224,7 @@ def run_function(
 
 
 def _vault_names(tool: Tool, arguments: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of vaults in ``--vaults`` or ``NAME:MEMORY``, which may not exist."""
+    """Yield the vault names in ``--vaults`` or ``NAME:MEMORY``; the vaults may not exist."""
     for parameter in tool.parameters:
         value = arguments.get(parameter.name, arguments.get(parameter.key))
         texts = value if isinstance(value, list) else [value]

@@ -104,7 +104,7 @@ def open_in_obsidian(file: Path, root: Path) -> None:
 def text_from_editor(options: GlobalOptions, title: str, memory_type: str) -> Iterator[str]:
     """Let the user write a new memory in an editor, starting from its type's template.
 
-    The calls of ``options`` then add the template's header to the new memory.
+    It also sets ``options.template``, whose header is added to the new memory.
 
     The draft is deleted after the body of the ``with`` statement; if the body fails, the draft is
     kept, and the error contains its path.

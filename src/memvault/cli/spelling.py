@@ -33,7 +33,7 @@ class FlexibleCommand(typer.core.TyperCommand):
         """Parse a command line after normalizing the spelling of its options.
 
         Raises:
-            UsageError: an option and its negative form are given.
+            UsageError: an option is combined with its negative form.
         """
         normalized = self._normalize_options(args)
         before_separator = [*takewhile("--".__ne__, normalized)]

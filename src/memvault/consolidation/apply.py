@@ -80,7 +80,7 @@ def load_input(
 def _count_and_select(
     records: Iterable[MemoryRecord], kinds: Container[str]
 ) -> tuple[Counter[str], list[MemoryRecord]]:
-    """Return the number of files by memId, and the records of some types, sorted by path."""
+    """Return the number of files by memId, and the records of these types, sorted by path."""
     files: Counter[str] = Counter()
     selected = []
     for record in records:

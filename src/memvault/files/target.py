@@ -259,7 +259,7 @@ class TargetFiles:
 
 
 def absolute_path(text: str) -> Path:
-    """Return a user's path as an absolute one, without ``..`` unless it follows a link."""
+    """Return the absolute form of a user's path; ``..`` is resolved unless it follows a link."""
     path = Path(text).expanduser().absolute()
     normalized = Path(os.path.normpath(path))
     return normalized if os.path.realpath(normalized) == os.path.realpath(path) else path

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def restore_deleted(call: Call, name: str, revision: str = "") -> Memory | None:
-    """Write a deleted memory again, from a revision or from the last one.
+    """Restore a deleted memory from a revision, by default the last one.
 
-    Returns None if the journal has no deleted memory with this name. Without a revision, a
-    forgotten memory is not restored, because its trash was emptied.
+    Returns None if the journal has no deleted memory with this name. A forgotten memory whose trash
+    was emptied is restored only if a revision is requested.
 
     Raises:
         Conflict: the revision is damaged.
@@ -40,14 +40,14 @@ def restore_deleted(call: Call, name: str, revision: str = "") -> Memory | None:
     chosen = next((saved for saved in newest_first if saved.startswith(revision)), revision)
     if not chosen:
         raise NotFound(
-            f"{path} was deleted by another program, and it has no revisions",
+            f"{path} was deleted by another program and has no revisions",
             f"if it is in git, run `git restore {path}` in the vault",
         )
     data = history.read_verified(entry.mem_id, revision or chosen)
     like = history.attributes(entry.mem_id, chosen)
     path = store.create_near(path, data, FileRef(entry.mem_id, entry.title), like)
     if not revision and not chosen.endswith(entry.after):
-        call.notes.append(f"restored from the revision {chosen}; its later text is lost")
+        call.notes.append(f"restored from revision {chosen}; later changes are lost")
     return store.read(path)
 
 
@@ -61,7 +61,7 @@ def _existing(call: Call, name: str) -> Memory | None:
 
 
 def _require_missing(existing: Memory | None, name: str) -> None:
-    """Raise ``NotFound`` if a memory exists, so that ``name`` is not deleted."""
+    """Raise ``NotFound`` if a memory exists, so ``name`` was not deleted."""
     if existing is not None:
         raise NotFound(
             f"{name!r} is not in the trash",

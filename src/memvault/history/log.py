@@ -58,9 +58,9 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
 
 
 def find_logged(call: Call, name: str) -> FileChange | None:
-    """Return the last change of the memory that had a name, or None if the journal has none.
+    """Return the last change of the memory that had this name, or None if the journal has none.
 
-    An exact name is preferred to a name in another case.
+    An exact match is preferred to one that differs in case.
     """
     last: dict[str, FileChange] = {}
     exact, key = exact_key(normalize(name)), name_key(normalize(name))

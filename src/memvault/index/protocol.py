@@ -198,9 +198,9 @@ def page_of(
     offset: int,
     order: Callable[[Iterable[MemoryRecord]], list[MemoryRecord]] = latest_first,
 ) -> tuple[list[MemoryRecord], int]:
-    """Return a page of the records, last modified first or in another order, and the total number.
+    """Return a page of the records, by default the last modified first, and the total number.
 
-    Records after the page are dropped from time to time, so that few are stored.
+    Records beyond the page are dropped periodically to limit memory use.
     """
     end, total = offset + limit, 0
     first: list[MemoryRecord] = []

@@ -44,7 +44,7 @@ class _Counts:
             latest[kind] = max(latest.get(kind, ("", "")), by_time(record))
         kinds = sorted(counts, key=lambda kind: (counts[kind], latest[kind]), reverse=True)
         self.types = {kind: counts[kind] for kind in kinds}
-        """The number of memories by type, highest first; equal counts by their last change."""
+        """The number of memories by type, highest first; ties are ordered by last change."""
 
 
 def status(call: Call) -> VaultStatus:

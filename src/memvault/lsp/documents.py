@@ -110,7 +110,7 @@ class IndexedNames:
 
     @cached_property
     def shared(self) -> dict[str, list[int]]:
-        """The uids of the memories with each name that several memories have, by ``name_key``."""
+        """The uids of the memories that share a name, by ``name_key``."""
         shared: dict[str, list[int]] = {}
         for uid, entry in self.links.items():
             for name in entry.names:
@@ -210,7 +210,7 @@ class EditorState:
                 yield name
 
     def leads_only_to(self, name: str, record: MemoryRecord) -> bool:
-        """Return whether a link by one of a memory's names refers only to that memory."""
+        """Return whether a wikilink with this name of a memory refers only to that memory."""
         key, links = name_key(name), self.saved.links
         replaced = sum(key in links[uid].names for uid in self._replaced)
         added = [uid for uid, entry in self._added_links.items() if key in entry.names]

@@ -157,7 +157,7 @@ def _preview(state: EditorState, record: MemoryRecord, heading: str, markdown: b
 
 
 def _reference_key(heading: str) -> str:
-    """Normalize the heading or block that a link refers to for comparison."""
+    """Normalize a link's heading or block reference for comparison."""
     name = heading.rpartition("#")[2].strip()
     return name.casefold() if name.startswith("^") else _heading_key(name)
 
@@ -165,8 +165,8 @@ def _reference_key(heading: str) -> str:
 def _subject(document: EditorDocument, offset: int) -> tuple[MemoryRecord | None, set[str]]:
     """Return the memory whose references are requested, and the keys of its heading or block.
 
-    It is the target of the link at an offset, or else the open memory, with the heading there. The
-    set is empty if references to any part of the memory are requested.
+    It is the target of the link at ``offset``, or else the open memory and the heading or block at
+    ``offset``. The set is empty if references to the whole memory are requested.
     """
     found = link_at(document, offset)
     if found is not None:

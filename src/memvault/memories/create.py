@@ -32,7 +32,7 @@ _RESERVED_KEYS = frozenset(
 class RenderedTemplate(NamedTuple):
     """A filled-in template: its text, type, tags and the other keys of its header.
 
-    ``base`` contains the header's lines, with comments, without the keys that the vault sets.
+    ``base`` contains the header's lines with comments, except keys that the vault sets.
     """
 
     body: str
@@ -61,10 +61,9 @@ def add(
     citations: CodeCitations | None = None,
     template: RenderedTemplate | None = None,
 ) -> Memory:
-    """Write a new memory with a new memId; ``header`` goes between the type and the times.
+    """Write a new memory with a new memId; ``header`` is inserted between the type and the times.
 
-    ``citations`` finds the code that the text mentions. The memory also gets the
-    header of ``template``.
+    ``citations`` finds the code that the text mentions. The header of ``template`` is added.
 
     Raises:
         UsageError: the title is empty, or the name of the type is invalid.

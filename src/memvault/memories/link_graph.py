@@ -69,9 +69,9 @@ class LinkGraph:
     def without_unlinked(
         cls, view: View, record: Callable[[int], MemoryRecord | None]
     ) -> LinkGraph:
-        """Return a graph without the memories that no link leads from or to.
+        """Return a graph of the memories that have links in either direction.
 
-        It resolves the names in indexed links like the graph of all memories.
+        Names in indexed links are resolved as in the graph of all memories.
         """
         names = {
             name_key(name)
@@ -147,7 +147,7 @@ class LinkGraph:
         return sorted(backlinks, key=lambda link: by_time(self.record(link.source)), reverse=True)
 
     def orphans(self, records: Iterable[MemoryRecord]) -> Iterator[MemoryRecord]:
-        """Yield the memories without links in either direction, without examples."""
+        """Yield the memories without links in either direction, except examples."""
         linked = {uid for link in self.indexed() for uid in (link.source, link.target)}
         for record in records:
             if record.uid not in linked and not is_example(record.metadata):

@@ -82,9 +82,9 @@ def parse_existing_tags(tags: Iterable[str], memory: Memory) -> list[str]:
 def counted(records: Iterable[MemoryRecord], by_name: bool = False) -> list[TagCount]:
     """Return the counts of all tags of the records, each followed by the tags nested in it.
 
-    Tags of one level are ordered by count, highest first, or by name. The parents of nested tags
-    are included. Tags of examples are not counted. A tag is spelled as in the memory that was
-    changed last.
+    Tags at the same level are ordered by count, highest first, or by name. The parents of nested
+    tags are included. Tags of examples are not counted. A tag is spelled as in the last modified
+    memory that has it.
     """
     with_nested: Counter[str] = Counter()
     exact: Counter[str] = Counter()
@@ -114,7 +114,7 @@ def counted(records: Iterable[MemoryRecord], by_name: bool = False) -> list[TagC
 
 
 def _levels(tag: str) -> Iterator[str]:
-    """Yield the tags in which a tag is nested, outermost first, and the tag."""
+    """Yield a tag's parents, outermost first, and then the tag."""
     parts = tag.split("/")
     return ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 

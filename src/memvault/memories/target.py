@@ -19,10 +19,10 @@ def find_target(
 ) -> Memory:
     """Return the only memory that a name or a search query clearly refers to.
 
-    Text that is meant as a path is never used as a query. With ``only_named``, a query only finds
+    Text that looks like a path is never used as a query. With ``only_named``, a query only returns
     candidates.
 
-    Notes of the search are appended to ``notes``.
+    Notes from the search are appended to ``notes``.
 
     Raises:
         Ambiguous: no result is clearly best, or ``only_named`` is set; ``candidates`` are in the
@@ -63,7 +63,7 @@ def find_target(
         for entry in results
     ]
     raise Ambiguous(
-        f"{query!r} is not the name of a memory, which replacing text needs"
+        f"{query!r} is not the name of a memory, and replacing text requires one"
         if only_named
         else f"{query!r} does not clearly match one memory",
         "pass the memory id of one of the candidates",

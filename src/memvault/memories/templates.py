@@ -114,9 +114,9 @@ def fill_template(
 
 
 def _header_lines(data: bytes, keys: Container[str], filled: Callable[[Any], Any]) -> str:
-    """Return the filled-in lines of a template's header, without other keys than ``keys`` and tags.
+    """Return the filled-in lines of a template's header, only with ``keys`` and the tags.
 
-    The result is empty if some lines are not YAML or cannot be changed.
+    The result is empty if any line is not YAML or cannot be changed.
     """
     parsed = document.Document.parse(data)
     if not parsed.header or parsed.unread:

@@ -54,7 +54,7 @@ PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """
 
 
-_NO_WORDS = "there is nothing to search for: the query has only stop words or punctuation"
+_NO_WORDS = "there is nothing to search for: the query contains only stop words or punctuation"
 _NO_PHRASE = "no match contains the quoted words as a phrase; showing results for the words"
 
 
@@ -162,7 +162,7 @@ class RecallEngine:
         filters: Filters | None = None,
         rescans: bool = False,
     ) -> Result:
-        """Pass the records of the memories that pass the filters to a function one at a time.
+        """Call a function with an iterator over the records of memories that pass the filters.
 
         Documents are included only if the filters require their type. If the index changes in the
         meantime, the function is called again with all records.

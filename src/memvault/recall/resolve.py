@@ -97,7 +97,7 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
 
 _FILE_KINDS = (0, 2, 3, 5)
-"""The kinds that compare files if ``_file_kinds`` are the first group."""
+"""Indexes of the kinds that compare files if ``_file_kinds`` is the first group."""
 _Kind = Callable[[Nameable], bool]
 _KeyOf = Callable[[str], str]
 

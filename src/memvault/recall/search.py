@@ -106,7 +106,7 @@ class Search:
 
     @property
     def is_vague(self) -> bool:
-        """Return whether the query has only stop words or punctuation, and no days."""
+        """Return whether the query contains only stop words or punctuation, and no days."""
         return self._query.is_vague and self._days is None
 
     @property

@@ -43,7 +43,7 @@ _KEPT_DAYS, _DAY = 30, 86_400.0
 _RETRY_SECONDS = 600.0
 _REST_SECONDS = 60.0
 _DUE, _LATE, _READ = "due", "late", "read"
-"""The states of a document: to be read again, not to be because it takes too long, and read."""
+"""States of a document: will be retried, not retried because reading takes too long, and read."""
 _NOT_STARTED = b"the parser process cannot be started"
 
 
@@ -113,7 +113,7 @@ class DocumentReader:
         return reply.content
 
     def confirm(self, path: str) -> None:
-        """Report that a document was read, so that an index that could not read it does so now."""
+        """Record that a document was read, so that an index that could not read it retries."""
         if self._listed().get(path, _READ) != _READ:
             self._list(path, _READ)
 

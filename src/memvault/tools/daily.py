@@ -313,7 +313,7 @@ def delete_search(call: Call, name: _NAME) -> results.SavedSearchResult:
     saved = call.settings.searches.get(name)
     if saved is None:
         saved_names = ", ".join(sorted(call.settings.searches))
-        hint = f"saved searches: {saved_names}" if saved_names else "no searches are saved"
+        hint = f"saved searches: {saved_names}" if saved_names else "there are no saved searches"
         hint = suggestion(name, call.settings.searches, hint)
         raise NotFound(f"There is no saved search {name!r}", hint)
     saved_searches.save(call.store, name, None)

@@ -164,7 +164,7 @@ def talk_agent(
         to = call.address.of_brain(str(to))
     similar = closest_agent(call.root, to)
     if similar:
-        call.notes.append(f"there was no agent {to} before; did you mean {similar}?")
+        call.notes.append(f"{to} is a new agent; did you mean {similar}?")
     return _send(call, to, message)
 
 
@@ -196,7 +196,7 @@ def talk_brain(
     to = call.address.of_brain(subbrain)
     known = [brain.brain or PRIMARY for brain in overview.brains(call.root, to.agent)]
     if to.brain not in ("", *known) and (near := did_you_mean(to.brain, known)):
-        call.notes.append(f"there was no brain {to.brain!r} before{near}")
+        call.notes.append(f"{to.brain!r} is a new brain{near}")
     return _send(call, to, message)
 
 

@@ -359,10 +359,10 @@ def memory_restore(
 ) -> results.RestoredMemory:
     """Restore a memory from the trash, or revert one to an earlier revision.
 
-    A file returns to its old path, or to a similar one if that is taken. The content replaced by
-    a revision becomes a revision itself. If another git worktree has the only copy or a newer
-    version of a memory, that copy is restored. A file that another program deleted is written
-    again from its last revision, if it has any.
+    A file returns to its old path, or to a similar one if that is taken. The content replaced by a
+    revision becomes a revision itself. If another git worktree has the only copy or a newer version
+    of a memory, that copy is restored. A file that another program deleted is restored from its
+    last revision, if it has any.
     """
     from memvault.memories import trash
     from memvault.recall.answer import memory_reference

@@ -108,7 +108,7 @@ def name_key(name: str) -> str:
 
 
 def exact_key(name: str) -> str:
-    """Return a name like ``name_key``, but with its case."""
+    """Normalize a name like ``name_key``, but preserve its case."""
     key = name if name.isascii() else replace_surrogates(normalize("NFC", name))
     return key[: -len(".md")] if key[-3:].lower() == ".md" and len(key) > len(".md") else key
 

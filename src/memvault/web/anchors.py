@@ -42,9 +42,9 @@ def section_of(body: str, reference: str) -> str:
 
 
 def around_block(body: str, reference: str) -> str:
-    """Return the parts of a text that may include the block with an id that a link refers to.
+    """Return the parts of a text that may contain the block that a link refers to.
 
-    A part begins and ends at a heading, or at a paragraph outside of lists and quotes.
+    A part begins and ends at a heading, or at a paragraph outside lists and quotes.
     """
     anchor = anchor_of(reference)
     boundaries = {start for start, *_ in headings(body)}
@@ -66,10 +66,9 @@ def around_block(body: str, reference: str) -> str:
 def set_block_ids(state: StateCore) -> None:
     """Turn block ids into anchors.
 
-    An id at the end of a heading or a paragraph is that of the heading or paragraph, or of the list
-    item that begins with it. In a paragraph or a table row of its own, it is that of the block
-    above. If the environment contains the anchor of a ``block``, only that block and the footnotes
-    remain.
+    An id at the end of a heading or a paragraph belongs to it, or to the list item that begins with
+    it. An id in a separate paragraph or table row belongs to the block above. If the environment
+    contains the anchor of a ``block``, only that block and the footnotes remain.
     """
     if "^" not in state.src and "block" not in state.env:
         return

@@ -83,7 +83,7 @@ def _plain(text: object) -> str:
 
 
 def _marked(text: object, terms: list[str]) -> Any:
-    """Return ``_plain`` as HTML with code spans, and the words that match a query marked."""
+    """Return ``_plain`` as HTML with code spans and with matching words marked."""
     from markupsafe import Markup, escape
 
     pieces = marked_pieces(_plain(text), terms)

@@ -39,7 +39,7 @@ _MIN_EMBEDDED = MAX_MARKUP // 20
 It is also counted for a text that is too long to embed.
 """
 _READ_PER_MARKUP = 200
-"""Number of characters of the embedded memory that take as long to read as one unit of markup."""
+"""Number of characters of an embedded memory that take as long to read as one unit of markup."""
 _MAX_EMBEDDED = 50_000
 """Maximum number of characters of an embedded text or part; a longer one is only linked."""
 _FILE_SUFFIXES = PICTURES.keys() | frozenset(

@@ -338,7 +338,7 @@ class LocalIndex:
         return passage_texts(leading_part(read[0], self._store.settings.index.characters))
 
     def _due_documents(self) -> frozenset[str]:
-        """Return the documents to read again, because the parser failed."""
+        """Return the documents to read again because the parser failed."""
         # Most vaults have no such file, so the reader of documents is not even imported.
         folder = self.folder
         is_listed = folder is not None and (folder / UNREAD_DOCUMENTS).exists()

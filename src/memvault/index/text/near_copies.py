@@ -25,9 +25,7 @@ _SKETCH_SIZE = 64
 _MIN_PHRASES = 12
 """Minimum number of counted phrases for a text to be compared."""
 _MIN_COMMON = 4
-"""Minimum number of first phrases that two texts share to be compared; near copies share 9 phrases
-or more.
-"""
+"""Minimum number of phrases that two prefixes share to be compared; near copies share 9."""
 _PARTS = 16
 """Number of parts in which the frequencies of phrases are counted."""
 _MAX_TEXTS = 20
@@ -56,7 +54,7 @@ def near_copies(sketches: Sequence[bytes]) -> Iterator[tuple[int, int, float]]:
     keys = np.repeat(np.arange(len(sketches)), [len(entry) // 4 for entry in sketches])
     lengths = np.bincount(keys[is_counted], minlength=len(sketches))
     ends = np.cumsum(lengths)
-    # Sort each text's phrases, the rarest first, so that few texts have a first phrase in common.
+    # Sort each text's phrases, the rarest first, so that few prefixes share a phrase.
     for bits, values in ((_FREQUENCY_BITS, frequency), (_HASH_BITS, hashes)):
         keys <<= bits
         keys |= values
@@ -86,9 +84,9 @@ def near_copies(sketches: Sequence[bytes]) -> Iterator[tuple[int, int, float]]:
 
 
 def _frequencies(hashes: np.ndarray[Any, Any]) -> Codes:
-    """Return how many texts have each phrase, at most 255, from the hashes of all texts."""
+    """Return the number of texts that contain each phrase, capped at 255."""
     frequencies = np.empty(len(hashes), np.uint8)
-    for part in range(_PARTS):  # sorting all hashes at once would take ten times their size
+    for part in range(_PARTS):  # sorting all hashes at once takes ten times their memory
         positions = np.flatnonzero(hashes % _PARTS == part)
         _, kinds, counts = np.unique(hashes[positions], return_inverse=True, return_counts=True)
         frequencies[positions] = np.minimum(counts, 255)[kinds]

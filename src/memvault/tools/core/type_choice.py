@@ -17,7 +17,7 @@ class TypeChoice(NamedTuple):
         """Add a note that suggests the known types for the memory that was written."""
         if self.meant:
             call.notes.append(
-                f"there was no memory type {self.name!r}; if you mean {' or '.join(self.meant)}, "
+                f"{self.name!r} is a new memory type; if you mean {' or '.join(self.meant)}, "
                 f'run `memvault compound {mem_id} "" --type {self.meant[0]}`'
             )
 

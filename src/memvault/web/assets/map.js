@@ -224,7 +224,7 @@
       };
     }
 
-    /** The squares around the nodes in pixels, of a drawing with few nodes. */
+    /** Return the bounding boxes of the nodes in pixels; empty if there are many nodes. */
     squares() {
       if (!this.renderer || this.graph.order > MAX_AVOIDED) return [];
       return this.graph.nodes().map((node) => {
