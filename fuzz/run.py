@@ -2,7 +2,7 @@
 """Fuzz the targets with atheris for any length of time; ``make fuzz`` runs this.
 
 Inputs that reach new code are stored in ``corpus/TARGET``, and failing ones in
-``crashes/TARGET-…``, which makes the exit code 1. ``--minimise`` reduces a corpus to short inputs
+``crashes/TARGET-…``, which makes the exit code 1. ``--minimize`` reduces a corpus to short inputs
 that reach the same code. Each target runs in a separate process.
 """
 
@@ -28,7 +28,7 @@ from targets import NAMES, Target, target  # noqa: E402  # found by the line abo
 
 Trace = Callable[[FrameType, str, Any], Any]
 _MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # temporary files in memory
-_INSIDE, _MINIMISE = "--inside", "--minimise"
+_INSIDE, _MINIMIZE = "--inside", "--minimize"
 """The first is the argument with which this script runs itself for one target."""
 _LONGEST = 2_000
 """The maximum number of bytes of an input."""
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("target", nargs="*", metavar="TARGET", help="the targets to fuzz (all)")
     parser.add_argument("--seconds", type=int, default=0, help="seconds per target")
     parser.add_argument("--runs", type=int, default=0, help="inputs per target")
-    parser.add_argument(_MINIMISE, action="store_true", help="minimize the corpus instead")
+    parser.add_argument(_MINIMIZE, action="store_true", help="minimize the corpus instead")
     return parser
 
 
@@ -75,8 +75,8 @@ def _run(name: str, options: argparse.Namespace) -> bool:
         dictionary = Path(place) / "tokens"
         dictionary.write_text(_dictionary(chosen), "utf-8")
         words = [f"-dict={dictionary}", f"-max_len={_LONGEST}", f"-timeout={_PATIENCE}"]
-        if options.minimise:
-            return _inside(name, [_MINIMISE], environment) == 0
+        if options.minimize:
+            return _inside(name, [_MINIMIZE], environment) == 0
         words += [f"-artifact_prefix={CRASHES}/{name}-", "-rss_limit_mb=4096"]
         if options.seconds or not options.runs:
             words.append(f"-max_total_time={options.seconds or 60}")
@@ -87,7 +87,7 @@ def _run(name: str, options: argparse.Namespace) -> bool:
     return done == 0
 
 
-def _minimise(chosen: Target) -> int:
+def _minimize(chosen: Target) -> int:
     """Reduce a target's corpus, smallest inputs first, to those that reach lines in a new order.
 
     Handwritten inputs, named ``seed``, are kept.
@@ -138,8 +138,8 @@ def _dictionary(chosen: Target) -> str:
 
 def _fuzz(name: str, words: list[str]) -> int:
     """Run libFuzzer on a target, which ends the process; or minimize its corpus."""
-    if words == [_MINIMISE]:
-        return _minimise(target(name))
+    if words == [_MINIMIZE]:
+        return _minimize(target(name))
     import atheris
 
     with atheris.instrument_imports(include=["memvault"]):

@@ -95,7 +95,7 @@ def test_all_tools_return_the_same_on_every_front_end(matrix: Matrix) -> None:
 
 
 def masked(value: Any, left_out: Collection[str] = ()) -> Any:
-    """Return a result with masked secrets, and without some keys at any depth."""
+    """Return a result with masked secrets, and without certain keys at any depth."""
     if isinstance(value, list):
         return [masked(entry, left_out) for entry in value]
     if isinstance(value, dict):
@@ -121,7 +121,7 @@ def test_all_tools_change_the_same_files_on_every_front_end(matrix: Matrix) -> N
 @pytest.mark.promise("S40")
 @pytest.mark.promise("S41")
 def test_all_tools_obey_token_scope(matrix: Matrix) -> None:
-    """A tool outside a token's scope is refused, and a reader's call changes no file."""
+    """A tool outside a token's scope is refused, and a reader's call does not change files."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
         for name in ("writer", "reader"):

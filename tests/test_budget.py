@@ -371,7 +371,7 @@ def test_budget_truncation_never_exposes_partial_secret(folder: Path) -> None:
 @pytest.mark.parametrize("tool", ["memory_show", "memory_load"])
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 10])
 def test_budget_pages_never_reveal_secret(folder: Path, tool: str, length: int) -> None:
-    """Pages of any length and offset reveal no secret, even when joined."""
+    """Pages of any length and offset never reveal a secret, even when joined."""
     secret = f"ghp_{'a1B2c3D4e5F6g7H8i9J0' * 2}"[:40]
     text = f"Before {secret} after.\n"
     write(folder, "a.md", header(id="a").strip() + f"\n{text}")

@@ -81,7 +81,7 @@ def _held(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def _let_go(process: subprocess.Popen[str], seconds: float) -> Iterator[None]:
-    """Make the lock's holder release it after some seconds."""
+    """Make the lock's holder release it after ``seconds``."""
     assert process.stdin
     timer = threading.Timer(seconds, process.stdin.close)
     timer.start()

@@ -581,7 +581,7 @@ def test_completion_table_matches_the_commands() -> None:
 
 
 def test_completion_omits_shell_commands(hostile_vault: Path, run: Run) -> None:
-    """Completion omits tags that contain shell commands, and titles send no terminal codes."""
+    """Completion omits tags that contain shell commands, and titles do not send terminal codes."""
     shown = run("__complete", "zsh", "3", "memvault", "recall", "--tags", "").out
     assert "x" in shown.split()
     assert "touch" not in shown

@@ -119,7 +119,7 @@ def test_citation_round_trips() -> None:
     ],
 )
 def test_text_in_strings_is_code(before: str, after: str) -> None:
-    """Comment markers in a string, its unindented lines, and empty comments hide no change."""
+    """Comment markers in a string, its unindented lines, and empty comments do not hide changes."""
     digests = [
         definitions.definitions(f"def f():\n    {body}\n".split("\n"), "f")
         for body in (before, after)

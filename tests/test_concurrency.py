@@ -1,4 +1,4 @@
-"""Concurrent processes lose no data, and dead processes hold no locks."""
+"""Concurrent processes do not lose data, and dead processes do not hold locks."""
 
 from __future__ import annotations
 
@@ -477,7 +477,7 @@ def letters(folder: Path) -> dict[str, str]:
 
 
 def test_requeued_event_keeps_newer_event_with_same_name(folder: Path, inbox: Inbox) -> None:
-    """A file name that is reused repeatedly, as by CI, loses no requeued event."""
+    """Requeued events survive repeated reuse of a file name, as by CI."""
     for build in ("build 1 failed", "build 2 failed", "build 3 is fine"):
         write(folder, "agents/main/inbox/ci.md", build)
         lease = taken(inbox, 5)

@@ -535,7 +535,7 @@ def test_chinese_state_is_found_by_character_pairs(vault: Vault) -> None:
 
 
 def test_state_search_changes_nothing(kept: Vault, folder: Path) -> None:
-    """A search removes no event and fires no plan."""
+    """A search does not remove events or fire plans."""
     before = {path: path.read_bytes() for path in folder.rglob("*.md")}
     others(kept, include=["state", "messages"])
     assert {path: path.read_bytes() for path in folder.rglob("*.md")} == before

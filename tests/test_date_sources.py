@@ -530,7 +530,7 @@ def test_unwritable_index_still_answers_with_dates(repository: Repository) -> No
 
 
 def test_open_vault_sees_commits(repository: Repository) -> None:
-    """A process that watches the folder notices a commit that changes no note file."""
+    """A process that watches the folder notices a commit that does not change notes."""
     allow(repository.root)
     write(repository.root, "old.md", "# The office\n\nOur office is in Faro.\n")
     with closing(Workspace(repository.root, long_lived=True)) as workspace:

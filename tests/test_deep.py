@@ -328,7 +328,7 @@ def test_deep_oversized_file_is_embedded_by_name(
 def test_deep_process_is_not_restarted_without_progress(
     folder: Path, run: Run, deep_now: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the missing vectors can't be computed now, the next recall starts no process."""
+    """If the missing vectors can't be computed now, the next recall does not start a process."""
     _filled(folder, 2)
     succeeded(run("recall", "green"))
     write(folder, "n/1.md", "# Another\n\nAnother text.\n")
@@ -422,7 +422,7 @@ def test_deep_vectors_of_old_model_version_are_not_used(
 def test_deep_file_in_place_of_vector_folder_does_not_affect_answers(
     vault: Vault, folder: Path, deep_now: None
 ) -> None:
-    """A file in place of the deep vector folder, or of a model's folder, changes no answer."""
+    """A file in place of the deep vector folder or a model's folder does not change answers."""
     _filled(folder, 3)
     assert vault.call("memory_recall", query="green")["success"]
     place = index_of(folder) / "deep"

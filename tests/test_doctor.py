@@ -334,7 +334,7 @@ def test_doctor_escapes_control_characters_in_file_names(run: Run, folder: Path)
 
 
 def test_doctor_over_mcp_shows_no_outside_path(vault: Vault, folder: Path) -> None:
-    """Over MCP, findings are not a failure and show no path outside the vault."""
+    """Over MCP, findings are not a failure and do not show paths outside the vault."""
     from memvault import sanitize
     from memvault.call import Caller
     from memvault.tools.core.invoke import call_result

@@ -389,7 +389,7 @@ def test_embedder_nan_vector_matches_nothing(
         assert found.out.startswith(f"1. {word}")
 
 
-def test_embedder_with_equal_cosines_reaches_no_threshold() -> None:
+def test_embedder_equal_cosines_never_reach_threshold() -> None:
     """If a model's cosines are all equal, no memory is similar enough to be forgotten."""
     targets = np.repeat(calibrate.anchor_targets()[1:], 48)
     # In the second case, unrelated pairs are closer.

@@ -193,8 +193,8 @@ def test_init_rejects_an_empty_path(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
-def test_init_in_folder_that_cannot_contain_folders_fails(run: Run) -> None:
-    """Where the system allows no new folders, init fails with an ordinary error."""
+def test_init_fails_if_folder_cannot_contain_folders(run: Run) -> None:
+    """If the system does not allow new folders, init fails with an ordinary error."""
     assert "/proc/foo cannot be created" in refused(run("init", "/proc/foo"), 1)
 
 

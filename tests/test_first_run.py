@@ -113,7 +113,7 @@ def _commands(block: str) -> Iterator[str]:
 def test_transcript_is_independent_of_embedding_progress(
     page: Path, share: str, run: Run, tmp_path: Path
 ) -> None:
-    """A documented session shows no answer, score or note that differs between users."""
+    """The answers, scores and notes in documented sessions are the same for all users."""
     folder = tmp_path / "notes"
     folder.mkdir()
     text = page.read_text("utf-8")

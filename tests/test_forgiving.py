@@ -301,7 +301,7 @@ def test_unknown_type_or_tag_suggests_the_closest(
 
 @pytest.mark.usefixtures("notes")
 def test_existing_type_gets_no_hint(vault: Vault) -> None:
-    """An unused standard type, or a search with results, adds no hint."""
+    """An unused standard type, or a search with results, does not add a hint."""
     assert "warnings" not in vault.call("memory_list", memoryType="learning")
     assert "warnings" not in vault.call("memory_recall", query="x", memoryType="Issue")
 

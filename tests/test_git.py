@@ -101,7 +101,7 @@ def test_autocommit_includes_only_files_changed_by_call(repository: Path) -> Non
 
 @pytest.mark.promise("R44")
 def test_autocommit_commits_each_write(repository: Path) -> None:
-    """Each write is a commit with its tool and agent in the message; reads make no commit."""
+    """Each write is a commit with its tool and agent in the message; reads are not committed."""
     with open_vault(repository, agent="bob") as vault:
         made = vault.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
         assert "warnings" not in made

@@ -1,4 +1,4 @@
-"""A malicious repository runs no program that its user has not explicitly allowed.
+"""A malicious repository cannot run programs that its user has not explicitly allowed.
 
 A vault may be unpacked with its ``.git``, whose settings, hooks and pipes git would use.
 """
@@ -116,7 +116,7 @@ KINDS = {"filter": filtered, "ssh": lazy, "uploadpack": pulled}
 @pytest.mark.promise("S21")
 @pytest.mark.parametrize("kind", KINDS)
 def test_status_runs_nothing_from_untrusted_repository(folder: Path, ran: Path, kind: str) -> None:
-    """Status on the command line or over MCP runs no filter, monitor or transport from .git."""
+    """Status never runs a filter, monitor or transport from .git, also not over MCP."""
     KINDS[kind](folder, ran)
     with open_vault(folder) as vault:
         found = vault.call("git_status")
@@ -135,7 +135,7 @@ def test_status_runs_nothing_from_untrusted_repository(folder: Path, ran: Path, 
 def test_doctor_runs_nothing_from_untrusted_repository(
     begun: Path, ran: Path, vault: Vault
 ) -> None:
-    """Doctor runs no hook, filter or monitor, and an MCP sync is refused before any runs."""
+    """Doctor does not run hooks, filters or monitors, and an MCP sync is refused first."""
     evil = program(ran, begun / "evil.sh")
     for name in ("pre-commit", "post-index-change", "reference-transaction"):
         program(ran, begun / ".git/hooks" / name)
@@ -236,7 +236,7 @@ def test_git_worktree_outside_vault_is_refused(folder: Path, vault: Vault, tmp_p
 
 @pytest.mark.promise("S27")
 def test_missing_git_object_starts_no_lazy_fetch(folder: Path, ran: Path, vault: Vault) -> None:
-    """After approval, a missing git object is an error and opens no connection."""
+    """After approval, a missing git object is an error and does not open a connection."""
     lazy(folder, ran)
     assert vault.call("git_init", confirm=True)["success"]
     vault.call("git_status")

@@ -118,7 +118,7 @@ def test_sync_refuses_pushed_machine_local_folder(both: tuple[Clone, ...], name:
 
 @pytest.mark.promise("S34")
 def test_untracking_memvault_folder_deletes_nothing(both: tuple[Clone, ...]) -> None:
-    """If .memvault was committed by mistake, removing it from git deletes no local file."""
+    """If .memvault was committed by mistake, removing it from git does not delete local files."""
     one, two = both
     kept = write(two.root, ".memvault/mine.json", "{}\n")
     one.git("add", "--force", str(write(one.root, ".memvault/mine.json", "{}\n")))
@@ -152,7 +152,7 @@ def test_sync_does_not_write_through_local_symlink(both: tuple[Clone, ...], tmp_
 def test_sync_rollback_deletes_no_symlinked_or_local_file(
     both: tuple[Clone, ...], tmp_path: Path
 ) -> None:
-    """Rolling back a sync to any commit deletes no symlinked or machine-local file."""
+    """Rolling back a sync to any commit does not delete symlinked or machine-local files."""
     one, two = both
     kept = (
         write(tmp_path, "outside/evil.md", "Evil.\n"),

@@ -120,7 +120,7 @@ def test_hook_prints_nothing_without_a_match(prompt: str, known: Path, run: Run)
     "prompt", ['"which database do we use"', "Why “the” «database»?", "database \ud800 we use"]
 )
 def test_hook_ignores_query_syntax_in_prompt(prompt: str, known: Path, run: Run) -> None:
-    """Quotes, such as those opencode run adds, and broken characters hide no memory."""
+    """Quotes, such as those opencode run adds, and broken characters do not hide memories."""
     given = json.dumps({"prompt": prompt})
     assert "Use PostgreSQL" in sooner_or_later(lambda: run("hook", "prompt", stdin=given).out)
 

@@ -405,7 +405,7 @@ def test_settings_have_a_maximum_size(folder: Path, run: Run) -> None:
 
 @pytest.mark.promise("S50")
 def test_huge_file_does_not_hide_other_memories(folder: Path, run: Run) -> None:
-    """A sparse file of 20 GB hides no other memory, and status reports it."""
+    """A sparse file of 20 GB does not hide other memories, and status reports it."""
     write(folder, "a.md", "# A\n\nzebra\n")
     _sparse(folder / "huge.md", 20 << 30)
     assert titles(run("recall", "zebra", "--json").json) == ["A"]

@@ -171,7 +171,7 @@ def likely_kinds(source: Source) -> Iterator[str]:
 def test_files_are_imported_reported_or_claimed(
     kind: str, module: str, make: str, below: str, tmp_path: Path
 ) -> None:
-    """Each file in a folder is imported, reported or claimed; reported files add no item."""
+    """Each file in a folder is imported, reported or claimed; reported files do not add items."""
     (tmp_path / "made").mkdir()
     with closing(open_source(str(mixed(tmp_path, module, make, below)))) as source:
         for name in {kind, *likely_kinds(source)}:

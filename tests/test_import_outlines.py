@@ -176,7 +176,7 @@ def test_logseq_reference_to_code_shows_its_first_line(tmp_path: Path) -> None:
 
 
 def test_logseq_properties_and_lists_are_kept(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Properties go to the header, under another name if memvault uses the key."""
+    """Properties are stored in the header, under another name if memvault uses the key."""
     text = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq").text(
         "notes/The Bees.md"
     )

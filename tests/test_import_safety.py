@@ -173,7 +173,7 @@ def test_import_failure_hint_explains_how_to_continue(
 
 
 def exported(folder: Path, *paths: str) -> Path:
-    """Write an export of a vault with a note and some files."""
+    """Write an export of a vault with a note and files."""
     lines = [{"memvault": "export", "format": 1}]
     lines += [{"path": p, "encoding": "utf-8", "content": "Dig.\n"} for p in ("fact/a.md", *paths)]
     return write(folder, "vault.jsonl", "\n".join(map(json.dumps, lines)))

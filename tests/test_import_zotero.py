@@ -95,7 +95,7 @@ def test_zotero_database_is_read_while_zotero_runs(run: Run, folder: Path, tmp_p
 
 
 def test_reading_zotero_log_leaves_folder_unchanged(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Reading a database with a write-ahead log creates no other file."""
+    """Reading a database with a write-ahead log does not create files."""
     made = zotero_source.with_log(tmp_path / "Zotero")
     assert Imported(run, folder, made, "zotero").found["new"] == 3
     assert sorted(path.name for path in made.iterdir()) == ["zotero.sqlite", "zotero.sqlite-wal"]

@@ -56,7 +56,7 @@ def notes(folder: Path) -> Path:
 
 @pytest.mark.usefixtures("notes")
 def test_context_recalls_only_for_specific_tasks(run: Run) -> None:
-    """A task that would fit any project adds no memories; the note counts the omitted ones."""
+    """Memories are not added for a task that fits any project; a note counts them."""
     task = "find out why the payment tests fail on mondays"
     assert "Flaky tests" in run("context", task).out
     for generic in ("run the tests again", "continue", "fix the failing test"):

@@ -114,7 +114,7 @@ def index_of_steps(steps: Any) -> Iterator[tuple[KeywordIndex, Documents]]:
 def test_keyword_index_scores_match_the_formula(
     steps: Any, queries: Sequence[KeywordQuery]
 ) -> None:
-    """Commits, deletions and merges change no score, in plain Python or with NumPy."""
+    """Commits, deletions and merges do not change scores, in plain Python or with NumPy."""
     with index_of_steps(steps) as (index, documents):
         for query in queries:
             segments = index.candidates(query)
@@ -249,7 +249,7 @@ DAMAGES = st.one_of(
 @given(st.sampled_from(["toc", "seg"]), DAMAGES)
 @settings(max_examples=examples(150))
 def test_keyword_index_damage_raises_index_corrupted(suffix: str, damage: Any) -> None:
-    """A missing, truncated or changed file raises ``IndexCorrupted`` or affects no answer."""
+    """A missing, truncated or changed file raises ``IndexCorrupted`` or does not affect answers."""
     terms = ("common", "own7", "own250", "none")
     with TemporaryDirectory() as folder:
         index = filled(Path(folder, "keyword"))
@@ -280,7 +280,7 @@ def test_keyword_index_damage_raises_index_corrupted(suffix: str, damage: Any) -
 
 @pytest.mark.parametrize("opened", [True, False])
 def test_keyword_index_reader_is_not_disturbed_by_writer(tmp_path: Path, opened: bool) -> None:
-    """Neither a writer nor a killed writer disturbs a reader of the index."""
+    """A writer, even a killed one, does not affect a reader of the index."""
     index = filled(tmp_path / "keyword")
     expected = found_in(index, "common", "own7")
     reader = KeywordIndex(tmp_path / "keyword", index.files())
@@ -362,7 +362,7 @@ def test_keyword_index_of_earlier_version_is_rebuilt(folder: Path) -> None:
 def test_keyword_index_scores_long_lists_with_numpy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NumPy is loaded only for many postings and changes no score."""
+    """NumPy is loaded only for many postings and does not change scores."""
     index = filled(tmp_path / "keyword")
     expected = found_in(index, "common", "own7")
     monkeypatch.delitem(sys.modules, "numpy")

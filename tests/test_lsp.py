@@ -105,7 +105,7 @@ def test_completion_inserts_the_chosen_name(
 
 @pytest.mark.parametrize("text", ["`[[us¦`", "```\n#s¦\n```", "#¦", "[[a|b¦", "a[¦"])
 def test_completion_is_empty_in_code_labels_and_headings(editor: LspClient, text: str) -> None:
-    """The editor lists no completions where no name can follow."""
+    """There are no completions where no name can follow."""
     assert not (completed(editor, "a.md", text) or {}).get("items")
 
 

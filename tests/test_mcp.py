@@ -243,7 +243,7 @@ async def test_mcp_memories_are_resources(client: Client, folder: Path) -> None:
 
 @in_session()
 async def test_mcp_missing_vault_is_an_error_until_restored(client: Client, folder: Path) -> None:
-    """A server whose vault is missing reports it at each call, and works again afterwards."""
+    """A server whose vault is missing reports it at each call, and works again afterward."""
     away = folder.with_name("away")
     shutil.move(folder, away)
     for _ in range(2):

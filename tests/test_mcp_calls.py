@@ -1,4 +1,4 @@
-"""Calls over MCP wait, finish and are canceled in order, and reveal no local path."""
+"""Calls over MCP wait, finish and are canceled in order, and do not reveal local paths."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_mcp_call_canceled_before_answer_requeues_events(folder: Path, vault: Va
 
 
 def test_mcp_call_canceled_in_queue_does_nothing(folder: Path, vault: Vault) -> None:
-    """A queued call whose client disconnects before the tool starts writes no memory."""
+    """A queued call whose client disconnects before the tool starts does not write a memory."""
     workspace = Workspace(folder)
     call = PendingCall(
         workspace, Caller(), "set_memories", {"memories": [{"key": "k", "value": "v"}]}
@@ -340,7 +340,7 @@ def test_mcp_null_string_is_text(filled: Path) -> None:
 
 
 def test_mcp_invalid_lines_and_surrogates_are_answered(folder: Path) -> None:
-    """Invalid messages and lone surrogates in strings get an answer and block no client."""
+    """Invalid messages and lone surrogates in strings get an answer and do not block clients."""
     with Raw(folder) as server:
         assert server.process.stdin
         server.process.stdin.write(b"\nno message\n[1]\n\xff\xfe\n")
@@ -532,7 +532,7 @@ def test_mcp_model_folder_is_reported_by_name(
 def test_mcp_reports_relative_cache_folder(
     kept: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a user folder setting is not an absolute path, answers report it and show no path."""
+    """If a user folder setting is not an absolute path, answers report it without showing paths."""
     monkeypatch.setenv("MEMVAULT_CACHE", "cache")
     said = answers(kept, [("memory_recall", {"query": "zebra"}), ("memory_show", {})])
     no_paths(home, said)

@@ -226,7 +226,7 @@ def test_delete_by_prefix_asks_only_on_terminal(ferries: Path, run: Run) -> None
 def test_delete_of_unknown_ids_skips_title_search(
     ferries: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Deleting IDs of missing memories runs no search for similar titles."""
+    """Deleting IDs of missing memories does not search for similar titles."""
     compared: list[str] = []
 
     def record(matcher: difflib.SequenceMatcher[str], name: str) -> None:

@@ -296,7 +296,7 @@ def test_edit_is_logged_and_can_be_undone(
 def test_edit_without_change_is_not_logged(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    """A file closed without changes adds no log entry and no revision."""
+    """A file closed without changes does not add a log entry or a revision."""
     scripted(folder, monkeypatch, code)
     run("edit", "The plan")
     assert succeeded(run("log", "The plan", "--json")).json["changes"] == []

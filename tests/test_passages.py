@@ -406,7 +406,7 @@ def test_passage_header_is_limited_to_60_tokens() -> None:
     ],
 )
 def test_sentence_split_ignores_periods_in_abbreviations(text: str) -> None:
-    """Periods in abbreviations, initials, numbers, URLs, names, code and links end no sentence."""
+    """Periods in abbreviations, initials, numbers, URLs, names and code do not end a sentence."""
     parts = [part.strip() for part in text.split("|")]
     plain = text.replace(" | ", " ").replace("|", "")
     assert split_sentences(plain) == parts

@@ -454,7 +454,7 @@ def test_process_requeues_events_after_second_signal(folder: Path, seconds: floa
         (["call", "memory_recall", '{"query": "\udcff"}'], b""),
     ],
 )
-def test_process_launched_command_behaves_like_a_new_one(
+def test_launched_command_behaves_like_new_process(
     folder: Path, launcher: Launcher, arguments: list[str], stdin: bytes
 ) -> None:
     """A launched command has the same exit code, output and errors as a new Python process."""

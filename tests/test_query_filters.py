@@ -192,7 +192,7 @@ def test_query_words_and_filters_combine(front_ends: dict[str, FrontEnd]) -> Non
     ],
 )
 def test_query_treats_other_colons_and_dashes_as_text(text: str) -> None:
-    """Colons and dashes that start no filter leave a query unchanged."""
+    """Colons and dashes that do not start a filter leave a query unchanged."""
     line = query_filters.parse(text)
     assert (line.words, line.filters) == (text, Filters())
 

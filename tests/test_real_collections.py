@@ -94,7 +94,7 @@ def test_real_collection_is_built_from_its_commit(
         (".ai/memory/one.md", "ai/memory"),
     ],
 )
-def test_real_collection_keeps_folders_that_a_vault_can_have(path: str, folder: str) -> None:
+def test_real_collection_keeps_valid_vault_folders(path: str, folder: str) -> None:
     """Notes keep their folders; hidden and reserved ones are renamed, so that all are memories."""
     assert real_collections.to_document(path, b"Text.\n", True)["metadata"] == {"folder": folder}
 

@@ -635,7 +635,7 @@ def test_recalled_memory_is_not_archived(vault: Vault, folder: Path) -> None:
 
 
 def test_recall_of_uncounted_memory_writes_nothing(folder: Path, vault: Vault) -> None:
-    """Lists, and recalls of types that are never forgotten, write no count."""
+    """Lists, and recalls of types that are never forgotten, are not counted."""
     write(folder, "learning/a.md", "---\nid: a-id\n---\n\nCats purr at night\n")
     put(folder, "e", reflection="Dogs bark at noon")
     vault.call("memory_recall", query="cats purr", type="keyword")

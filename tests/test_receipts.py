@@ -113,7 +113,7 @@ for number in range(40):
 
 
 def test_concurrent_receipts_are_complete(tmp_path: Path) -> None:
-    """Processes that record in one session at the same time lose no receipt and mix no lines."""
+    """Processes that record in one session at the same time do not lose or mix receipts."""
     command = [sys.executable, "-c", WRITER, str(tmp_path)]
     writers = [subprocess.Popen([*command, str(number)]) for number in range(3)]
     assert [writer.wait(120) for writer in writers] == [0, 0, 0]
@@ -314,7 +314,7 @@ def test_damaged_counts_are_ignored(hook: Hook, notes: Path, run: Run, count: st
 
 
 def test_hook_answers_if_another_process_holds_the_lock(hook: Hook, notes: Path) -> None:
-    """A held lock delays no answer, and the receipt is still recorded."""
+    """A held lock does not delay answers, and the receipt is still recorded."""
     assert PORT in hook(session_id="a")
     with FileLock(notes / ".memvault" / "receipts" / "lock"):
         assert PORT in hook(session_id="b")

@@ -382,7 +382,7 @@ def test_non_utf8_file_name_works_everywhere(run: Run, folder: Path) -> None:
 @soak_only
 @pytest.mark.promise("S80")
 def test_oversized_write_is_refused(folder: Path, vault: Vault) -> None:
-    """Content that would make a file exceed the size limit is refused and changes no file."""
+    """Content that would make a file exceed the size limit is refused, and no file is changed."""
     (folder / "a.md").write_bytes(b"# A\n\n" + b"lorem ipsum\n" * (MAX_MEMORY_BYTES // 12 - 1))
     before = {path: path.stat().st_size for path in folder.rglob("*.md")}
     calls: dict[str, Any] = {

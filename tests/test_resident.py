@@ -189,7 +189,7 @@ def test_resident_busy_process_is_bypassed(folder: Path, watching: Watching) -> 
 def test_resident_is_not_started_at_low_priority(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command run with ``nice`` starts no resident process, which would also be slow."""
+    """A command run with ``nice`` does not start a resident process, which would be slow too."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     for _ in range(3):
         child(folder, "recall", "a", prefix=("nice", "-n", "1"))
@@ -556,7 +556,7 @@ def test_resident_finishes_running_command_before_stop(long: Path, watching: Wat
 def test_resident_keeps_no_inherited_file_open(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A resident process started in the background keeps no file of its parent open."""
+    """A resident process started in the background does not keep its parent's files open."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     reader, writer = os.pipe()
     command = [sys.executable, "-m", "memvault", "watch", "--detach"]

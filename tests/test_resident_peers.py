@@ -441,7 +441,7 @@ while True:
 def test_resident_cannot_be_impersonated_from_sandbox(
     kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process in a sandbox that listens in the cache folder receives no command."""
+    """A sandboxed process that listens in the cache folder does not receive commands."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     sandbox(kind)

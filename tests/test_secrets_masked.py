@@ -319,7 +319,7 @@ def test_secrets_table_in_documentation_is_complete() -> None:
 def test_secrets_in_shell_overviews_are_masked(
     filled_with_secrets: tuple[Path, dict[str, str]], line: str
 ) -> None:
-    """Lists, statistics and findings on the terminal show no secret."""
+    """Lists, statistics and findings on the terminal do not show secrets."""
     root, told = filled_with_secrets
     ran = typed("--vault", str(root), *line.split())
     output = f"{ran.out}{ran.err}"
@@ -361,7 +361,7 @@ def test_secrets_in_completions_and_suggestions_are_masked(
 
 
 def test_secrets_in_import_preview_are_masked(folder: Path, tmp_path: Path) -> None:
-    """The list of entries to import shows no secret in a file name."""
+    """The list of entries to import masks secrets in file names."""
     value, _ = made("GitHub token")
     write(tmp_path / "notes", f"{value}.md", "# A\n")
     write(tmp_path / "notes", f"{value}.png", b"\x89PNG")
@@ -434,7 +434,7 @@ def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
             return "".join(page.read_text("utf-8") for page in pages if page.is_file())
 
 
-def test_late_note_hides_local_paths(folder: Path) -> None:
+def test_failure_note_hides_local_paths(folder: Path) -> None:
     """A failure after a change is noted without paths that the client may not see."""
     workspace = Workspace(folder)
     caller = LOCAL._replace(may_see_paths=False)

@@ -122,7 +122,7 @@ def test_serve_reads_are_consistent_and_current(team: Path, run: Run, workers: s
 
 @_EITHER
 def test_serve_waiting_write_delays_no_read(team: Path, run: Run, workers: str) -> None:
-    """A write that waits for another process delays no read and still completes."""
+    """A write that waits for another process does not delay reads, and still completes."""
     given = token(run, "ann", "team", "write")
     lock = team / ".memvault" / "lock"
     with Served("--workers", workers, "--tools", "all") as server:

@@ -62,14 +62,14 @@ def test_setup_without_capture_removes_its_hooks(run: Run, folder: Path) -> None
 
 @pytest.mark.parametrize("program", ["opencode", "cursor"])
 def test_capture_needs_transcript_path_from_program(program: str, run: Run) -> None:
-    """If a program's hooks pass no transcript, setup --capture is refused with the reason."""
+    """If a program's hooks do not pass a transcript, setup --capture is refused with the reason."""
     assert "do not pass the session's transcript" in refused(
         run("setup", program, "--capture", "--yes"), 2
     )
 
 
 def test_capture_hook_never_fails(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A missing or broken transcript disturbs no program."""
+    """A missing or broken transcript does not make the program's hook fail."""
     broken = write(tmp_path, "broken.jsonl", b"\0\xff{")
     for path in (str(tmp_path / "gone.jsonl"), str(broken), "", 7):
         given = json.dumps({"transcript_path": path})

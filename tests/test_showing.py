@@ -22,7 +22,7 @@ from terminal import TerminalStream, at_terminal
 
 @pytest.fixture(autouse=True)
 def notes(folder: Path) -> None:
-    """A vault with some memories."""
+    """A vault with a few memories."""
     for number in range(40):
         text = f'---\nid: n{number}-7k2m9q\ntitle: "Note, {number}"\ntags: [a, b]\n---\n\n'
         write(folder, f"n{number:02}.md", f"{text}# Head\n\n**Bold** sparrows, number {number}.\n")

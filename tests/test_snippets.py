@@ -349,7 +349,7 @@ def test_section_path_distinguishes_equal_headings(
 
 
 def test_section_with_ambiguous_heading_is_refused(vault: Vault, manual: str) -> None:
-    """An ambiguous heading shows and replaces no section, and the error lists the paths."""
+    """A section with an ambiguous heading is not shown or replaced; the error lists the paths."""
     before = vault.call("memory_show", memId=manual)["etag"]
     calls: list[tuple[str, dict[str, Any]]] = [
         ("memory_show", {"memId": manual}),

@@ -201,7 +201,7 @@ TEXTS = {
 
 
 def fill(root: Path, count: int = len(TEXTS)) -> None:
-    """Write some memories, every second one with a tag."""
+    """Write memories, every second one with a tag."""
     write(root, "memvault.toml", "version = 1\n")
     for number, (title, text) in enumerate(list(TEXTS.items())[:count]):
         tags = "---\ntags: [even]\n---\n\n" * (number % 2 == 0)
@@ -291,7 +291,7 @@ def test_recall_minimum_includes_unindexed_files(folder: Path) -> None:
 def test_unknown_script_matches_no_memory(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    """In an English vault, a question in another script matches no note by script alone."""
+    """In an English vault, a question in another script does not match notes by script alone."""
     monkeypatch.setenv("MEMVAULT_DEEP", "now")
     for number, text in enumerate(filler(0, 30)):
         write(folder, f"{number}.md", f"# Page {number}\n\n{text}\n")

@@ -185,7 +185,7 @@ NOTHING = ("timed_out", "")
 
 
 def test_talk_earlier_message_does_not_answer_a_question(spoken: Conversation) -> None:
-    """Older messages, and those of other talks or agents, end no wait and stay in the inbox."""
+    """Older messages, and those of other talks or agents, stay in the inbox; no wait ends."""
     spoken.talk("bob", "alice", "older")
     spoken.talk("alice", "bob", "other question")
     spoken.talk("alice", "bob", "question")

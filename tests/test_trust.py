@@ -325,7 +325,7 @@ def test_trust_prompt_shows_hidden_characters(folder: Path, run: Run) -> None:
 
 
 def test_restart_in_ascii_locale_imports_nothing_from_vault(folder: Path) -> None:
-    """When memvault restarts for a non-UTF-8 locale, it imports no module from the vault."""
+    """When memvault restarts for a non-UTF-8 locale, it does not import modules from the vault."""
     write(folder, "json.py", "open('ran.txt', 'w')\n")
     write(folder, "memvault.py", "open('ran.txt', 'w')\n")
     code = "import sys; from memvault.__main__ import main; sys.exit(main())"

@@ -282,7 +282,7 @@ def test_undo_with_untrusted_journal_stays_in_vault(vault: Vault, folder: Path, 
 def test_undo_ignores_invalid_journal_lines(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
 ) -> None:
-    """Invalid or truncated lines hide no other line and stop no tool."""
+    """Invalid or truncated lines do not hide other lines or stop tools."""
     root = tmp_path_factory.mktemp("journal")
     write(root, "memvault.toml", "version = 1\n")
     write(root, JOURNAL, b"\n".join(lines))
@@ -592,7 +592,7 @@ def test_undo_of_a_rename_is_all_or_nothing(folder: Path, vault: Vault) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="names cannot contain newlines")
 def test_undo_shows_newline_in_name_as_symbol(run: Run, folder: Path) -> None:
-    """A newline in a file's name adds no line to the output of undo and log."""
+    """A newline in a file's name does not add a line to the output of undo and log."""
     write(folder, "a\nb.md", "# A\n")
     succeeded(run("compound", "A", "More."))
     for command in (["undo"], ["undo", "--list"], ["log"]):

@@ -167,7 +167,7 @@ def test_web_token_page_opened_from_file_redirects_itself(client: TestClient) ->
 
 @pytest.mark.promise("S83")
 def test_web_page_loads_only_its_own_resources(client: TestClient) -> None:
-    """Each page allows only memvault's script and style and shows no external image."""
+    """Each page allows only memvault's script and style and does not show external images."""
     for path in (
         "/",
         "/?q=tea",
@@ -454,7 +454,7 @@ def code_of(browser: OpenerDirector, address: str | Request, **headers: str) -> 
 
 @pytest.mark.promise("S94")
 def test_web_sends_no_cookie_to_another_port(root: Path) -> None:
-    """A browser with the vault open sends no credentials to a server on another port."""
+    """A browser with the vault open does not send credentials to a server on another port."""
     browser = build_opener(HTTPCookieProcessor(CookieJar()))
     with (
         served(root, "--no-open", "--port", "0") as (address, _),

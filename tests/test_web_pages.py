@@ -428,7 +428,7 @@ def test_web_slow_pages_are_computed_in_another_process(tmp_path: Path) -> None:
 
 
 def test_web_session_closes_while_a_page_is_computed(tmp_path: Path) -> None:
-    """Closing a session stops the computation of a page and starts no other process."""
+    """Closing a session stops the computation of a page without starting another process."""
     from memvault.errors import StorageError
     from memvault.web.session import WebSession
     from memvault.web.slow_worker import SlowWorker

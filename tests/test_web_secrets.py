@@ -1,4 +1,4 @@
-"""Pages, map files and published sites show no secret of a memory anywhere."""
+"""Pages, map files and published sites never show a memory's secrets."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_copies_are_deleted_when_merged(project: Path) -> None:
 
 
 def test_read_only_caller_writes_no_copies(project: Path) -> None:
-    """A caller with the scope read finds unmerged memories and changes no file."""
+    """A caller with the scope read finds unmerged memories and does not change files."""
     feat = worktree(project, "feat")
     by_hand(feat, "notes/fact/hedgehog.md", "# Hedgehog\n\nHedgehogs sleep in winter.\n")
     before = contents(project / ".git")
@@ -310,7 +310,7 @@ def test_forged_repository_reveals_no_other_folder(project: Path, tmp_path: Path
 
 @pytest.mark.promise("S104")
 def test_forged_repository_reveals_no_copies(project: Path, tmp_path: Path) -> None:
-    """A forged ``.git`` finds, moves and deletes no copies of another repository."""
+    """A forged ``.git`` cannot find, move or delete copies of another repository."""
     feat = worktree(project, "feat")
     mem_id = remember(feat, "Secret plan", "The plan is about zebrafish.")
     git(project, "worktree", "remove", "--force", "../feat")
@@ -401,7 +401,7 @@ def test_recall_never_deletes_unseen_copies(project: Path) -> None:
 
 
 def test_foreign_branch_is_not_copied_or_preferred(project: Path) -> None:
-    """Memories that a checkout wrote are not copied, and a future date gives no precedence."""
+    """Memories that a checkout wrote are not copied, and a future date does not give precedence."""
     feat = worktree(project, "feat")
     text = (feat / "notes/fact/port.md").read_text("utf-8")
     changed = text.replace("modified: 20", "modified: 29").replace("8080", "6666")

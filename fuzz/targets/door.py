@@ -1,4 +1,4 @@
-"""Any JSON passed to a read-only tool yields a result or a clear failure, and changes no file."""
+"""Any JSON passed to a read-only tool yields a result or a clear failure; no file is changed."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def awake() -> float:
 
 
 def work(who: str, seconds: float) -> None:
-    """Call tools for some seconds."""
+    """Call tools for ``seconds``."""
     chance = random.Random(who)
     until = time.monotonic() + seconds
     number = 0

@@ -166,7 +166,7 @@ def _text_from_editor(
     """Return the text that the user writes in an editor, if no text was given.
 
     The text becomes the content of a new memory, or is added to an existing one. A command that
-    only changes a memory's type opens no editor.
+    only changes a memory's type does not open an editor.
     """
     if not _is_missing_text(parameter, values) or not parameter.arg.cli_optional:
         return None

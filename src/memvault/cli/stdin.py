@@ -79,7 +79,7 @@ def _is_redirected() -> bool:
 
 
 def _is_ready(seconds: float) -> bool:
-    """Return whether data or the end of standard input arrives within some seconds."""
+    """Return whether data or the end of standard input arrives within ``seconds``."""
     with contextlib.suppress(OSError):  # On Windows, select supports only sockets.
         return bool(select.select([0], [], [], seconds)[0])
     return True

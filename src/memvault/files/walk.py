@@ -19,9 +19,9 @@ def walk(
 ) -> Iterator[tuple[str, list[str], list[str]]]:
     """Yield each folder from ``top`` down with its subfolders and other entries, like ``os.walk``.
 
-    It does not recurse, unlike ``os.walk`` before Python 3.12, and follows no links. ``unreadable``
-    is called with the error for a folder that cannot be listed or whose path exceeds the system's
-    limit.
+    It does not recurse, unlike ``os.walk`` before Python 3.12, and does not follow links.
+    ``unreadable`` is called with the error for a folder that cannot be listed or whose path exceeds
+    the system's limit.
     """
     pending = [os.fspath(top)]
     while pending:

@@ -1,4 +1,4 @@
-"""Convert records of a source one at a time, so that a failure affects no other record.
+"""Convert records of a source one at a time, so that a failure does not affect other records.
 
 Exports may be untrusted or damaged: a value may be missing, have the wrong type, be nested too
 deeply, or be crafted to take minutes. ``convert_record`` turns any exception into a

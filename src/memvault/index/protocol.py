@@ -466,7 +466,7 @@ class View(Protocol):
 
         A match is the mean, over the query's tokens, of the highest cosine to any token of the
         passage: late interaction (Khattab and Zaharia 2020). Memories without stored token vectors
-        are omitted; if the embedder computes no token vectors, the result is empty.
+        are omitted; if the embedder does not compute token vectors, the result is empty.
         """
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:

@@ -320,9 +320,9 @@ class HttpServer:
         return 0
 
     def _exit_after(self, seconds: float) -> None:
-        """Exit the process after some seconds, even if calls are running.
+        """Exit the process after ``seconds``, even if calls are running.
 
-        Like a kill, this loses no completed write.
+        As after a kill, completed writes are not lost.
         """
         timer = threading.Timer(seconds, self._abort)
         timer.daemon = True

@@ -113,7 +113,7 @@ class _Worker:
         raise _Ended
 
     async def end(self, seconds: float = _EXIT_TIMEOUT) -> int | None:
-        """End the process within some seconds; return its exit code, negative for a signal."""
+        """End the process within ``seconds``; return its exit code, negative for a signal."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         with contextlib.suppress(TimeoutError):

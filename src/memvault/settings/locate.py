@@ -103,7 +103,7 @@ def _resolve_vault(text: str) -> Path:
         raise VaultNotFound(
             f"{text} is not a vault: it has no {SETTINGS_FILE}",
             f"make it a vault with `memvault init {sanitize.quote_argument(text)}`, which "
-            "changes no existing file",
+            "does not change existing files",
         )
     return root.resolve()
 

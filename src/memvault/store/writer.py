@@ -102,8 +102,8 @@ class VaultWriter:
 
         The file's times are set to ``times`` (see ``atomic.replace``).
 
-        Editors take no lock. The file is therefore read again just before it is replaced, and kept
-        as a hard link, so text that an editor writes into the old file later ends up in the
+        Editors do not lock files. The file is therefore read again just before it is replaced, and
+        kept as a hard link, so text that an editor writes into the old file later ends up in the
         revision.
 
         Raises:

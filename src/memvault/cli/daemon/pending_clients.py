@@ -180,7 +180,7 @@ class WaitingClients:
     def whole_requests(self, ready: set[int]) -> Iterator[tuple[Client, bytes]]:
         """Yield each client whose request is complete, with the request.
 
-        ``ready`` contains the readable descriptors. Each yielded client is closed afterwards.
+        ``ready`` contains the readable descriptors. Each yielded client is closed afterward.
         """
         for client in list(self._clients):
             if client.connection.fileno() not in ready:

@@ -60,7 +60,7 @@ class WorkspaceCache:
                 self._drop(key)
 
     def free_memory(self, seconds: float) -> None:
-        """Free the memory of vaults that no command has used for some seconds."""
+        """Free the memory of vaults that no command has used for ``seconds``."""
         until = time.monotonic() - seconds
         unused = [key for key, used in self._used.items() if used <= until]
         for key in unused:

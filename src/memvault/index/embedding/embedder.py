@@ -143,6 +143,6 @@ MODELS = ModelCache()
 
 
 def fingerprint_of(folder: Path) -> Hashable:
-    """Return a value that changes when any file's metadata in a folder changes; reads no files."""
+    """Return a value that changes when the metadata of a file in a folder changes."""
     paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
     return tuple((path, stamp_of(path)) for path in sorted(paths))

@@ -31,7 +31,7 @@ _CODES_AT_ONCE = 512
 class TextVectors(NamedTuple):
     """The unit vector of a text, shape (dimension,), and its token vectors with the token ids.
 
-    ``tokens`` has the shape (tokens, dimension), with no rows if the embedder returns no token
+    ``tokens`` has the shape (tokens, dimension), with no rows if the embedder does not return token
     vectors.
     """
 

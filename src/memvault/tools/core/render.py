@@ -273,7 +273,7 @@ def _split(text: str) -> list[str]:
 
 
 def rounded_down(probability: float) -> str:
-    """Format a probability with two decimals, rounded down so it reaches no higher threshold."""
+    """Format a probability with two decimals, rounded down to stay below the next threshold."""
     return f"{int(100 * probability + 1e-6) / 100:.2f}"
 
 

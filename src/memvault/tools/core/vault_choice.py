@@ -73,7 +73,7 @@ def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
     from memvault.recall import recall_counts
 
     try:
-        if call.caller.scope != "read":  # A read-only caller changes no file.
+        if call.caller.scope != "read":  # A read-only caller must not change files.
             recall_counts.count(call.root, mem_ids)
     except MemvaultError as error:
         call.notes.append(f"the access was not counted: {error.message}")
