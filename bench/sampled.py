@@ -42,8 +42,8 @@ _PACKAGE = "/memvault/"
 def part_of(stack: "list[str]") -> str:
     """Return the part of a stack, given by its files, innermost first.
 
-    Code that runs within an import counts as the import. Otherwise, the part is that of the
-    innermost file that belongs to one, so that library code counts for its caller.
+    Code that runs within an import counts as the import. Otherwise, the innermost file that belongs
+    to a part determines it, so that library code counts for its caller.
     """
     if any(file.startswith(_IMPORTING) for file in stack):
         return NUMPY if any("/numpy/" in file for file in stack) else IMPORTS

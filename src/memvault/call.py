@@ -74,7 +74,7 @@ class Caller(NamedTuple):
     adds_arguments: bool = False
     # Whether it sees memories that exist only in other git worktrees.
     sees_worktrees: bool = True
-    # Whether to answer from the current index; the caller updates it afterwards.
+    # Whether to answer from the current index; the caller updates it afterward.
     reads_early: bool = False
     # Whether a hook makes the call: it injects memories that the agent did not request, and
     # records them itself.

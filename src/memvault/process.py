@@ -470,8 +470,8 @@ def claimed_stdio(client: str = "an MCP client", command: str = "mcp") -> Iterat
     """Yield private descriptors of standard input and output, for the protocol only.
 
     Within the block, descriptor 0 is empty and descriptor 1 is standard error, so libraries and
-    programs started by a tool cannot disturb the protocol by reading or printing. The arguments
-    are used in the error message.
+    programs started by a tool cannot interfere with the protocol by reading or printing. The
+    arguments are used in the error message.
 
     Raises:
         UsageError: the process was started without standard input or output.

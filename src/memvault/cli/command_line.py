@@ -157,7 +157,7 @@ def _command_values(
 
 
 def _options(parameters: tuple[Parameter, ...]) -> dict[str, _Option]:
-    """Return the options of a command by name, without the global ones."""
+    """Return the options of a command by name, except global ones."""
     options = {}
     for parameter in parameters:
         if parameter.arg.positional:

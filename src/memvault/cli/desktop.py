@@ -69,7 +69,7 @@ def open_in_browser(file: Path, root: Path) -> None:
 
 @contextlib.contextmanager
 def redirect_file(address: str) -> Iterator[Path]:
-    """Yield a private file that redirects a browser to a URL; delete it afterwards.
+    """Yield a private file that redirects a browser to a URL; delete it afterward.
 
     Every user on the machine can read a command line, but not the file.
 

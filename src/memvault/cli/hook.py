@@ -101,7 +101,7 @@ def answer(line: HookInvocation) -> NoReturn:
     """Write the response to an event to standard output; always exit with code 0."""
     answering = threading.Lock()
     threading.Thread(target=_exit_on_timeout, args=(line.event, answering), daemon=True).start()
-    # An error here must not disturb the client. Open files and other threads need no cleanup,
+    # An error here must not affect the client. Open files and other threads need no cleanup,
     # because the process exits immediately.
     try:
         response = _response(line, _read_event())

@@ -240,7 +240,7 @@ def _value(text: str, analyzer: Analyzer) -> tuple[tuple[str, ...], tuple[str, .
 
 
 MIN_EPISODES = 2
-"""The minimum number of different episodes behind a proposal."""
+"""Minimum number of different episodes that support a proposal."""
 MIN_SUCCESS_RATE = 0.5
 """The limit that a procedure's success rate must exceed."""
 MAX_ARCHIVED_IMPORTANCE = 0.3

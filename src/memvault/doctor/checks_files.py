@@ -192,8 +192,8 @@ def _age_order(memory: InspectedMemory) -> tuple[bool, str, bool, int, str]:
     """Return a sort key for memories that share an id; the first keeps the id.
 
     The key is the same on every machine. A memory whose id is derived from its path comes first,
-    because it can have no other id. The others are sorted by age, because copies are newer; then
-    files named like their title come first, then shorter paths.
+    because it can have no other id. The others are sorted by age, because copies are newer. Ties
+    are broken in favor of files named like their title, then of shorter paths.
     """
     record, path = memory.record, memory.path
     is_given = record.metadata.get("id") == record.mem_id

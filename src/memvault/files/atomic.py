@@ -327,7 +327,7 @@ def _temporary(
     private: bool = False,
     like: Attributes | None = None,
 ) -> Iterator[Path]:
-    """Write a temporary file next to a path, for linking or renaming; delete it afterwards."""
+    """Write a temporary file next to a path, for linking or renaming; delete it afterward."""
     from memvault.files import temporary_files
 
     temporary = path.parent / temporary_files.temporary_name(path.name)

@@ -15,8 +15,10 @@ from memvault.errors import UsageError
 SETTINGS_FILE = "memvault.toml"
 """The settings file; a folder that contains it is a vault."""
 UNREAD_DOCUMENTS = "unread-documents"
-"""The file in the index's folder with the paths of documents to read again; its modification time
-is that of the last attempt."""
+"""The file in the index's folder with the paths of documents to read again.
+
+Its modification time is the time of the last attempt.
+"""
 
 
 def expand_home(text: str) -> Path:

@@ -157,7 +157,7 @@ def _locked(store: MemoryStore, changed: Iterable[ChangedPath]) -> Iterator[None
 
 
 def _shared(repository: Repository, before: str, after: str) -> list[ChangedPath]:
-    """Return the paths that differ between two trees, without private ones.
+    """Return the paths that differ between two trees, except private ones.
 
     Private paths are specific to one machine and are never changed.
     """

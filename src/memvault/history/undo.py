@@ -39,7 +39,7 @@ _IMPORT = "import"
 class RevertStep(NamedTuple):
     """The reversal of a change to one file.
 
-    The step applies only if the file's etag is ``etag_now``; afterwards the etag is
+    The step applies only if the file's etag is ``etag_now``; afterward the etag is
     ``etag_restored``. An empty etag means that there is no file. ``backup`` is the revision with
     the earlier bytes or, if ``trashed`` is set, the folder in the trash. ``respelled`` is the path
     of another step whose path differs only in case, on a file system that ignores case.

@@ -97,7 +97,7 @@ class Docx:
         """The images, keyed by their names in the document."""
 
     def markdown(self, counts: ContentCounts) -> str:
-        """Convert the document; afterwards ``files`` contains its images.
+        """Convert the document; afterward ``files`` contains its images.
 
         Raises:
             OSError: if its main file is missing or damaged.

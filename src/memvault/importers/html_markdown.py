@@ -110,7 +110,7 @@ def tree_markdown(root: Any, length: int, custom: Custom = lambda _: None) -> st
 
 
 class _Piece(NamedTuple):
-    """A part of a line: text or markdown, with its emphasis marks from the outside in."""
+    """A part of a line: text or markdown, with its emphasis markers, outermost first."""
 
     text: str
     marks: tuple[tuple[str, str], ...] = ()

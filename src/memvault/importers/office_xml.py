@@ -54,7 +54,7 @@ def parsed(data: bytes, allows_doctype: bool = False) -> Any:
 
 
 def each(data: bytes, tag: str) -> Iterator[Any]:
-    """Yield each element with a local name, and free it afterwards; raises ``ValueError``."""
+    """Yield each element with a local name, and free it afterward; raises ``ValueError``."""
     from lxml import etree
 
     events = etree.iterparse(

@@ -124,7 +124,7 @@ def _folders(source: Source) -> dict[str, list[str]]:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the bundle files, and Bear's lists."""
+    """Return the files in bundles, and Bear's list files."""
     folders = _folders(source)
     return [
         *(posixpath.join(folder, name) for folder, names in folders.items() for name in names),

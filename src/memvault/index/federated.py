@@ -317,7 +317,7 @@ class ExtendedIndex:
         self._index = index
         self._extend = extend
         self._view: View | None = None
-        """The last view, before it was extended."""
+        """The last view before ``_extend`` was applied."""
 
     def refresh(self, vectors: bool, wait_policy: WaitPolicy) -> View:
         """See ``SearchIndex.refresh``."""

@@ -233,7 +233,7 @@ def _check_toml(before: str, after: str, path: Path) -> None:
     except ValueError as error:
         raise Refused(
             f"{path} already defines a server named memvault, or uses an inline table",
-            "remove that server, or write a table for each server",
+            "remove that server, or write each server as a separate table",
         ) from error
 
 

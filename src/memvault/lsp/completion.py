@@ -95,7 +95,7 @@ def _is_code(document: EditorDocument, offset: int) -> bool:
 def _list(
     document: EditorDocument, typed: str, offset: int, choices: Iterable[_Choice], end: str = ""
 ) -> types.CompletionList:
-    """Return choices that replace the typed text, without those that contain a secret.
+    """Return choices that replace the typed text, except those that contain a secret.
 
     ``end`` closes the link or list, and is inserted if it is missing.
     """

@@ -369,7 +369,7 @@ class EditorVaults:
         return (vault, path) if is_memory else None
 
     def all(self) -> list[EditorVault]:
-        """Return the open vaults, without those that were deleted."""
+        """Return the open vaults, except deleted ones."""
         for root, vault in list(self._open.items()):
             try:
                 vault.workspace.refresh_settings()

@@ -122,7 +122,7 @@ def _named_by_query(
 
     Raises:
         Ambiguous: every part is a name, and one that is not a title matches several memories.
-        NotFound: every part is a name or meant as a path, and no memory has one of the paths.
+        NotFound: every part is a name or looks like a path, and no memory has one of the paths.
     """
     test = passes or (lambda _: True)
     exact = engine.names.named(query, test)

@@ -264,8 +264,8 @@ def _new_name(
     """Return the new name in a wikilink or a header, or None if it does not change.
 
     A link must resolve to exactly its old target. If its name does not, the path or else the memId
-    replaces the name. A name that was already ambiguous may stay if it still resolves to the target
-    first.
+    replaces the name. A name that was already ambiguous is not changed if it still resolves to the
+    target first.
     """
     assert link.target is not None
     is_to_renamed = link.target.path == renaming.memory.path

@@ -102,7 +102,7 @@ def compute(
 
 
 def _on_one_scale(tokens: Mapping[int, float], candidates: CandidateSet) -> Mapping[int, float]:
-    """Return token matches on the scale of the English model if they come from two models."""
+    """Convert token matches to the English model's scale if they come from two models."""
     hits = candidates.vector
     if len({hit.is_multilingual for hit in hits.values()}) < 2:
         return tokens

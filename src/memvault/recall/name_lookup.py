@@ -111,7 +111,7 @@ class NameLookup:
         """Return the memory whose path ends with a string, or None if the string is not a path.
 
         Raises:
-            NotFound: if the text is meant as a path, but no memory's path equals or ends with it;
+            NotFound: if the text looks like a path, but no memory's path equals or ends with it;
                 the error's details list the closest memories as ``candidates``.
             Ambiguous: if several memories have it, as for ``resolve``.
         """

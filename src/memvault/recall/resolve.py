@@ -241,7 +241,7 @@ def is_file_name(name: str) -> bool:
 
 
 def is_path(name: str, entries: Iterable[Nameable]) -> bool:
-    """Return whether a string is meant as a memory's path rather than as a query.
+    """Return whether a string looks like a memory's path rather than a query.
 
     A single word that ends in ``.md`` always counts as a path. A single word with a slash, such as
     "CI/CD", and several words that end in ``.md`` count as a path only if they begin with a folder
@@ -459,7 +459,7 @@ def is_title_of(name: str, entry: Nameable) -> bool:
 
 
 def is_name_of(name: str, entry: Nameable) -> bool:
-    """Return whether a string is meant as a memory's name rather than as a query.
+    """Return whether a string looks like a memory's name rather than a query.
 
     A memId prefix counts only if it contains the whole slug, so that a short word is not mistaken
     for a name.

@@ -56,7 +56,7 @@ _HARMLESS = re.compile(
     r"|precomposeunicode|symlinks|autocrlf|eol|safecrlf|quotepath)=.*"
     r"|extensions\.objectformat=.*"
     r"|pull\.(?:rebase|ff)=.*"
-    r"|merge memvault\.(?:name|driver)=.*"  # Set by memvault, which can merge without it.
+    r"|merge memvault\.(?:name|driver)=.*"  # Set by memvault; merging also works without it.
 )
 _REMOTE_SETTINGS = "branch.remote", "branch.pushremote", "remote.pushdefault"
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")

@@ -20,7 +20,7 @@ _MAX_TEXT = 100_000
 """Maximum number of characters of a text to read."""
 _MAX_PATHS, _MAX_SYMBOLS = 200, 100
 _SECONDS = 1.0
-"""Time limit in seconds for finding the lines that a text mentions in their files."""
+"""Time limit in seconds for finding the mentioned lines in their files."""
 _PATH = lazy_pattern(
     r"(?<![\w/.:@~+-])(?P<path>/?(?:[\w.@+-]+/)*[\w.@+-]*\w)"
     r"(?:(?:#L|:|`?,? \(?lines? )(?P<line>[1-9]\d{0,6})(?:[-–]L?(?P<end>[1-9]\d{0,6}))?(?!\w)"

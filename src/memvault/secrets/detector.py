@@ -96,7 +96,7 @@ class SecretDetector:
 
         Secrets on a line with a comment that allows them are left out.
         """
-        # A character outside ASCII may stand for several.
+        # A non-ASCII character may normalize to several characters.
         if len(text) < _SHORTEST and text.isascii() and self._extra_source is None:
             return []
         spans = self._spans(text)

@@ -258,7 +258,7 @@ class MemoryStore:
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Parse a memory from its file's bytes and state."""
-        # Agents' state does not need it.
+        # Agents' state does not need these modules.
         from memvault.vault.memory_file import read_document, read_memory
 
         if is_document(state.path):

@@ -73,7 +73,7 @@ class Copies(NamedTuple):
         about = json.dumps({"branch": self.checked_out}).encode()
         _write(self.root / path, data)
         os.utime(self.root / path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        # The memory is first, so that another process keeps the markers, or writes them again.
+        # Write the memory first: another process deletes markers only where there is no copy.
         _write(self.root / SETTINGS_FILE, settings)
         _write(self._top / _ABOUT, about)
 

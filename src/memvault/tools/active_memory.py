@@ -368,7 +368,7 @@ def memory_mutate(
     """Replace a memory's content in active memory and in its file.
 
     The old content is kept as a revision; front matter is not changed. The memory must be in active
-    memory. Afterwards all of its content is loaded.
+    memory. All of its content is then loaded.
     """
     from memvault.errors import MemvaultError
     from memvault.memories import edit

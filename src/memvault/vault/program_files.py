@@ -40,7 +40,7 @@ _SETTINGS = frozenset(
         # Shells and version managers, which load these on entering the folder.
         *(".env", ".envrc", ".tool-versions", "mise.toml", ".mise.toml", ".nvmrc", ".node-version"),
         *(".python-version", ".ruby-version", ".sdkmanrc"),
-        # Editors, which run these.
+        # Editors and debuggers, which run these on opening the folder.
         *(".dir-locals.el", ".dir-locals-2.el", ".exrc", ".vimrc", ".gvimrc", ".nvimrc"),
         *(".nvim.lua", ".lvimrc", ".lldbinit", ".gdbinit", ".sublime-project"),
         # Interpreters and package managers, which run code from the working directory.

@@ -89,7 +89,7 @@ def _sections(body: str) -> list[MarkdownSection]:
     marks = list(headings(body))
     following = [len(body)] * 7  # For each level, the start of its next heading.
     ends = []
-    for start, _, level, _ in reversed(marks):  # Iterate backwards to stay linear.
+    for start, _, level, _ in reversed(marks):  # Iterate backward to stay linear.
         ends.append(min(following[: level + 1]))
         following[level] = start
     above: list[tuple[int, str]] = []

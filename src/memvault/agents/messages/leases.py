@@ -88,7 +88,7 @@ class Leases:
 
     def folders(self) -> Iterator[Path]:
         """Yield the folders of events that are leased or were popped recently."""
-        for name in (_LEASES, _POPPED):  # In the order that events move through them.
+        for name in (_LEASES, _POPPED):  # Events move through them in this order.
             yield from _lease_folders(self.folder(name))
 
     def folder(self, name: str) -> Path:

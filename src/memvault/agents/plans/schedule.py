@@ -106,8 +106,8 @@ def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:
         )
     except (OverflowError, ValueError):
         return None  # beyond the maximum year
-    # If a clock goes back by less than an hour, cronsim misses a run when searching forwards but
-    # finds it when searching backwards.
+    # If a clock goes back by less than an hour, cronsim misses a run when searching forward but
+    # finds it when searching backward.
     while result and (earlier := latest(cron, result - _INSTANT, zone)) and earlier > after:
         result = earlier
     return result
@@ -123,12 +123,12 @@ def latest(cron: str, until: datetime, zone: tzinfo) -> datetime | None:
         # Start after an hour that occurs twice: if cronsim starts in the second occurrence, it
         # does not find runs in the first one.
         start = until + _OVERLAP
-        backwards = _times(cron, start, zone, reverse=True)
-        result = next((utc for at in backwards if (utc := at.astimezone(UTC)) <= until), None)
+        backward = _times(cron, start, zone, reverse=True)
+        result = next((utc for at in backward if (utc := at.astimezone(UTC)) <= until), None)
         if result is None:
             return None
         # If a clock goes forward by less than an hour, cronsim misses a run when searching
-        # backwards but finds it when searching forwards.
+        # backward but finds it when searching forward.
         for at in _times(cron, result, zone):
             if (utc := at.astimezone(UTC)) > until:
                 break
@@ -146,7 +146,7 @@ def _times(cron: str, start: datetime, zone: tzinfo, reverse: bool = False) -> C
 def _bounded_search() -> type[CronSim]:
     """Return a subclass of cronsim's search with a limited number of steps.
 
-    A backwards search would never get past a day that a time zone skipped, such as 30 December 2011
+    A backward search would never get past a day that a time zone skipped, such as 30 December 2011
     in Apia.
     """
     from cronsim import CronSim

@@ -346,7 +346,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     @contextlib.contextmanager
     def _terminal(self) -> Any:
-        """Give the terminal to another program during the ``with`` block."""
+        """Suspend the application, so that another program can use the terminal."""
         try:
             with self.suspend():
                 yield

@@ -101,7 +101,7 @@ Part = Literal["text", "links", "history"]
 
 
 class BrowserSession:
-    """An open vault for the browser.
+    """An open vault for ``memvault browse``.
 
     Every method returns a ``Future``, whose exceptions are ``MemvaultError``.
     """

@@ -475,7 +475,7 @@ class LocalIndex:
         return self._read(indexed_files, diff_folder(indexed_files, scan.files, scan.unreadable))
 
     def _updated(self, unindexed: FolderDiff, vectors: bool) -> Snapshot:
-        """Return a snapshot after an update, without the files that the update did not index."""
+        """Return a snapshot after an update, except the files that the update did not index."""
         if not unindexed.size:
             self._mark_current()
             self.is_unfinished = self._lacks_dates

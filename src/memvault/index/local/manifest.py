@@ -307,7 +307,7 @@ class Manifest:
     def find_by_name(self, name: str) -> list[MemoryRecord]:
         """Return the memories whose path, memId, title or alias matches a name.
 
-        The path may lack ``.md``, and the memId may be abbreviated.
+        The path may omit ``.md``, and the memId may be abbreviated.
         """
         path, file = _encoded(name), _encoded(f"{name}.md")
         name = name.encode("utf-8", "replace").decode()

@@ -60,7 +60,7 @@ class PublishingBackend(MilvusBackend):
 
     @contextlib.contextmanager
     def refreshing(self, files: IndexFiles, is_patient: bool = False) -> Iterator[None]:
-        """Check that this machine publishes the vault, and publish the index afterwards.
+        """Check that this machine publishes the vault, and publish the index afterward.
 
         Raises:
             EngineUnavailable: if the engine does not respond.

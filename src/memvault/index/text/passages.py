@@ -126,7 +126,7 @@ def _fits(start: int, end: int, size: int) -> bool:
 def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
     """Yield the lines of each paragraph without blank lines, and the headings above it.
 
-    A heading begins a paragraph that includes the next one. Blank lines in code do not end a
+    A heading and the paragraph after it form one paragraph. Blank lines in code do not end a
     paragraph.
     """
     above: list[tuple[int, str]] = []

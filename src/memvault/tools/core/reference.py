@@ -169,7 +169,7 @@ def _section(tool: Tool, command: ShellForm) -> list[str]:
 
 
 def _result_table(tool: Tool) -> list[str]:
-    """Return the table of a tool's result keys, without those common to all results."""
+    """Return the table of a tool's result keys, except those common to all results."""
     schema = result_schema(tool.result_type)
     rows = [
         f"| `{key}{_optional(key, schema)}` | {_type_in_words(entry)} |"

@@ -86,8 +86,8 @@ class Tool(NamedTuple):
             by default; the other arguments are accepted too. None if it is not offered by default.
         examples: Command lines that the help and the reference show.
         view: How its result is printed for people.
-        takes_long: Whether it waits, checks or rebuilds everything, or runs or looks up programs.
-            The resident process does not run such a tool.
+        takes_long: Whether it waits, checks or rebuilds the whole vault, or runs or looks up
+            programs. The resident process does not run such a tool.
         paged_keys: Keys of the lists, or of the text, that may make its result long. The tool gets
             the arguments ``budget`` and, unless the function already has it, ``offset``, and for
             text ``length``. None if the result is always short.

@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
-  // The folder of all URLs of the server, which is that of this script.
+  // The base URL of the server: the folder of this script.
   const base = document.currentScript.src.replace(/[^/]*$/, "");
   const form = $("search");
   const results = $("results");
