@@ -74,7 +74,7 @@ def test_hook_recalls_memory_before_command(project: Path, run: Run) -> None:
 
 
 def test_hook_recalls_memory_after_failure(project: Path, run: Run) -> None:
-    """After a command fails, the hook adds a memory with the same error, whatever its numbers."""
+    """After a command fails, the hook adds a memory with the same error, ignoring numbers."""
     output = "Exit code 255\nFAILED: Multiple head revisions are present for given argument 'head'"
     given = {"tool_name": "Bash", "tool_input": {"command": "make migrate"}}
     found = sooner_or_later(lambda: hooked(run, "after-tool", error=output, **given))

@@ -461,7 +461,7 @@ def cpu_seconds(process: int) -> float:
 def test_browse_exits_with_its_terminal(
     notes: Path, tmp_path: Path, moment: str, is_frozen: bool
 ) -> None:
-    """When its terminal closes, a browse process exits, whatever is open."""
+    """When its terminal closes, a browse process exits, even with a dialog open."""
     script = write(tmp_path, "editor.py", MOMENTS[moment][2])
     variables = {"TERM": "xterm", "LINES": "30", "VISUAL": f"{sys.executable} {script}"}
     before = (notes / "fact/wombats.md").read_bytes()

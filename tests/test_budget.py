@@ -203,7 +203,7 @@ def test_budget_next_returns_everything_once(huge: Workspace, tool: Tool) -> Non
 
 @sampled(1)
 def test_budget_limits_every_tool_result(huge: Workspace, subtests: pytest.Subtests) -> None:
-    """No tool result over MCP has more than 1,500 tokens, whatever the vault contains."""
+    """No tool result over MCP has more than 1,500 tokens, regardless of the vault's contents."""
     for tool in some_of(sorted(WORKING, key=lambda tool: not tool.read_only), first=1):
         with subtests.test(tool=tool.name):
             arguments = {"timeout": 0.01} if tool.name == "wait_for" else {}

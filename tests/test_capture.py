@@ -372,7 +372,7 @@ def test_tasks_done_marks_one_line(run: Run, folder: Path) -> None:
 @given(text=st.text(alphabet="-[] xX*+1.>\t\n`~ab"))
 @settings(max_examples=examples(200))
 def test_tasks_report_the_right_line(text: str) -> None:
-    """A task's line number and mark match the file, whatever surrounds it."""
+    """A task's line number and mark match the file, regardless of the surrounding text."""
     data = f"---\ntags: [x]\n---\n{text}".encode()
     memory = memory_file.read_memory(data, FileState("a.md", len(data), 0, 0, 0), frozenset())
     lines = data.decode().split("\n")

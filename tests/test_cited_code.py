@@ -169,7 +169,7 @@ def test_no_git_process_runs_without_approval(
 
 
 def test_recall_marks_only_changed_code(folder: Path, project: Path, run: Run) -> None:
-    """Recall says nothing about unchanged code, and says what has changed in each format."""
+    """Recall mentions only changed code, and describes the change in each format."""
     with open_vault(folder) as vault:
         remembered(vault, SEPARATOR)
         assert "cites" not in recalled(vault, "which separator")[0]
@@ -669,7 +669,7 @@ def test_memory_about_moved_code_is_found_by_the_new_path(folder: Path, project:
 
 
 def test_many_lines_of_a_large_file_are_cited_in_bounded_time(folder: Path, project: Path) -> None:
-    """A long stack trace is remembered in seconds, whatever is in the file that it names."""
+    """A long stack trace is remembered in seconds, regardless of the contents of its files."""
     write(project, "src/big.txt", "a b\n" * 240_000)
     text = "\n".join(f"src/big.txt:{number}" for number in range(1, 200))
     started = time.monotonic()

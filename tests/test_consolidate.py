@@ -319,7 +319,7 @@ def test_consolidate_concurrent_runs_write_nothing_twice(run: Run, folder: Path)
 
 
 def test_consolidate_command_previews_proposals(run: Run, folder: Path) -> None:
-    """People see what is proposed, its sources and how to apply it."""
+    """The output shows the proposals, their sources and how to apply them."""
     put_all(folder, WEEK[:2])
     told = run("consolidate")
     assert told.code == 0

@@ -188,7 +188,7 @@ def test_consolidate_proposal_lists_its_episodes(
 def test_consolidate_proposes_only_remaining_facts(
     episodes: list[Episode], facts: list[Memory], done: int, learned: int
 ) -> None:
-    """After some proposals were written, the rest is proposed, and after that nothing."""
+    """After some proposals are applied, only the rest is proposed, and finally nothing."""
     start = ConsolidationInput(episodes, facts, [], [])
     first = proposed(start)
     part = proposed(held_after(start, first, done, learned))
@@ -393,7 +393,7 @@ def test_extractor_command_is_not_run_by_shell(vault: Vault, folder: Path) -> No
 
 
 def test_extractor_timeout_kills_all_its_processes(folder: Path) -> None:
-    """After the timeout, no process of the extractor is left, whatever it has done."""
+    """After the timeout, no process of the extractor is left."""
     note = folder.parent / "pid"
     code = (
         "import subprocess, sys, time\n"

@@ -315,7 +315,7 @@ def test_query_without_dates_has_no_date_part(folder: Path, vault: Vault, query:
 
 
 def test_date_only_query_finds_memories_from_that_time(folder: Path, vault: Vault) -> None:
-    """A question with only a time returns the memories of that time, whatever their content."""
+    """A question with only a time finds the memories of that time, regardless of content."""
     told = {"04-30": "Boats tied up", "05-01": "A new lantern", "05-31": "Rain", "06-01": "Nets"}
     for day, body in told.items():
         header = f"created: 2023-{day}\nmodified: 2023-{day}\ntitle: {body}\n"

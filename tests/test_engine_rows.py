@@ -1,4 +1,4 @@
-"""Rows read from an engine are valid or dropped, whatever the engine contains."""
+"""Rows read from an engine are valid or dropped, regardless of its contents."""
 
 from __future__ import annotations
 

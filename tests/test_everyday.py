@@ -329,7 +329,7 @@ def test_rename_has_alias_mv(vault: Vault, folder: Path, run: Run) -> None:
     [("# Two  blanks\n", "Two blanks"), ("~~~\n# Code\n~~~\n\n# Real\n", "Real")],
 )
 def test_rename_finds_title_heading(folder: Path, vault: Vault, text: str, title: str) -> None:
-    """The title heading is found whatever its spacing and any code before it."""
+    """The title heading is found regardless of its spacing and of code before it."""
     write(folder, f"{title}.md", text)
     done = called(vault, "memory_rename", memId=f"{title}.md", title="Fresh")
     assert called(vault, "memory_show", memId=done["memId"])["title"] == "Fresh"

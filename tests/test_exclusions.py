@@ -173,7 +173,7 @@ def test_doctor_ignores_excluded_files(folder: Path, vault: Vault) -> None:
 
 
 def test_exclusions_with_many_wildcards_never_hang(tmp_path: Path) -> None:
-    """Patterns with many wildcards exclude only what they match and never hang a scan."""
+    """Patterns with many wildcards exclude only matching files and never hang a scan."""
     stars = "*a" * 100
     hostile = f"{stars}b\n**/{stars}/**/{stars}/**/x\n" + "!z\n" * 2_000
     path = "/".join(["a" * 200] * 3) + ".md"
@@ -255,7 +255,7 @@ def test_nested_vault_settings_apply_after_each_change(folder: Path, vault: Vaul
 
 
 def test_nested_vault_setting_precedes_its_ignore_files(folder: Path, vault: Vault) -> None:
-    """As in the nested vault, no ignore file includes what its setting `ignore` excludes."""
+    """As in the nested vault, no ignore file includes files that its setting `ignore` excludes."""
     write(folder, "team/memvault.toml", 'version = 1\nignore = ["*.tmp.md"]\n')
     write(folder, "team/sub/.ignore", "!c.tmp.md\n")
     write(folder, "team/sub/c.tmp.md", "# Draft\n")

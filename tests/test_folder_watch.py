@@ -192,7 +192,7 @@ def test_watch_scans_folder_only_on_first_call(
 def test_watch_rescans_folder_after_some_minutes(
     vault: Vault, scans: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After some minutes the folder is scanned, because some changes cause no event."""
+    """The folder is scanned every few minutes, because some changes cause no event."""
     paths_of(vault)
     scans.clear()
     monkeypatch.setattr(folder_watch, "TRUSTED_SECONDS", 0.0)

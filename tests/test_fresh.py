@@ -271,7 +271,7 @@ def test_recall_shows_file_changed_during_search(folder: Path) -> None:
 
 
 def test_semantic_recall_sees_changes_immediately(folder: Path, vault: Vault) -> None:
-    """Semantic recall finds what was just written and nothing that was just deleted."""
+    """Semantic recall finds memories that were just written, not those that were just deleted."""
     write(folder, "cats.md", "# Cats\n\nThe cat sleeps on the sofa all day.\n")
     write(folder, "ships.md", "# Ships\n\nThe vessel left the harbour.\n")
     assert titles(vault.call("memory_recall", query="a pet at home", type="vector"))[0] == "Cats"

@@ -186,7 +186,7 @@ def test_sync_reports_stale_git_lock(clones: tuple[Clone, ...]) -> None:
 def test_sync_works_without_home(
     clones: tuple[Clone, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a home folder, sync works or reports what is missing."""
+    """Sync works without a home folder."""
     one, _ = clones
     one.remember("Wombats", "They dig.")
     monkeypatch.delenv("HOME")

@@ -68,7 +68,7 @@ def test_command_summaries_have_no_json_keys() -> None:
 
 
 def test_help_calls_memory_argument_memory() -> None:
-    """An argument that selects a memory is shown as MEMORY, whatever its key is."""
+    """An argument that selects a memory is shown as MEMORY, regardless of its key."""
     for entry in ENTRIES.values():
         assert entry is not None
         for parameter in entry.shell_parameters:

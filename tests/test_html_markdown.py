@@ -52,7 +52,7 @@ def text_of(html: str) -> str:
 
 @given(html=PAGES)
 def test_html_conversion_preserves_text(html: str) -> None:
-    """The rendered markdown has the same text as the HTML, whatever characters it contains."""
+    """The rendered markdown has the same text as the HTML, regardless of its characters."""
     made = markdown(html)
     shown = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(made)
     assert text_of(shown) == text_of(html)

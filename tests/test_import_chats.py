@@ -434,7 +434,7 @@ def test_message_markdown_is_escaped_in_indented_text_but_not_in_code() -> None:
 
 @given(st.text("`~ab\n # ", max_size=60))
 def test_fences_are_longer_than_those_inside(text: str) -> None:
-    """A code block contains the unchanged text, whatever fences are in it."""
+    """A code block contains the unchanged text, even if the text contains fences."""
     made = fenced(text)
     code = [bool(is_code) for _, is_code in markdown.lines_with_code(f"{made}\n\nx\n")]
     assert all(code[:-2])

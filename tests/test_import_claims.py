@@ -385,7 +385,7 @@ def test_import_suggests_no_command_if_unread_files_are_not_markdown(
 def test_kind_without_matching_files_is_an_error(
     kind: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """The error for ``--from`` reports that nothing matched, and what the format needs."""
+    """The error for ``--from`` reports that nothing matched, and the format's requirements."""
     made = write_notes(tmp_path / "notes")
     ran = run("import", str(made), "--from", kind, "--yes")
     with closing(open_source(str(made))) as source:

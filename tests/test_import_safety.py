@@ -1,4 +1,4 @@
-"""An import preserves the vault's files, whatever the source, and reports omissions."""
+"""An import from any source preserves the vault's files and reports omissions."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_preview_lists_each_changed_note(run: Run, folder: Path, tmp_path: Path)
 
 
 def test_changed_file_times_do_not_change_notes(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A copy or a zip of a folder is the same source, whatever its file times."""
+    """A copy or a zip of a folder is the same source, regardless of its file times."""
     made = folder_source.make(tmp_path)
     import_all(run, made)
     os.utime(made / "Beta.md", (1_000_000_000, 1_000_000_000))

@@ -19,7 +19,7 @@ PROMPTS = read_lines(BENCH / "prompts" / "generic.jsonl")
 
 
 def prompts(part: str, *languages: str) -> list[str]:
-    """The generic prompts of a part in some languages."""
+    """The generic prompts of a part in several languages."""
     wanted = [entry for entry in PROMPTS if entry["metadata"]["part"] == part]
     return [entry["text"] for entry in wanted if entry["metadata"]["language"] in languages]
 

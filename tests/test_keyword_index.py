@@ -90,7 +90,7 @@ def plain_scores(
 
 @contextmanager
 def index_of_steps(steps: Any) -> Iterator[tuple[KeywordIndex, Documents]]:
-    """Create an index in some commits; yield it with the expected documents."""
+    """Create an index in several commits; yield it with the expected documents."""
     documents: Documents = {}
     uid = 0
     with TemporaryDirectory() as folder:
@@ -219,7 +219,7 @@ def test_keyword_index_ties_keep_commit_order(tmp_path: Path) -> None:
 
 
 def filled(folder: Path, batches: int = 3) -> KeywordIndex:
-    """Create an index of some commits, with a deleted memory and a common word."""
+    """Create an index of several commits, with a deleted memory and a common word."""
     index = KeywordIndex.create(folder)
     for batch in range(batches):
         added = [
@@ -231,7 +231,7 @@ def filled(folder: Path, batches: int = 3) -> KeywordIndex:
 
 
 def found_in(index: KeywordIndex, *terms: str) -> list[tuple[float, int]]:
-    """Return all memories with any of some terms, best first."""
+    """Return all memories with any of the terms, best first."""
     query = KeywordQuery([(term,) for term in terms])
     answer = rank_documents(index.candidates(query), query, {"body": 900})
     return [(hit.score, hit.uid) for hit in answer.hits]

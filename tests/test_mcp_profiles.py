@@ -34,7 +34,7 @@ async def names(client: Client) -> list[str]:
 
 
 def offered(folder: Path, tools: str = "", *options: str) -> list[str]:
-    """Return what a server offers with the given tools, or by default."""
+    """Return the offer of a server with the given tools, or by default."""
     found: list[str] = []
 
     async def talk(client: Client) -> None:

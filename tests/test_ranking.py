@@ -210,7 +210,7 @@ def test_ranking_vectors_setting_scales_vector_weight(folder: Path, vault: Vault
 def test_ranking_newer_or_more_important_memory_is_first(
     folder: Path, vault: Vault, paths: tuple[str, ...], part: str, headers: list[dict[str, object]]
 ) -> None:
-    """Of equal memories the newest or most important is first, whatever its name."""
+    """Of equal memories the newest or most important is first, regardless of its name."""
     for path, header in zip(paths, headers, strict=True):
         header = {"created": "2019-01-01", "modified": "2019-01-01", **header}
         note(folder, path, "Cellar", "The key to the cellar hangs by the door.", **header)
@@ -486,7 +486,7 @@ def test_ranking_newest_of_several_versions_is_first(folder: Path, vault: Vault)
 
 
 def test_ranking_newer_session_does_not_outrank_match(folder: Path, vault: Vault) -> None:
-    """Of two long memories, such as sessions, the better match stays first, whatever its date."""
+    """Of two long memories, such as sessions, the better match is first, regardless of dates."""
     rest = "We read the logs, ran the tests and wrote down what each of them printed. " * 20
     first = f"{OLD} {rest}"
     second = f"Our office has plants, on the third floor of the new mill. {rest}"
@@ -601,7 +601,7 @@ def test_ranking_rare_word_has_more_coverage(folder: Path, vault: Vault) -> None
 
 
 def test_ranking_daily_note_answers_date_query(folder: Path, vault: Vault) -> None:
-    """A query for a date finds that day's note, whatever the note says."""
+    """A query for a date finds that day's note, regardless of its text."""
     write(folder, "journal/2026-03-04.md", "Bread was baked.\n")
     write(folder, "journal/2026-03-05.md", "The roof was mended.\n")
     first, *rest = explained(vault, "2026-03-04")

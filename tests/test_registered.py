@@ -352,7 +352,7 @@ def test_registered_tool_does_not_block_other_calls(folder: Path, run: Run, vaul
 
 
 def test_warnings_belong_to_their_call(folder: Path, run: Run, vault: Vault) -> None:
-    """Concurrent calls keep their own warnings, in whatever order they end."""
+    """Concurrent calls keep their own warnings, in any order of completion."""
     code = (
         "import json, os, sys, time\n"
         "me = json.load(sys.stdin)['me']\n"

@@ -50,7 +50,7 @@ def team(tmp_path: Path, run: Run) -> Path:
 
 @pytest.mark.promise("R54")
 def test_request_queue_answers_sixty_concurrent_calls(team: Path, run: Run) -> None:
-    """Sixty concurrent calls of one token are all answered, whatever the concurrency limit."""
+    """Sixty concurrent calls of one token are all answered under any concurrency limit."""
     given = token(run, "ann", "team")
     with Served("--audit", os.devnull) as server, ThreadPoolExecutor(60) as pool:
         answers = list(pool.map(lambda _: server.result(given, "memory_list"), range(60)))

@@ -57,7 +57,7 @@ def sandbox(kind: str) -> list[str]:
 def test_resident_does_not_serve_sandboxed_process(
     kind: str, folder: Path, watching: Watching
 ) -> None:
-    """A command in a sandbox runs there, whatever permissions the resident process has."""
+    """A command in a sandbox runs there, not with the resident process's permissions."""
     child(folder, "list")
     answered = watching.answered()
     ran = child(folder, "remember", "Escaped", "text", prefix=sandbox(kind))

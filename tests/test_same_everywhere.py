@@ -156,7 +156,7 @@ def check_binding(tool: Tool, sent: dict[str, Any]) -> None:
 
 
 def test_schema_accepts_exactly_valid_arguments(subtests: pytest.Subtests) -> None:
-    """A tool accepts exactly what its schema and the coercion table allow."""
+    """A tool accepts exactly the arguments that its schema and the coercion table allow."""
 
     def exact(tool: Tool, data: st.DataObject) -> None:
         check_binding(tool, data.draw(attempted(tool.parameters)))

@@ -152,7 +152,7 @@ def test_secrets_never_stop_undo(vault: Vault, folder: Path) -> None:
 
 
 def test_secrets_refused_write_fails_with_hint(run: Run, folder: Path) -> None:
-    """The shell shows what was refused, but not the secret, and the exit code is 1."""
+    """The error names the kind of secret without its value, and the exit code is 1."""
     refusing(folder)
     value, said = made("GitHub token")
     ran = run("remember", "Deploy", said, "--type", "fact")

@@ -235,7 +235,7 @@ def commands(value: Any) -> list[str]:
 def test_setup_hooks_run_in_a_shell(
     name: str, file: str, variable: str, project: Path, setup: Callable[..., Ran]
 ) -> None:
-    """The hook commands run in a shell, whatever the vault's name, and answer."""
+    """The hook commands run in a shell and answer, regardless of the vault's name."""
     succeeded(setup(name))
     written = json.loads((project / file).read_text("utf-8"))["hooks"]
     lines = commands(written)

@@ -38,7 +38,7 @@ HOME = {
 
 
 def filled(folder: Path, notes: dict[str, tuple[str, str]]) -> Path:
-    """Make a vault of some notes."""
+    """Create a vault with these notes."""
     write(folder, "memvault.toml", "version = 1\n")
     for name, (title, text) in notes.items():
         write(folder, f"fact/{name}.md", HEAD.format(f"{name}-7k2m9q", title, text))

@@ -157,7 +157,7 @@ def test_transcripts_match_program_output(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """The sessions in the documentation show what a user sees."""
+    """The sessions in the documentation match the actual output."""
     text = page.read_text("utf-8")
     played = play(page, tmp_path, monkeypatch, launcher)
     if request.config.getoption("--rewrite-transcripts"):
@@ -168,7 +168,7 @@ def test_transcripts_match_program_output(
 
 
 def test_recording_matches_program_output(request: pytest.FixtureRequest) -> None:
-    """The recording in README shows what a user who types the same lines sees."""
+    """The recording in README matches the output of the same lines typed by a user."""
     drawn = draw_recording.draw(draw_recording.play())
     if request.config.getoption("--rewrite-transcripts"):
         if not draw_recording.is_current(drawn):

@@ -281,7 +281,7 @@ def test_trusted_script_imports_no_vault_module(
     command: str,
     path: str,
 ) -> None:
-    """No module or program in the vault shadows another, whatever the user's paths contain."""
+    """No module or program in the vault shadows another, even if the user's paths include it."""
     write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")
     code = "import json, os\nprint(json.dumps({'fine': os.environ.get('PERL5LIB', '/y')}))\n"
     write(folder, "s/t.py", f"#!/usr/bin/env python3\n{code}").chmod(0o755)

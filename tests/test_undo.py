@@ -104,7 +104,7 @@ def test_undo_does_not_treat_move_as_edit(vault: Vault, folder: Path) -> None:
 
 
 def test_undo_history_survives_clock_set_ahead(vault: Vault, folder: Path) -> None:
-    """A memory's last revisions are kept, whatever age their names imply."""
+    """A memory's last revisions are kept, regardless of the age that their names imply."""
     remember(vault, title="A", content="One.")
     vault.call("memory_compound", query="A", modifications="Two.")
     kept = next((folder / ".memvault" / "history").rglob("2*.md"))
@@ -294,7 +294,7 @@ def test_undo_ignores_invalid_journal_lines(
 
 
 def test_undo_reads_newest_journal_part_first(vault: Vault, folder: Path) -> None:
-    """A full journal part is followed by another, which is newer whatever the clock says."""
+    """A full journal part is followed by another, which is newer regardless of the clock."""
     line = json.dumps({**LINE, "when": "2999-01-01T00:00:00.000Z"})
     write(folder, JOURNAL, (json.dumps({**LINE, "title": "x" * 190}) + "\n") * 4_000 + line)
     remember(vault, title="B", content="Two.")

@@ -366,7 +366,7 @@ def test_vault_model_damage_is_reported(run: Run, apples: Path, encoder: Path) -
 
 
 def test_rerank_model_is_not_loaded_by_plain_recall(apples: Path) -> None:
-    """A plain recall imports neither fastembed nor ONNX Runtime, whatever the settings say."""
+    """A plain recall imports neither fastembed nor ONNX Runtime, regardless of the settings."""
     assert among(loaded(apples, "recall", QUESTION), NEVER) == []
 
 

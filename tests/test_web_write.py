@@ -1,4 +1,4 @@
-"""Editing in the browser: what a person changes is written, and nothing else."""
+"""Editing in the browser: only the user's changes are written."""
 
 from __future__ import annotations
 

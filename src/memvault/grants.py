@@ -1,4 +1,4 @@
-"""Store what the user has allowed on this machine, one file per grant, outside any vault.
+"""Store the user's grants on this machine, one file per grant, outside any vault.
 
 A vault is untrusted data, so nothing in it can grant anything. A grant applies to one vault (its
 real path) and one subject in it, and is valid only while no other user could have written its file.

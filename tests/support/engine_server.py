@@ -129,7 +129,7 @@ class Server:
         Path(f"{self._folder}.deaf").write_text(" ".join(calls), "utf-8")
 
     def be_slow(self, seconds: float) -> None:
-        """Delay each later call by some seconds."""
+        """Delay each later call by ``seconds``."""
         Path(f"{self._folder}.slow").write_text(str(seconds), "utf-8")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:

@@ -124,7 +124,7 @@ def put(
     kind: str = "episode",
     header: str = "",
 ) -> str:
-    """Write an episode from some days ago as a file; return its memId."""
+    """Write an episode from ``days`` ago as a file; return its memId."""
     stamp = clock.iso(datetime.now(UTC) - timedelta(days=days))
     used = f"skills_used: [{', '.join(skills)}]\n" if skills else ""
     body = body_of(context, actions, outcomes, reflection)

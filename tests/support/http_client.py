@@ -154,7 +154,7 @@ class Served:
                 await talk(client)
 
     def says(self, words: bytes) -> None:
-        """Wait until the server's output contains some words."""
+        """Wait until the server's output contains these words."""
         assert self.process.stderr is not None
         late = threading.Timer(LIMIT, self.process.kill)
         late.start()

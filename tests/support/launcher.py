@@ -271,7 +271,7 @@ _LAUNCHERS: dict[tuple[str, ...], Launcher] = {}
 
 
 def launcher_with(others: tuple[str, ...] = ()) -> Launcher:
-    """Return the launcher with some modules preloaded, which lives until ``close_all``."""
+    """Return the launcher with these modules preloaded, which lives until ``close_all``."""
     return _LAUNCHERS.setdefault(others, Launcher(others))
 
 
@@ -339,7 +339,7 @@ def _read(pipes: tuple[int, int], until: float) -> tuple[bytes, bytes] | None:
 
 
 def _become(words: Sequence[str], cwd: str, variables: Mapping[str, str], umask: int) -> None:
-    """Act as a process that was just started with some arguments in a folder."""
+    """Act as a process that was just started with these arguments in a folder."""
     os.chdir(cwd)
     os.umask(umask)
     os.environ.clear()

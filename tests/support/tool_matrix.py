@@ -39,7 +39,7 @@ ODD = (*OUTSIDE, ".memvault", "nothing", "a\0b", "")
 
 
 class Outcome(NamedTuple):
-    """The result of one call, what the front end sent for it, and the changed files.
+    """The result of one call, the front end's output for it, and the changed files.
 
     ``changed`` has their content by path, empty for a removed file.
     """

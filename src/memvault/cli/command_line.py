@@ -38,7 +38,7 @@ def option_names(parameter: Parameter) -> tuple[tuple[str, ...], str]:
 def value_type(parameter: Parameter) -> type:
     """Return the type of a parameter's parsed value; list is a list of strings.
 
-    Positional arguments and JSON are strings, whatever the parameter's type.
+    Positional arguments and JSON are strings, regardless of the parameter's type.
     """
     types = parameter.types
     if list in types or (parameter.arg.positional and parameter.arg.join_words):

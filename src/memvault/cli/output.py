@@ -74,7 +74,7 @@ def flush() -> None:
 
 @contextmanager
 def reporting_change(describe: Callable[[], str]) -> Iterator[None]:
-    """Flush standard output after the block; an ``OutputError`` also reports what was changed."""
+    """Flush standard output after the block; an ``OutputError`` also reports the changes."""
     try:
         yield
         flush()

@@ -311,7 +311,7 @@ def _unraisable(dropped: sys.UnraisableHookArgs) -> None:
 
 
 def _exit_code(error: BaseException | None, code: int, changed: str = "") -> int:
-    """Report an output error, and what the command had changed; return the exit code."""
+    """Report an output error and the changes made by the command; return the exit code."""
     _discard_output()
     lines = []
     if isinstance(error, OSError) and error.errno not in (errno.EPIPE, errno.ESHUTDOWN):

@@ -101,7 +101,7 @@ def check_size(data: bytes) -> None:
 
 
 def digest_of(data: bytes | memoryview, size: int) -> bytes:
-    """Return the BLAKE2b digest of some bytes."""
+    """Return the BLAKE2b digest of bytes."""
     return blake2b(data, digest_size=size).digest()
 
 

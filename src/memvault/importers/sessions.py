@@ -333,7 +333,7 @@ def _outcomes(session: Session, shown: str) -> list[str]:
 
 
 def _fixes(session: Session) -> Iterator[str]:
-    """Yield what was done between the failure of a command and its next success.
+    """Yield the steps between the failure of a command and its next success.
 
     Each text contains the command, its error, and the commands and changes that followed. If
     nothing else was done in between, it contains the command that succeeded.
@@ -362,7 +362,7 @@ def _fixes(session: Session) -> Iterator[str]:
 
 
 def _steps(use: ToolUse, folder: str) -> list[str]:
-    """Return what a tool use did, if it may have fixed something."""
+    """Describe the steps of a tool use that may have fixed something."""
     if use.name == "command":
         return (
             [f"ran {_short(use.argument, _MAX_COMMAND)}"] if acts.may_change(use.argument) else []

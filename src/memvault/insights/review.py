@@ -133,7 +133,7 @@ def finding_at(call: Call, code: str, path: str) -> Finding:
 def _findings(
     inspection: VaultInspection, by_path: dict[str, MemoryRecord], codes: Iterable[str]
 ) -> Iterator[ReviewItem]:
-    """Yield the errors and warnings of doctor, optionally only those with some codes."""
+    """Yield the errors and warnings of doctor, optionally only those with these codes."""
     for check, finding in run_checks(inspection, codes):
         if check.severity != "note":
             kind = _KINDS.get(check.code, "finding")

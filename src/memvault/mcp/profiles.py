@@ -33,7 +33,7 @@ _MODEL_FIELDS = ("name", "description", "inputSchema")
 _MAX_PARAGRAPHS = 2
 """Number of paragraphs of a tool's docstring in its description; the rest is in the reference."""
 _SHORT_KEYWORDS = ("type", "anyOf", "items", "enum")
-"""The schema keywords of an argument in a short definition, besides its description."""
+"""The schema keywords of an argument in a short definition, in addition to its description."""
 
 
 class ToolProfile(NamedTuple):

@@ -409,7 +409,7 @@ class DateConstraint(NamedTuple):
     """The days that a query asks for.
 
     ``weight`` multiplies the usual ranking weight of dates. ``is_main_subject`` is true if the
-    query contains little besides the date.
+    query contains little other than the date.
     """
 
     span: DateRange

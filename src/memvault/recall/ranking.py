@@ -147,7 +147,7 @@ def rank(
 
 
 def length_loss(size: int) -> float:
-    """Return how much the score of a memory of some bytes is lowered for its length.
+    """Return how much the score of a memory of this size is lowered for its length.
 
     A long memory has many passages, and its best one matches a query better by chance alone. The
     loss is proportional to the logarithm of the size between ``short_size`` and ``long_size``.

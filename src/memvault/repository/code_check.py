@@ -125,7 +125,7 @@ class CodeCitations:
 
 
 class _Verdict(NamedTuple):
-    """The state of a citation, and what it depends on.
+    """The state of a citation, and the files and repository state it depends on.
 
     ``stamp`` and ``moved_stamp`` are the stamps of the files. ``git`` is the state of the
     repository if the verdict may change with it, else empty.

@@ -65,7 +65,7 @@ class CodeHistory:
         return self._names[path]
 
     def files_with(self, names: Sequence[str]) -> list[str]:
-        """Return the files that contain one of some words."""
+        """Return the files that contain at least one of the words."""
         patterns = [argument for name in names for argument in ("-e", name)]
         args = ("grep", "-l", "-z", "-w", "-I", "-F", "--full-name", "--no-textconv")
         output = self._run(*args, *patterns, "--", self._relative(""), ok_codes=(0, 1))

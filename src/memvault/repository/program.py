@@ -105,7 +105,7 @@ class Git:
         seconds: float = 0,
         env: Mapping[str, str] | None = None,
     ) -> process.ProcessResult:
-        """Run git and return its result, whatever its exit code.
+        """Run git and return its result, regardless of the exit code.
 
         Raises:
             UsageError: git cannot be started.

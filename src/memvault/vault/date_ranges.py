@@ -51,7 +51,7 @@ class DateRange(NamedTuple):
         return cls(day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1]))
 
     def widened(self, days: int) -> DateRange:
-        """Return the range extended by some days at both ends, within the supported years."""
+        """Return the range extended by ``days`` at both ends, within the supported years."""
         before, after = (self.first - date.min).days, (date.max - self.last).days
         return DateRange(
             self.first - timedelta(days=min(days, before)),

@@ -85,7 +85,7 @@ def fish(options: GlobalOptions) -> None:
 
 
 def _outcome(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the result of ``completion install`` with a sentence about what was done."""
+    """Return the result of ``completion install`` with a sentence that describes the changes."""
     if "diff" in result:
         return result
     verb = "Uninstalled" if result["removed"] else "Installed"

@@ -126,7 +126,7 @@ def _next(client: Integration, has_changes: bool, written: bool, remove: bool) -
 
 
 def _summary(title: str, result: Mapping[str, Any]) -> str:
-    """Return a summary of what was done and the next step, for people."""
+    """Return a summary of the changes and the next step, for people."""
     number = len(result["changes"])
     files = f"{number} file{'s' if number != 1 else ''}"
     if not number:

@@ -19,7 +19,7 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class _Documents:
-    """All documents of some segments: the start of each segment, and the divisors by field."""
+    """All documents of several segments: the start of each segment, and the divisors by field."""
 
     def __init__(self, segments: Sequence[Segment], statistics: Statistics) -> None:
         self.bases = [*accumulate((segment.size for segment in segments), initial=0)]

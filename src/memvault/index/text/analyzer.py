@@ -396,7 +396,7 @@ def analyzer(language: str) -> Analyzer:
 
 @cache
 def query_analyzer(languages: tuple[str, ...]) -> QueryAnalyzer:
-    """Return the shared query analyzer for some languages."""
+    """Return the shared query analyzer for these languages."""
     return QueryAnalyzer(languages)
 
 

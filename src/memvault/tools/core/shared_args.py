@@ -26,7 +26,7 @@ Confirm = Annotated[
 
 
 def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str) -> str:
-    """Return the token to confirm an action on some items, or "" if it is already confirmed.
+    """Return the token to confirm an action on these items, or "" if it is already confirmed.
 
     ``items`` contains strings that identify them; they should include the items' state, so the
     token changes with it. ``what`` describes them. If this returns a token, the tool must return a
