@@ -622,7 +622,7 @@ def parts(entry: dict[str, Any]) -> dict[str, float]:
 
 
 def until(happens: Callable[[], object]) -> None:
-    """Wait for a condition that must become true, however slow the machine is.
+    """Wait for a condition that must become true, even on a slow machine.
 
     Each pause is twice as long as the check, so that checking slows nothing down.
     """

@@ -219,7 +219,7 @@ def test_active_sets_are_separate_per_agent_and_brain(folder: Path) -> None:
     ],
 )
 def test_active_damaged_set_is_treated_as_empty(folder: Path, vault: Vault, damage: bytes) -> None:
-    """Whatever the set's file contains, active memory works and does not read outside files."""
+    """Active memory works with any content of the set's file, and does not read outside files."""
     note(folder, "alpha", "Text.")
     write(folder, ".memvault/agents/main/active.json", damage)
     assert held(vault) == []

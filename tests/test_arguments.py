@@ -26,7 +26,7 @@ from tool_calls import call_of, over_mcp, printed, sayable, variants, words
 @pytest.mark.parametrize("digits", [400, 5_000])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_arguments_huge_number_is_accepted_or_usage_error(digits: int, sign: int) -> None:
-    """However large a number is, a tool accepts it or reports why it is invalid."""
+    """A number of any size is accepted or reported as invalid with the reason."""
     for key in ("threshold", "query", "limit")[: 2 if sign > 0 else 3]:
         with pytest.raises(UsageError):
             registry.find("memory_recall").bind({key: sign * 10**digits})

@@ -427,7 +427,7 @@ def test_added_vectors_keep_cached_row_numbers(tmp_path: Path) -> None:
 
 
 def test_replaced_vectors_of_same_count_are_detected(tmp_path: Path) -> None:
-    """If another process replaced the vectors, a search finds the new rows, even if as many."""
+    """If another process replaces the vectors by as many others, a search finds the new rows."""
     codes = np.zeros((1_201, 1, 4), np.uint8)
     rows = np.ones((1_201, 2), np.float32)
     hashes = np.arange(1, 1_202, dtype=np.uint64)

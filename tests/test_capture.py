@@ -244,7 +244,7 @@ def test_daily_path_outside_vault_is_refused(run: Run, folder: Path) -> None:
 def test_capture_keeps_every_entry_separate(
     tmp_path_factory: pytest.TempPathFactory, thought: str
 ) -> None:
-    """Whatever characters it has, an entry is in the note completely, as one list item."""
+    """An entry with any characters is completely in the note, as one list item."""
     root = tmp_path_factory.mktemp("vault")
     write(root, "memvault.toml", "version = 1\n")
     with open_vault(root) as vault:
@@ -341,7 +341,7 @@ tags: [work]
 
 
 def test_tasks_are_listed_with_line_numbers(run: Run, folder: Path) -> None:
-    """Open tasks come first, by due date; others are listed on request, tasks in code never."""
+    """Open tasks come first, by due date; others are listed on request; tasks in code are not."""
     write(folder, "plan.md", NOTE)
     write(folder, "other.md", "- [ ] later\n")
     said = succeeded(run("tasks", "--json")).json

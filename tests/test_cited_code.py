@@ -353,7 +353,7 @@ def test_worktree_and_submodule_are_repositories(folder: Path, project: Path) ->
     ],
 )  # fmt: skip
 def test_malformed_citations_are_ignored(folder: Path, project: Path, value: str) -> None:
-    """Whatever a header contains, every command works, and compounding keeps it."""
+    """Every command works with any header, and compounding keeps the header."""
     path = write(folder, "fact/a.md", f"---\ncites: {value}\n---\n\n# A\n\nText.\n")
     with open_vault(folder) as vault:
         assert set(states(vault, "A")) <= {"same", "changed", "gone"}

@@ -331,7 +331,7 @@ def test_consolidate_command_previews_proposals(run: Run, folder: Path) -> None:
 
 
 def test_consolidate_groups_contradicting_values(vault: Vault, folder: Path) -> None:
-    """However many facts disagree, the result grows only linearly with their number."""
+    """The size of the result is linear in the number of facts that disagree."""
     for place in range(60):
         fact(folder, f"f{place:02}", f"The API limit is {place // 2} per minute")
     fact(folder, "name", "The API host is Alpha")

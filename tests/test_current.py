@@ -55,7 +55,7 @@ def two(root: Path, name: str) -> None:
 )
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
 def test_superseded_memory_ranks_second(folder: Path, vault: Vault, name: str, mode: str) -> None:
-    """However a new memory refers to the old one, it ranks first and the old one is marked."""
+    """With any form of reference, the new memory ranks first and the old one is marked."""
     two(folder, name)
     first, second, *_ = recalled(vault, "our MySQL database", type=mode)
     assert (first["memId"], "supersededBy" in first) == ("new-1", False)
@@ -291,7 +291,7 @@ said = st.lists(
 def test_any_supersedes_graph_finds_all_memories(
     tmp_path_factory: pytest.TempPathFactory, headers: list[tuple[list[int], str]], mode: str
 ) -> None:
-    """However memories supersede each other, each is found once, after its replacement."""
+    """In any supersession graph, each memory is found once, after its replacement."""
     root = tmp_path_factory.mktemp("said")
     write(root, "memvault.toml", "version = 1\n")
     for number, (replaced, key) in enumerate(headers):

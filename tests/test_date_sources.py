@@ -566,7 +566,7 @@ def test_git_never_runs_in_a_changed_repository(
 def test_incremental_read_equals_full_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Whatever is added, changed, renamed and deleted, new commits lead to the same dates."""
+    """Dates updated from new commits equal those of a full read, for any changes."""
     without_identity(monkeypatch, tmp_path / "home")
     made = Repository(tmp_path / "vault")
     allow(made.root)

@@ -274,7 +274,7 @@ def test_date_proximity_decreases_with_distance(one: date, other: date, day: dat
 
 
 def test_almost_dates_are_not_parsed() -> None:
-    """Text that only begins like a date is not a date, however often it is repeated."""
+    """Text that only begins like a date is not a date, even if it is repeated."""
     for text in ("last " * 800, "2023-" * 800, "may " * 1000, "9" * 4000, "a couple of " * 330):
         assert meant_by(text, FRIDAY) is None
 

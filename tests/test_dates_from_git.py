@@ -85,7 +85,7 @@ def test_merge_with_rename_keeps_commit_dates(repository: Repository) -> None:
 def test_incremental_commit_reading_equals_full_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Whatever two branches edit, rename and delete, new commits lead to the same dates."""
+    """Dates updated from new commits equal those of a full read, for any two branches."""
     without_identity(monkeypatch, tmp_path / "home")
     made = Repository(tmp_path / "vault")
     for number in range(8):

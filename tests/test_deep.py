@@ -221,7 +221,7 @@ def test_deep_vectors_are_computed_in_background(folder: Path, run: Run, auto: N
 
 
 def test_deep_embedding_runs_one_process_per_vault(folder: Path, auto: None) -> None:
-    """However many recalls detect missing vectors, only one process computes them."""
+    """Only one process computes missing vectors, even if many recalls detect them."""
     _filled(folder, 40)
     with open_vault(folder) as vault:
         assert vault.call("memory_list")["success"]

@@ -85,7 +85,7 @@ def test_doctor_ignores_false_alarms(vault: Vault, folder: Path) -> None:
 
 
 def test_doctor_finds_long_supersede_cycles_quickly(vault: Vault, folder: Path) -> None:
-    """Each supersede cycle is reported at one of its files, however long or numerous."""
+    """Each of many long supersede cycles is reported at one of its files."""
     for number in range(300):
         text = f"---\nid: n{number}\nsupersedes: [n{(number + 1) % 300}, n{number ^ 1}]\n---\n"
         write(folder, f"{number}.md", text)

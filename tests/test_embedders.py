@@ -357,7 +357,7 @@ def test_embedder_similarity_is_monotonic_for_any_constants(
 def test_embedder_calibration_is_always_increasing(
     cosines: list[float], data: st.DataObject
 ) -> None:
-    """However badly a model separates the anchors, similarity increases with the cosine."""
+    """Similarity increases with the cosine even if a model separates the anchors badly."""
     both = list(calibrate.anchor_targets()[1:])
     more = len(cosines) - len(both)
     targets = both + data.draw(st.lists(st.sampled_from(both), min_size=more, max_size=more))

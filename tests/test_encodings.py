@@ -163,7 +163,7 @@ def test_encoding_setting_applies_to_secrets_and_diffs(folder: Path, run: Run) -
 @example(b"\xd6\xd0\x80\n")
 @given(st.binary(max_size=60).filter(lambda data: not data.isascii()))
 def test_encoding_edits_preserve_other_bytes(data: bytes) -> None:
-    """Whatever encoding is detected, an edit preserves all other bytes or is refused."""
+    """In any detected encoding, an edit preserves all other bytes or is refused."""
     file = b"---\ntitle: a\n---\n" + data
     try:
         edited = document.edit(file, {"title": "b"}, None)

@@ -156,7 +156,7 @@ def work(*own):
 
 
 def test_concurrent_access_counts_are_exact(folder: Path, racing: Racing) -> None:
-    """Access counts from eight concurrent processes add up exactly, however often folded."""
+    """Access counts from eight concurrent processes add up exactly, even if folded often."""
     own = [[f"own-{number}-{place:090}" for place in range(20)] for number in range(8)]
     raced(racing.run(folder, COUNTING, own))
     assert recall_counts.counts(folder) == {
@@ -172,7 +172,7 @@ def test_concurrent_access_counts_are_exact(folder: Path, racing: Racing) -> Non
 def test_damaged_access_counts_do_not_break_fact_recall(
     folder: Path, vault: Vault, damage: bytes
 ) -> None:
-    """Whatever the counts file contains, facts are recalled and counting continues."""
+    """With any content of the counts file, facts are recalled and counting continues."""
     vault.call("store_fact", fact="The wombat digs")
     write(folder, ".memvault/access.json", damage)
     assert recalled(vault, "wombat")[0]["accessCount"] == 1
@@ -195,7 +195,7 @@ def test_intact_access_counts_survive_damage(folder: Path) -> None:
 
 
 def test_recall_appends_one_line_of_counts(vault: Vault, folder: Path) -> None:
-    """However many memories have counts, a recall appends one line and rewrites no file."""
+    """A recall appends one line without rewriting files, even if many memories have counts."""
     vault.call("store_fact", fact="The wombat digs")
     entries = {f"some-{number}": {"count": 1, "last": "x"} for number in range(2_000)}
     file = write(folder, ".memvault/access.json", json.dumps(entries))

@@ -79,7 +79,7 @@ _FILES = st.dictionaries(
 def test_export_and_import_restore_every_byte(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], name: str
 ) -> None:
-    """Whatever the files contain, exporting and importing a vault preserves every byte."""
+    """Exporting and importing a vault preserves every byte of files with any content."""
     tmp_path = tmp_path_factory.mktemp("round")
     store, other = store_at(tmp_path / "vault"), store_at(tmp_path / "other")
     for path, data in files.items():

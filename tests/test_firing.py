@@ -447,7 +447,7 @@ def minutes(count: int) -> list[str]:
 
 
 def test_concurrent_processes_fire_each_plan_run_once(folder: Path, racing: Racing) -> None:
-    """However many processes check at the same time, each run fires exactly once."""
+    """Each run fires exactly once, even if many processes check at the same time."""
     watched(folder)
     raced(racing.run(folder, LOOKING, [[str(folder), 40]] * 10))
     found = runs(folder)

@@ -137,7 +137,7 @@ def test_autocommit_includes_files_written_before_failure(repository: Path) -> N
 
 
 def test_autocommit_puts_all_files_of_a_call_in_one_commit(repository: Path) -> None:
-    """However many files a call writes, they are in one commit."""
+    """All files that a call writes are in one commit."""
     many = [{"key": f"{'k' * 60}-{n}", "value": "v"} for n in range(3_000)]
     with open_vault(repository) as vault:
         assert "warnings" not in vault.call("set_memories", memories=many)

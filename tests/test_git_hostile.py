@@ -351,7 +351,7 @@ def test_changed_git_hook_needs_new_approval(begun: Path, vault: Vault, file: st
 def test_git_setting_is_detected_in_any_spelling(
     begun: Path, ran: Path, vault: Vault, text: str
 ) -> None:
-    """However an executable setting is spelled, git does not run before it is approved."""
+    """Git does not run before approval of an executable setting in any spelling."""
     evil = program(ran, begun / "evil.sh")
     configure(begun, text.replace("{}", evil))
     assert vault.call("git_init")["error"]["code"] == "refused"
@@ -521,7 +521,7 @@ def test_git_config_trailing_unicode_blank_is_refused(
 def test_git_setting_approval_covers_referenced_file(
     begun: Path, vault: Vault, setting: str, value: str
 ) -> None:
-    """However a setting quotes a file in the vault, a change to the file needs approval."""
+    """A change to a file in the vault needs approval if a setting refers to it with any quoting."""
     names = ("a clean.sh", "named #1")
     name = next((name for name in names if name in value), "clean.sh")
     write(begun, name, "cat\n")

@@ -246,7 +246,7 @@ SOURCES = {
 def test_import_merges_keys_into_existing_header(
     folder: Path, run: Run, tmp_path: Path, text: str
 ) -> None:
-    """However broken a header is, import adds its keys to it and recognizes the note again."""
+    """Import adds its keys to any broken header and recognizes the note again."""
     source = write(tmp_path / "source", "n.md", f"---\n{text}")
     os.utime(source, (1_700_000_000, 1_700_000_000))
     succeeded(run("import", str(source.parent), "--yes"))

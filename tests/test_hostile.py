@@ -613,7 +613,7 @@ def test_call_reads_user_settings_once(folder: Path, tmp_path: Path, run: Run) -
 
 @pytest.mark.promise("S44")
 def test_first_warnings_are_listed_and_the_rest_counted(folder: Path, run: Run) -> None:
-    """However many files are broken, an answer has twenty warnings and a count of the rest."""
+    """If many files are broken, an answer has twenty warnings and a count of the rest."""
     for number in range(500):
         write(folder, f"agents/reader/inbox/m{number}.md", "---\ntype: [\n---\n")
     told = asked_over_http(folder, "context", {"task": "tea"})
@@ -627,7 +627,7 @@ def test_first_warnings_are_listed_and_the_rest_counted(folder: Path, run: Run) 
 
 @pytest.mark.promise("S44")
 def test_secret_warning_is_never_omitted(folder: Path, run: Run) -> None:
-    """However many other warnings there are, a secret written by the call is reported."""
+    """A secret written by the call is reported even among many other warnings."""
     secret = f"ghp_{'a1B2c3D4e5' * 4}"[:40]
     for number in range(500):
         write(folder, f"agents/main/inbox/m{number}.md", "---\ntype: [\n---\n")

@@ -293,7 +293,7 @@ def said(kind: str, text: str) -> tuple[str, dict[str, Any]]:
 
 
 def test_codex_forked_sessions_are_one_episode(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A fork repeats the lines of the other session; both are one, whichever is imported first."""
+    """A session and its fork, which repeats its lines, are one episode in either import order."""
     meta = ("session_meta", {"id": "a", "cwd": "/home/ana/shop", "source": "cli"})
     first = [said("user", "Round prices"), said("agent", "Prices are rounded.")]
     made = rollout(tmp_path, "1-a", meta, *first)

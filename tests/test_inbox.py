@@ -133,7 +133,7 @@ def test_inbox_is_shared_by_eight_processes(folder: Path, racing: Racing) -> Non
 
 
 def test_inbox_loses_and_duplicates_nothing_after_kill(folder: Path) -> None:
-    """However often readers and writers are killed, each event is delivered exactly once."""
+    """Each event is delivered exactly once, even if readers and writers are killed."""
     number = int(os.environ.get("KILL_ROUNDS", "40"))
     out, _ = worker("rounds", folder, number).communicate(timeout=30 + number)
     rounds = [json.loads(line) for line in out.splitlines() if line != "done"]

@@ -219,7 +219,7 @@ def test_milvus_vault_can_be_taken_over_and_back(sent: Path, run: Run) -> None:
 @pytest.mark.promise("R48")
 @pytest.mark.parametrize("kind", ["words", "passages", "memories"])
 def test_milvus_push_restores_lost_rows(sent: Path, run: Run, kind: str) -> None:
-    """Whichever rows are missing, status reports it and a push restores them."""
+    """If any rows are missing, status reports it and a push restores them."""
     line = f"client.load_collection('memvault_{kind}'); "
     line += f"client.delete('memvault_{kind}', filter='uid == 1')"
     elsewhere(sent.parent / "engine.db", line)

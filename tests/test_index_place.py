@@ -351,7 +351,7 @@ def test_index_in_use_is_not_deleted(filled: Path, tmp_path: Path) -> None:
 
 
 def test_index_with_pipe_in_place_of_file_still_answers(vault: Vault, folder: Path) -> None:
-    """Whatever is in place of the index's files, recall answers."""
+    """Recall answers even if a named pipe replaces a file of the index."""
     write(folder, "a.md", "# A\n\nzebra\n")
     assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
     manifest = index_of(folder) / INDEX / "manifest.db"

@@ -179,7 +179,7 @@ def check_hits(
 @given(st.lists(st.integers(1, 60), min_size=30, max_size=90))
 @settings(max_examples=examples(5))
 def test_keyword_index_segments_stay_few_and_ordered(sizes: Sequence[int]) -> None:
-    """However many memories are committed, segments stay few and are rarely merged."""
+    """There are few segments, rarely merged, for any number of committed memories."""
     uid = written = 0
     with TemporaryDirectory() as folder:
         index = KeywordIndex.create(Path(folder, "keyword"))

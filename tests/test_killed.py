@@ -299,7 +299,7 @@ def test_fault_at_sampled_points_loses_nothing(session: Session, clean: dict[str
 @pytest.mark.promise("R26")
 @pytest.mark.skipif(not SOAK, reason="make soak tries every point")
 def test_fault_at_every_point_loses_nothing(session: Session, clean: dict[str, Clean]) -> None:
-    """Every fault at every change of every call, including the index's, within the time limit."""
+    """No data is lost after a fault at any change of any call, tried until the time limit."""
     tries = [
         (name, number, fault, kind)
         for name, number, kind, _ in _points(session, clean)

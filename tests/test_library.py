@@ -140,7 +140,7 @@ MANY = 70 if SOAK else 35
 
 
 def test_library_wait_ends_on_event_from_another_task(folder: Path) -> None:
-    """However many tasks wait, others can use the vault and trigger the events."""
+    """While any number of tasks wait, others can use the vault and trigger the events."""
 
     async def talk() -> str:
         async with AsyncVault(folder) as vault:

@@ -93,7 +93,7 @@ CODE = {
 
 @pytest.mark.parametrize("form", CODE)
 def test_markdown_code_has_no_links_tags_or_tasks(form: str) -> None:
-    """Whatever syntax marks a line as code, its contents are plain text."""
+    """The contents of a line of code are plain text in every code syntax."""
     for line in ("#include <a.h>", "- [ ] do [[a]] [b](b.md) [c] #d", "[c]: c.md"):
         text = CODE[form].replace("{}", line)
         assert (list(links(text)), tags(text), list(tasks(text))) == ([], [], [])

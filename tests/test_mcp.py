@@ -31,7 +31,7 @@ from memvault.mcp.profiles import tool_definition
 
 @pytest.mark.promise("S16")
 def test_mcp_client_cannot_choose_models_by_default(folder: Path, tmp_path: Path) -> None:
-    """A client can select models only if the server was started to allow it, folders never."""
+    """A client can select models only if the server was started to allow it, and never folders."""
 
     async def talk(client: Client) -> None:
         for tool in ("model_use", "model_verify"):
@@ -194,7 +194,7 @@ async def test_vault_tool_is_listed_after_trust(client: Client, folder: Path, ru
 
 @in_session()
 async def test_mcp_client_cannot_choose_program_to_run(client: Client, folder: Path) -> None:
-    """An extractor is refused over MCP, and nothing of it runs."""
+    """An extractor is refused over MCP and is not run."""
     for arguments in (
         ("consolidate_memories", {"extractor": "touch ran"}),
         (

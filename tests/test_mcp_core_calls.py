@@ -206,7 +206,7 @@ def test_tools_without_required_arguments_accept_any_key(notes: Path, tools: str
 
 @DEFINITIONS
 def test_argument_error_suggests_valid_arguments(notes: Path, tools: str) -> None:
-    """An error specifies the wrong argument and the arguments or values to use instead."""
+    """An error specifies the invalid argument and the arguments or values to use instead."""
     wrong: list[tuple[str, dict[str, Any], str, str]] = [
         (
             RECALL,

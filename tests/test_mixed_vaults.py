@@ -150,7 +150,7 @@ def small(tmp_path: Path, run: Run) -> dict[str, Path]:
 @sampled(10)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_mixed_vaults_best_answer_comes_first(english: Vault, question: str) -> None:
-    """The memory that answers a question comes first, whichever vault contains it."""
+    """The memory that answers a question comes first, regardless of its vault."""
     assert _first(english, question, BOTH) == QUESTIONS[question]
 
 

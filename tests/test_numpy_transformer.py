@@ -125,7 +125,7 @@ DAMAGES = [
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_damaged_model_weights_are_reported_with_a_hint(copied: Path, how: str) -> None:
-    """Missing, truncated, moved or invalid weights are one error with a hint to repair them."""
+    """Missing, truncated, moved or invalid weights cause one error with a hint to repair them."""
     _damage(copied, how)
     with pytest.raises(EmbedderError, match="built-in model cannot be used") as raised:
         BuiltinTransformer().embed_query("Where is the key?")

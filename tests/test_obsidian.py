@@ -630,7 +630,7 @@ def test_obsidian_copy_is_not_mistaken_for_a_move(vault: Vault, folder: Path, ru
 def test_forged_move_record_deletes_nothing(
     vault: Vault, folder: Path, tmp_path: Path, note: str
 ) -> None:
-    """Whatever move an untrusted vault records, no file is deleted without a kept copy."""
+    """No move recorded in an untrusted vault deletes a file without a kept copy."""
     kept = write(tmp_path, "kept.md", "mine")
     copy = write(folder, "copy.md", "---\nid: one-7g9tqh\n---\nmine")
     write(folder, "fact/one.md", "---\nid: one-7g9tqh\n---\ntheirs")

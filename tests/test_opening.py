@@ -276,7 +276,7 @@ KILLED = f"{IN_PLACE}\nos.kill(os.getpid(), signal.SIGKILL)"
 def test_edit_is_logged_and_can_be_undone(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, exit_code: int
 ) -> None:
-    """However the editor saves and exits, undo reverts the edit and nothing before it."""
+    """With any way of saving and exiting the editor, undo reverts only the edit."""
     succeeded(run("remember", "Other", "Text."))
     scripted(folder, monkeypatch, code)
     assert run("edit", "The plan").code == exit_code

@@ -45,7 +45,7 @@ def test_process_run_passes_input_and_output() -> None:
 
 
 def test_process_with_too_much_output_is_killed() -> None:
-    """A program is killed one byte above the limit, however much more it would print."""
+    """A program is killed one byte above the limit, even if it would print much more."""
     for text in ("print('x' * 100)", "while True: print('x' * 100)"):
         ran = run([PYTHON, "-c", text], "", 60, 100)
         assert (ran.truncated, ran.timed_out, ran.output) == (True, False, "x" * 100)
@@ -72,7 +72,7 @@ def test_process_children_are_killed_with_the_program(tmp_path: Path) -> None:
 
 
 def test_process_run_enforces_timeout() -> None:
-    """However long a program would run, the timeout stops it."""
+    """The timeout stops a program that runs too long."""
     assert run(
         [PYTHON, "-c", "import time; print(flush=True); time.sleep(600)"], "", 2, 9
     ).timed_out
@@ -383,7 +383,7 @@ sys.exit(run_guarded(lambda: globals()[sys.argv[1]]() or 0))
 @pytest.mark.parametrize("way", ["finally_", "caught", "generator", "manager"])
 @BOTH
 def test_process_cleanup_survives_second_signal(way: str, sent: signal.Signals, code: int) -> None:
-    """Cleanup after a termination signal is completed, however many signals follow."""
+    """Cleanup after a termination signal is completed even if many signals follow."""
     process = subprocess.Popen(
         [sys.executable, "-c", LEAVING, way], stdout=subprocess.PIPE, text=True
     )

@@ -158,7 +158,7 @@ STRANGE = {
 @pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("query", ["widget 数据库", "!?", "🚀"])
 def test_ranking_handles_unusual_content(folder: Path, vault: Vault, kind: str, query: str) -> None:
-    """Whatever a memory contains, recall returns scores in 0..1."""
+    """Recall returns scores in 0..1 for memories with any content."""
     write(folder, "a.md", f"# Widget\n\n{STRANGE[kind]}")
     write(folder, "b.md", "# Other 🚀\n\nA widget.\n")
     found = memories(vault, query)

@@ -359,7 +359,7 @@ def test_recall_by_tag_ranks_by_shared_tags(library: Vault) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_recall_never_returns_deleted_memory(folder: Path, vault: Vault, mode: str) -> None:
-    """A memory deleted by any program is never returned, however often it was found before."""
+    """A memory deleted by any program is never returned, even if it was found before."""
     for number in range(4):
         write(folder, f"n{number}.md", f"---\ntags: [word]\n---\n\n# N{number}\n\nword\n")
     for number in range(4):

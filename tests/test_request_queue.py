@@ -192,7 +192,7 @@ def test_request_queue_alternates_between_keys() -> None:
 
 @pytest.mark.promise("S45")
 def test_request_queue_prefers_key_with_least_usage() -> None:
-    """Of the waiting keys, the one with the least processor time is next, however late it came."""
+    """Of the waiting keys, the one with the least processor time is next, even if it came last."""
 
     async def served() -> list[str]:
         shares = FairShares()
@@ -281,7 +281,7 @@ def test_request_queue_classifies_heavy_calls_by_cost() -> None:
 
 
 def test_request_queue_releases_each_slot_once() -> None:
-    """No slot is assigned twice, however often and by whomever it is released."""
+    """No slot is assigned twice, even if it is released several times or by others."""
 
     async def served() -> None:
         queue = RequestQueue(each=1, waiting=1)

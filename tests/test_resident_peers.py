@@ -259,7 +259,7 @@ def body(*texts: str | bytes) -> bytes:
 
 @pytest.mark.promise("S92")
 def test_resident_survives_malformed_request(folder: Path, watching: Watching) -> None:
-    """Whatever a request contains, the process continues and serves the next one."""
+    """After a request with any content, the process serves the next one."""
     variables = [f"{n}={v}" for n, v in os.environ.items() if client.is_sent(n)]
     malformed: list[tuple[str | bytes, ...]] = [
         ("9" * 5_000, "list"),

@@ -247,7 +247,7 @@ def test_stats_count_vault_contents(run: Run, folder: Path, vault: Vault) -> Non
 
 
 def test_stats_list_ties_in_same_order_after_edits(folder: Path, vault: Vault) -> None:
-    """Equal counts and times are listed by name, whichever file was indexed first."""
+    """Equal counts and times are listed by name, regardless of the order of indexing."""
     header = "---\nmodified: 2020-05-05T00:00:00.000Z\n"
     for name in ("z", "a"):
         text = f"{header}memory_type: {name}\ntags: [{name}]\n---\n\n[[a]] [[z]]\n"

@@ -352,7 +352,7 @@ def test_secrets_masking_leaves_other_text_unchanged(text: str) -> None:
 
 @given(kind=KINDS, start=st.integers(0, 400), length=st.integers(0, 400))
 def test_secrets_stay_masked_in_cut_text(kind: str, start: int, length: int) -> None:
-    """However text is cut, at most a few characters of a secret remain."""
+    """At most a few characters of a secret remain in a text cut at any position."""
     value, said = made(kind)
     text = f"The deploy job reads this:\n\n{said}\n\nand nothing else."
     part = masked_part(text[start : start + length], secret_values(text))

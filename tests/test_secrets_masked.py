@@ -264,7 +264,7 @@ def test_secrets_in_remote_url_are_masked(folder: Path) -> None:
 
 @pytest.mark.promise("S58")
 def test_secrets_masking_reads_each_memory_once(folder: Path) -> None:
-    """However often a header refers to another memory, a result over MCP reads it once."""
+    """A result over MCP reads a memory once, even if a header refers to it often."""
     write(folder, "big.md", "# Big\n\n" + "lorem ipsum\n" * 1_000)
     reads, listening = list[int](), True
 

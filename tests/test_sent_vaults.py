@@ -363,7 +363,7 @@ def test_remote_vault_of_other_version_or_clock_is_reported(
 def test_engine_in_untrusted_settings_is_not_contacted(
     folder: Path, engine: Path, there: There
 ) -> None:
-    """A copied settings file grants no permission to contact the engine in it."""
+    """A copied settings file does not grant permission to contact the engine in it."""
     text = (folder / "memvault.toml").read_text("utf-8")
     strange = folder.parent / "strange"
     write(strange, "memvault.toml", f'{text}sent = "somebody"\n')

@@ -239,7 +239,7 @@ def test_serve_tokens_are_shown_once(places: dict[str, Path], run: Run) -> None:
 
 
 def test_serve_resolves_vault_names_at_each_request(places: dict[str, Path], run: Run) -> None:
-    """A removed name opens nothing, and a reassigned name opens its new vault."""
+    """A removed name is refused, and a reassigned name opens its new vault."""
     given = token(run, "ann", "team")
 
     async def other(client: Client) -> None:

@@ -285,7 +285,7 @@ def test_serve_answers_calls_itself_if_workers_keep_dying(team: Path, run: Run) 
 @sampled(3)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_serve_workers_exit_with_the_server(team: Path, run: Run, number: signal.Signals) -> None:
-    """However the server exits, its workers exit too."""
+    """The workers exit with the server, even if it is killed."""
     with Served("--workers", "3") as server:
         readers = _readers(server.process.pid)
         assert len(readers) == 3
@@ -296,7 +296,7 @@ def test_serve_workers_exit_with_the_server(team: Path, run: Run, number: signal
 
 
 def test_serve_limits_apply_across_workers(team: Path, run: Run) -> None:
-    """A token's limits apply to the whole server, however many workers read for it."""
+    """A token's limits apply to the whole server, not to each worker."""
     given = token(run, "ann", "team")
     with Served("--workers", "3", "--rate", "1") as server:
         began = time.monotonic()

@@ -22,7 +22,7 @@ def hooks_of(folder: Path) -> dict[str, Any]:
 
 
 def test_capture_stores_session_once_and_updates_it(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The installed hooks store a session once, however often it ends, and recall finds it."""
+    """The installed hooks store a session once, even if it ends repeatedly; recall finds it."""
     succeeded(run("setup", "claude-code", "--capture", "--yes"))
     [entry] = hooks_of(folder)["SessionEnd"]
     command = entry["hooks"][0]["command"]

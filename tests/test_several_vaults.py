@@ -156,7 +156,7 @@ def test_missing_vault_is_reported_and_the_rest_answer(
 def test_damaged_index_of_another_vault_is_repaired(
     places: dict[str, Path], page: int, moment: str
 ) -> None:
-    """However an index is damaged, all vaults return the same answer, now and next time."""
+    """With any damage to an index, all vaults return the same answer, now and next time."""
     asked = {"query": "dough", "vaults": ["all"], **({"asOf": moment} if moment else {})}
     with open_vault(places["work"]) as vault:
         before = called(vault, "memory_recall", **asked)["memories"]
@@ -392,7 +392,7 @@ def test_error_from_another_vault_contains_vault_name(work: Vault) -> None:
 
 
 def test_vault_with_two_names_is_searched_once(places: dict[str, Path], run: Run) -> None:
-    """However many names a vault has, each memory appears once and ranks as it does alone."""
+    """In a vault with several names, each memory appears once and ranks as it does alone."""
     succeeded(run("vaults", "add", "again", str(places["home"])))
     alone = succeeded(run("recall", "dough", "--vaults", "home", "--json")).json["memories"]
     both = succeeded(run("recall", "dough", "--vaults", "home,again", "--json")).json["memories"]
@@ -403,7 +403,7 @@ def test_vault_with_two_names_is_searched_once(places: dict[str, Path], run: Run
 def test_vaults_remove_never_deletes_vault_files(
     places: dict[str, Path], run: Run, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
-    """However broken the user's own folders are, the vault's files are kept."""
+    """The vault's files are kept even if the user's own folders are broken."""
     monkeypatch.setenv("MEMVAULT_STATE", state)
     run("vaults", "remove", "home")
     assert (places["home"] / "fact/bread.md").exists()

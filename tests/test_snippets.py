@@ -1,4 +1,4 @@
-"""Snippets and excerpts consist of whole sentences and sections, however long the text is."""
+"""Snippets and excerpts consist of whole sentences and sections of texts of any length."""
 
 from __future__ import annotations
 

@@ -405,7 +405,7 @@ def _file_operations(work: Callable[[], object]) -> int:
 
 
 def test_store_many_equal_titles_take_constant_time(store: MemoryStore) -> None:
-    """However many memories share a title, a new one is written once under a free name."""
+    """If many memories share a title, a new one is written once under a free name."""
     few: list[str] = []
     many: list[str] = []
 

@@ -495,7 +495,7 @@ def test_show_clears_problem_of_document(
 def test_documents_to_read_again_are_listed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each document that was not read is listed until it is settled, however often it failed."""
+    """Each unread document is listed until it is settled, regardless of the number of failures."""
     monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
     documents = DocumentReader(tmp_path, DEFAULTS, lambda: tmp_path)
 

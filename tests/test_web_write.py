@@ -285,7 +285,7 @@ def test_web_edit_neither_shows_nor_loses_secrets(browser: Browser, root: Path) 
 def test_web_edit_keeps_text_if_it_cannot_be_written(
     browser: Browser, root: Path, write_protect: Callable[[Path], None]
 ) -> None:
-    """A full disk, a protected file or an excluded folder is one sentence above the user's text."""
+    """A full disk, protected file or excluded folder is reported above the user's text."""
     form = browser.form("/m/tea-7k2m9q/edit")
     form["text"] += "More.\r\n" * 1_000
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
