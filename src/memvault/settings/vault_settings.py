@@ -170,7 +170,7 @@ _TYPES = ValueKind("[[types]] tables, each with a name", _are_types, _with_built
 _SEARCHES = ValueKind(
     "a [searches] table with a query or a table for each", _are_searches, _with_queries
 )
-_OWN_TYPE = {"name": "meeting-note", "description": "What was agreed, and who does what"}
+_OWN_TYPE = {"name": "meeting-note", "description": "Decisions and action items"}
 
 
 class EmbedderSettings(Section):

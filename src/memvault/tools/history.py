@@ -268,7 +268,7 @@ def trash_empty(
     message = None if chosen else _NOTHING_OLD if older else _NO_TRASH
     nothing = without_none(message=message)
     items = [f"{entry.item.folder}/{entry.path}" for entry in chosen]
-    if token := token_to_confirm(confirm, items, "what is in the trash now"):
+    if token := token_to_confirm(confirm, items, "the files in the trash now"):
         oldest = without_none(oldest=chosen[-1].when if chosen else None)
         return {
             "confirmRequired": True,

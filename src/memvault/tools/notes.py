@@ -107,7 +107,7 @@ def memory_rename(
     before: results.MemoryPlace = {"title": memory.title, "filePath": memory.path}
     states = (f"{entry.memory.path}\0{entry.memory.etag}" for entry in plan.others)
     items = [plan.title, plan.path, *states]
-    token = token_to_confirm(confirm, items, "what would change now")
+    token = token_to_confirm(confirm, items, "the files that would change now")
     if others and token:
         rename.edited_files(call.store, plan)  # Fail here if the rename would.
         after: results.MemoryPlace = {"title": plan.title, "filePath": plan.path}

@@ -218,7 +218,7 @@ def diff_lines(diff: str) -> list[DiffLine]:
 
 
 def _mark_words(lines: list[DiffLine]) -> None:
-    """Mark the changed words of replaced lines: as many added as removed ones."""
+    """Mark the changed words of removed lines that the same number of added lines replaces."""
     budget = _MAX_COMPARED
     start = 0
     for kind, run in groupby(list(lines), key=lambda line: line.kind):

@@ -232,7 +232,7 @@ class WebSession:
         return self._cached("tags", count)
 
     def quick_tags(self) -> tuple[TagListing, MemoryTypes] | None:
-        """Return the tags and types, or after a second the last ones, if any."""
+        """Return the tags and types; if this takes over a second, the previous ones, if any."""
         try:
             return self._background.submit(self.tags).result(_PATIENCE)
         except TimeoutError:

@@ -28,7 +28,7 @@
   };
   const hex = (color) => (color.length === 4 ? `#${[...color.slice(1)].map((digit) => digit + digit).join("")}` : color);
 
-  /** A drawing of nodes and edges; `data` has `nodes` and `edges`, pairs of positions of nodes. */
+  /** A drawing of a graph; `data` has `nodes` and `edges`, pairs of indexes of nodes. */
   class GraphView {
     constructor(container, data, { onSelect = () => {}, small = false } = {}) {
       this.data = data;

@@ -42,7 +42,7 @@
     const body = new URLSearchParams(new FormData(form));
     const answer = await fetch(form.dataset.preview, { method: "POST", body });
     const html = await answer.text();
-    delay = 250 + 2 * (performance.now() - start); // A long text takes long.
+    delay = 250 + 2 * (performance.now() - start); // Longer texts take longer to render.
     if (answer.ok && number === latest) document.getElementById("preview").innerHTML = html;
   };
   form.elements.text.addEventListener("input", () => {
